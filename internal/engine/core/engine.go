@@ -240,6 +240,9 @@ func (d *driver) deliver(fd int, gen uint32, flags uint64) (isOpen bool) {
 	}
 	claimed, woken := p.slot().deliver(gen, flags)
 	switch {
+	case claimed && flags == flagPrompt:
+		d.loopOf(p.slot()).queue.pushAhead(int32(fd))
+		return true
 	case claimed:
 		d.loopOf(p.slot()).queue.push(int32(fd))
 		return true
@@ -353,7 +356,7 @@ func (d *driver) Loops() []engine.LoopStats {
 		all[i].Connections = int(l.open.Load())
 		all[i].Buffers = int(l.lent.Load())
 		l.queue.mu.Lock()
-		all[i].Queued = l.queue.ready.count + l.queue.delayed.count
+		all[i].Queued = l.queue.queued()
 		all[i].Active = l.queue.tasks.count + l.queue.running
 		all[i].Workers = l.queue.workers
 		all[i].IdleWorkers = l.queue.parked

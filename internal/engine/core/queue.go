@@ -19,11 +19,19 @@ import (
 // If nothing blocks, one goroutine serves all connections, and the spare finds the
 // queue empty: one wake-up in a pass. If a handler blocks, the spare serves the
 // rest.
+//
+// The tasks that a connection begins are ahead of the other connections, and so is the
+// connection when the tasks have output for it. If the input of all connections were
+// read first, thousands of requests would wait, and none would be in the processor's
+// cache when its turn comes. That is a third of the time of a request over HTTP/2.
 type runQueue struct {
 	mu      sync.Mutex
+	ahead   ring[int32]       // as ready, and before it
 	ready   ring[int32]       // connections, and taskTurn for each of tasks
 	tasks   ring[engine.Task] // first come, first served; perhaps fewer than turns
 	delayed ring[int32]       // of ready: what the reserve has left for the others
+	later   int               // turns of tasks in ready and delayed
+	inARow  int               // items of ahead since the last one of the others
 	running int               // tasks that a worker has begun
 	idle    *worker           // a stack: the last one to stop has a warm stack and cache
 	parked  int               // length of idle
@@ -83,6 +91,10 @@ const (
 	quickBase int32 = -2
 )
 
+// maxAhead bounds the items that are ahead, and how many of them are taken in a row while
+// others wait. Most connections of HTTP/2 have fewer streams.
+const maxAhead = 256
+
 func (q *runQueue) init(limit int, maxIdle time.Duration, start func(*worker)) {
 	q.limit, q.maxIdle, q.start = limit, maxIdle, start
 	q.neverBlocks, q.emptied = func(int32) bool { return false }, func() {}
@@ -107,9 +119,29 @@ func (q *runQueue) push(fds ...int32) {
 	q.wake(w, isNew)
 }
 
+// pushAhead queues a connection that was claimed because a task has something to send.
+func (q *runQueue) pushAhead(fd int32) {
+	q.mu.Lock()
+	if !q.hasRoomAhead() {
+		q.mu.Unlock()
+		q.push(fd)
+		return
+	}
+	q.ahead.push(fd)
+	w, isNew := q.spare()
+	q.mu.Unlock()
+	q.wake(w, isNew)
+}
+
+// hasRoomAhead tells whether the next item may go ahead. Tasks stay in order, and the
+// connection comes after its tasks. The reserve does not look there.
+func (q *runQueue) hasRoomAhead() bool {
+	return q.limit == 0 && q.later == 0 && q.ahead.count < maxAhead
+}
+
 // spare returns a worker to make runnable, if one is needed and available.
 func (q *runQueue) spare() (w *worker, isNew bool) {
-	if q.isSpare || q.ready.count+q.delayed.count == 0 {
+	if q.isSpare || q.queued() == 0 {
 		return nil, false
 	}
 	if w = q.idle; w != nil {
@@ -130,6 +162,9 @@ func (q *runQueue) spare() (w *worker, isNew bool) {
 	q.isSpare = true
 	return &worker{isSpare: true, more: make(chan struct{}, 1)}, true
 }
+
+// queued returns the number of items.
+func (q *runQueue) queued() int { return q.ahead.count + q.ready.count + q.delayed.count }
 
 func (q *runQueue) wake(w *worker, isNew bool) {
 	switch {
@@ -174,28 +209,39 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 
 // pop takes the next item; mu is held. False: there is none.
 func (q *runQueue) pop(w *worker) (fd int, ok bool) {
-	for {
-		var item int32
-		switch {
-		case q.delayed.count > 0: // it is older
-			item = q.delayed.pop()
-		case q.ready.count > 0:
-			item = q.ready.pop()
-		default:
-			return 0, false
-		}
+	for q.queued() > 0 {
+		item, isAhead := q.popItem()
 		switch {
 		case item >= 0:
 			return int(item), true
 		case item <= quickBase:
 			q.quick--
 			return int(quickBase - item), true
-		case q.tasks.count > 0:
+		case !isAhead:
+			q.later--
+		}
+		if q.tasks.count > 0 {
 			w.task = q.tasks.pop()
 			q.running++
 			return 0, true
 		}
 	}
+	return 0, false
+}
+
+// popItem takes the next item of a queue that is not empty.
+func (q *runQueue) popItem() (item int32, isAhead bool) {
+	q.inARow++
+	switch others := q.delayed.count + q.ready.count; {
+	case q.ahead.count > 0 && (q.inARow <= maxAhead || others == 0):
+		return q.ahead.pop(), true
+	case q.delayed.count > 0: // it is older
+		item = q.delayed.pop()
+	default:
+		item = q.ready.pop()
+	}
+	q.inARow = 0
+	return item, false
 }
 
 // nextQuick is next for the reserve. It ends when there is nothing for it, and

@@ -295,3 +295,106 @@ func TestLostReserve(t *testing.T) {
 		t.Errorf("%d workers, reserve: %v after a worker was lost", workers, q.hasReserve)
 	}
 }
+
+// order takes all items of q, as one worker does, and calls each for it: with the
+// descriptor, or with -1 for a task.
+func order(q *runQueue, each func(fd int)) {
+	for w := (&worker{}); ; w.task = nil {
+		q.mu.Lock()
+		fd, ok := q.pop(w)
+		q.mu.Unlock()
+		if !ok {
+			return
+		}
+		if w.task != nil {
+			fd = -1
+		}
+		each(fd)
+	}
+}
+
+// The tasks of a connection, and then the connection, come before the next connection.
+func TestTasksAreAheadOfOtherConnections(t *testing.T) {
+	q := &runQueue{}
+	q.init(0, time.Second, func(*worker) {})
+	q.push(1, 2)
+	var got []int
+	reader := 0 // the connection whose tasks come next
+	order(q, func(fd int) {
+		got = append(got, fd)
+		switch {
+		case fd == -1 && reader != 0: // its first task
+			q.pushAhead(int32(10 * reader))
+			reader = 0
+		case fd == 1, fd == 2:
+			reader = fd
+			q.Go(nothing{})
+			q.Go(nothing{})
+		}
+	})
+	if want := []int{1, -1, -1, 10, 2, -1, -1, 20}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// Beyond the bound, tasks stay in order, and a connection still comes after them.
+func TestAheadIsBounded(t *testing.T) {
+	q := &runQueue{}
+	q.init(0, time.Second, func(*worker) {})
+	for range 3 * maxAhead {
+		q.Go(nothing{})
+	}
+	q.pushAhead(1)
+	if q.ahead.count != maxAhead {
+		t.Errorf("%d are ahead, want %d", q.ahead.count, maxAhead)
+	}
+	tasks := 0
+	order(q, func(fd int) {
+		if fd == -1 {
+			tasks++
+		} else if tasks != 3*maxAhead {
+			t.Errorf("the connection came after %d tasks", tasks)
+		}
+	})
+	if !q.hasRoomAhead() {
+		t.Error("there is no room in an empty queue")
+	}
+}
+
+// A connection that is always ahead does not keep the others waiting for ever.
+func TestOthersComeThoughSomeAreAhead(t *testing.T) {
+	q := &runQueue{}
+	q.init(0, time.Second, func(*worker) {})
+	q.push(2)
+	q.pushAhead(1)
+	taken, other := 0, 0
+	order(q, func(fd int) {
+		taken++
+		switch {
+		case fd == 2:
+			other = taken
+		case taken < 10*maxAhead:
+			q.pushAhead(1)
+		}
+	})
+	if other != maxAhead+1 {
+		t.Errorf("the other connection came as number %d of %d", other, taken)
+	}
+}
+
+// With MaxWorkers nothing is ahead, because the reserve looks at the other items.
+func TestNothingIsAheadWithALimit(t *testing.T) {
+	q := &runQueue{}
+	q.init(1, time.Second, func(*worker) {})
+	q.Go(nothing{})
+	q.pushAhead(1)
+	if q.ahead.count != 0 || q.queued() != 2 {
+		t.Errorf("%d of %d are ahead", q.ahead.count, q.queued())
+	}
+}
+
+// nothing is a Task without work.
+type nothing struct{}
+
+func (nothing) Run()       {}
+func (nothing) Lost(error) {}

@@ -13,7 +13,12 @@ func (q *runQueue) Go(t engine.Task) {
 		return
 	}
 	q.tasks.push(t)
-	q.ready.push(taskTurn)
+	if q.hasRoomAhead() {
+		q.ahead.push(taskTurn)
+	} else {
+		q.ready.push(taskTurn)
+		q.later++
+	}
 	w, isNew := q.spare()
 	q.mu.Unlock()
 	q.wake(w, isNew)
