@@ -48,7 +48,15 @@ const (
 	// pauseFactor bounds the share of a processor that the sweep uses: after a round
 	// it pauses for pauseFactor times the round's duration.
 	pauseFactor = 100
+	// mostPause bounds the pause. A round may have been long because others had the
+	// processor, which says nothing of its cost.
+	mostPause = time.Second
 )
+
+// pauseAfter returns how long the sweep pauses after a round.
+func pauseAfter(took time.Duration) time.Duration {
+	return min(took, mostPause/pauseFactor) * pauseFactor
+}
 
 // A deadlineSweep visits all slots and claims the connections whose deadline has
 // passed. Connections have no timers of their own. A round finds the earliest
@@ -57,7 +65,7 @@ const (
 //
 // A request therefore costs one comparison with next. With few connections, a
 // time-out is exact to leastPause. With a million, it may be half a second late,
-// because a round then takes milliseconds.
+// because a round then takes milliseconds. The pause never makes it later than mostPause.
 type deadlineSweep struct {
 	driver *driver
 	next   atomic.Uint32 // tick of the next round; 0: none is due
@@ -116,7 +124,7 @@ func (s *deadlineSweep) round() {
 	})
 	s.driver.queueAll(passed)
 	s.mu.Lock()
-	s.pause = time.Duration(clock.Nanos()-begin) * pauseFactor
+	s.pause = pauseAfter(time.Duration(clock.Nanos() - begin))
 	s.mu.Unlock()
 	if earliest != 0 {
 		s.schedule(earliest)

@@ -80,6 +80,19 @@ func TestTicksInOrder(t *testing.T) {
 	}
 }
 
+// A round that was long, perhaps only because other programs had the processor, does not
+// delay the next one for long.
+func TestSweepPause(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: 0, 100 * time.Microsecond: 10 * time.Millisecond, 5 * time.Millisecond: 500 * time.Millisecond, 10 * time.Millisecond: time.Second,
+		100 * time.Millisecond: time.Second, time.Hour: time.Second,
+	} {
+		if got := pauseAfter(took); got != want {
+			t.Errorf("after a round of %v: %v, want %v", took, got, want)
+		}
+	}
+}
+
 // swept returns an engine with a sweep, and connections that wait, whose workers
 // never begin.
 func swept() *driver {
