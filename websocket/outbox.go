@@ -163,7 +163,9 @@ func (o *outbox) take(dst []byte, limit int) (out []byte, hasMore bool) {
 			o.count(-int(w.size))
 		}
 	}
-	o.items = append(o.items[:0], o.items[n:]...)
+	left := copy(o.items, o.items[n:])
+	clear(o.items[left:]) // which may refer to large messages
+	o.items = o.items[:left]
 	o.compact()
 	return dst, len(o.items) > 0
 }

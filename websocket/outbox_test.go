@@ -10,6 +10,29 @@ import (
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
+// TestOutboxForgets: an outbox has no references to messages that have left or were dropped.
+func TestOutboxForgets(t *testing.T) {
+	o := acquireOutbox(&pendingTotal{})
+	defer releaseOutbox(o)
+	for range 10 {
+		o.addShared(Prepare(Text, make([]byte, 100)), false)
+	}
+	held := func() (n int) {
+		for _, w := range o.items[:cap(o.items)] {
+			if w.shared != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if o.take(nil, 500); held() != len(o.items) || held() == 0 {
+		t.Errorf("%d messages wait, and %d are held", len(o.items), held())
+	}
+	if o.dropOldest(0, 300); held() != 2 {
+		t.Errorf("%d are held, want 2", held())
+	}
+}
+
 // TestOutboxModel compares an outbox with a slice of frames.
 // long: the steps of one model
 func TestOutboxModel(t *testing.T) {
