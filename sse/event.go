@@ -28,8 +28,7 @@ type Event struct {
 	ID string
 	// Name is the type for addEventListener; "": "message". It has no line breaks.
 	Name string
-	// Data is text in UTF-8. Every line break of it (LF, CR or CRLF) arrives as LF. A browser
-	// ignores an event without data.
+	// Data is text in UTF-8. Every line break of it (LF, CR or CRLF) arrives as LF.
 	Data []byte
 }
 

@@ -58,7 +58,8 @@ type Options struct {
 	// process replaces this one; 0: 10 s.
 	RestartSpread time.Duration
 	// Snapshot returns what a client gets first that is new, or has missed events that are
-	// not in the history any more. Events that are published while it runs follow. It runs
+	// not in the history any more. Events that are published while it runs follow; it is called
+	// again if they do not fit into the history, up to three times. It runs
 	// in Serve and may block; Serve returns its error. nil: nothing; a client that has missed
 	// events gets those that are in the history.
 	Snapshot func(ctx *sluice.RequestCtx, topics []string) ([]Event, error)

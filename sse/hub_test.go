@@ -97,6 +97,35 @@ func TestForms(t *testing.T) {
 	})
 }
 
+// TestSlowSnapshot: a client gets what is published while Snapshot runs, or another Snapshot, or
+// no stream if it would miss events each time.
+func TestSlowSnapshot(t *testing.T) {
+	var f *fixture
+	snapshots := 0
+	f = start(t, sluice.EngineAuto, Options{History: 5, Snapshot: func(_ *sluice.RequestCtx, topics []string) ([]Event, error) {
+		snapshots++
+		state := fmt.Sprint("state ", snapshots)
+		for i := range 10 {
+			switch {
+			case topics[0] == "always", topics[0] == "once" && snapshots == 1:
+				f.publish(topics[0], fmt.Sprint(i))
+			case topics[0] == "quiet" || i < 3:
+				f.publish("other", fmt.Sprint(i))
+			}
+		}
+		return []Event{{Data: []byte(state)}}, nil
+	}})
+	f.open("once", "").want("state 2")
+	snapshots = 0
+	f.open("few,other", "").want("state 1", "0", "1", "2")
+	snapshots = 0
+	if c := f.open("always", ""); !strings.HasPrefix(c.head, "HTTP/1.1 503 ") || snapshots != maxSnapshots {
+		t.Errorf("after %d snapshots: %s", snapshots, c.head)
+	}
+	snapshots = 0 // whether there were events of the topic is not known
+	f.open("quiet", "").want(fmt.Sprint("state ", maxSnapshots))
+}
+
 func TestReconnect(t *testing.T) {
 	onEngines(t, func(t *testing.T, e sluice.Engine) {
 		f := start(t, e, Options{History: 5, Snapshot: func(ctx *sluice.RequestCtx, topics []string) ([]Event, error) {

@@ -168,6 +168,31 @@ func (l *log) evict() {
 	l.forget(t)
 }
 
+// A loss is what is known of events that are not in the log any more.
+type loss uint8
+
+const (
+	lostNone  loss = iota
+	lostMaybe      // the log has forgotten a topic
+	lostSome
+)
+
+// lostSince tells whether events of topics after a sequence number are not in the log any more.
+func (l *log) lostSince(topics []string, sequence uint64) (all loss) {
+	if l.first <= sequence+1 {
+		return lostNone
+	}
+	for _, name := range topics {
+		switch t := l.topics[name]; {
+		case t == nil:
+			all = max(all, lostMaybe)
+		case t.evicted > sequence:
+			return lostSome
+		}
+	}
+	return all
+}
+
 // position returns what a client has that has got everything.
 func (l *log) position() (p position) {
 	own := l.sources[0].mark

@@ -18,7 +18,8 @@ const headerLastEventID = "Last-Event-ID"
 // A connection of HTTP/1.1 or 1.0 ends with the stream. A stream holds no goroutine on an
 // event engine; on EnginePerConn, each connection holds one.
 //
-// The error is ErrTopics, that of Options.Snapshot, or that the server shuts down. Then the
+// The error is ErrTopics, that of Options.Snapshot, that the server shuts down, or ErrSlow: events
+// that were published while Snapshot ran left the history meanwhile, several times. Then the
 // handler has to answer.
 func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
 	if !areValid(topics) {
@@ -73,15 +74,12 @@ func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
 		snapshot = nil
 	} else {
 		o.isNew = true
-		if snapshot != nil {
-			o.had = h.log.position()
-		}
 	}
 	h.mu.Unlock()
 	if snapshot == nil {
 		return nil
 	}
-	events, err := snapshot(ctx, o.topics)
+	events, err := h.snapshot(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -92,6 +90,33 @@ func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
 		o.first = appendText(o.first, events[i].Name, events[i].Data)
 	}
 	return nil
+}
+
+// maxSnapshots is how often Snapshot is called for a stream.
+const maxSnapshots = 3
+
+// snapshot calls Options.Snapshot, again if events that were published meanwhile are not in the
+// history any more.
+func (h *Hub) snapshot(ctx *sluice.RequestCtx, o *opening) (events []Event, err error) {
+	for range maxSnapshots {
+		h.mu.Lock()
+		var began uint64
+		o.had, began = h.log.position(), h.log.last
+		h.mu.Unlock()
+		if events, err = h.options.Snapshot(ctx, o.topics); err != nil {
+			return nil, err
+		}
+		h.mu.Lock()
+		lost := h.log.lostSince(o.topics, began)
+		h.mu.Unlock()
+		switch lost {
+		case lostNone:
+			return events, nil
+		case lostSome:
+			err = ErrSlow
+		}
+	}
+	return events, err
 }
 
 // takeOver arranges that the stream begins when the handler has returned.
