@@ -170,6 +170,9 @@ func bombWith(t *testing.T, name string) []byte {
 // TestBombsAreTooLarge: a request or a response, buffered or a stream, that is
 // decoded to 1 GiB is an error, and costs memory in proportion to the limit.
 func TestBombsAreTooLarge(t *testing.T) {
+	if raceEnabled {
+		t.Skip("much work in one goroutine")
+	}
 	const limit = 1 << 20
 	for _, name := range codecCodings {
 		bomb, c := bombWith(t, name), codecs()[name]

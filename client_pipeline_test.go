@@ -159,7 +159,11 @@ func TestPipelineManyCallers(t *testing.T) {
 			}}
 			t.Cleanup(c.CloseIdleConnections)
 			var group sync.WaitGroup
-			for i := range 1000 {
+			callers := 1000
+			if testing.Short() {
+				callers = 300
+			}
+			for i := range callers {
 				group.Go(func() { askOften(t, c, i, 20) })
 			}
 			group.Wait()

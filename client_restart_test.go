@@ -120,7 +120,7 @@ func restartDuration(t *testing.T) time.Duration {
 	text := os.Getenv(restartEnv)
 	switch {
 	case text == "" && testing.Short():
-		return 1500 * time.Millisecond
+		return 500 * time.Millisecond
 	case text == "":
 		return 3 * time.Second
 	}
