@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
-// The whole suite over poll(2): the core needs of a Source what source.go says, and
-// nothing else of epoll's. What is above the Source is also tested by package epoll.
+// The suite over poll(2): the core needs of a Source what source.go says, and nothing else
+// of epoll's. What is above the Source, and other networks, package epoll tests, too.
 func TestEngine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("package epoll runs the suite")
@@ -22,5 +22,5 @@ func TestEngine(t *testing.T) {
 			panic(err)
 		}
 		return e
-	})
+	}, enginetest.TCP(), enginetest.Sleeping(enginetest.TCP()), enginetest.Sleeping(enginetest.TLSListener()))
 }

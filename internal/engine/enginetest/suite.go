@@ -56,12 +56,16 @@ func (f *fixture) offers(what needs) bool {
 	return what&^(contended|waits)&^f.network.offers == 0
 }
 
-// networks returns every kind of connection there is; if the tests are to be short,
-// those between which an engine differs most. The sessions on those whose name ends
-// in "sleeping" are engine.Sleepers.
+// fewNetworks returns those kinds of connections between which an engine differs most.
+func fewNetworks() []Network {
+	return []Network{TCP(), Sleeping(TCP()), Sleeping(TLSListener()), DeafPipe()}
+}
+
+// networks returns every kind of connection there is; few if the tests are to be short.
+// The sessions on those whose name ends in "sleeping" are engine.Sleepers.
 func networks() []Network {
 	if testing.Short() {
-		return []Network{TCP(), Sleeping(TCP()), Sleeping(TLSListener()), DeafPipe()}
+		return fewNetworks()
 	}
 	return []Network{
 		TCP(), Sleeping(TCP()), Unix(), TLS(), TLSListener(), Sleeping(TLSListener()),
@@ -99,11 +103,14 @@ func runLong(t *testing.T, fixtures []*fixture) {
 
 // RunProcs is Run, and then, unless the tests are to be short, the scenarios in
 // which much happens at once with 1, 2 and 4 processors, as far as that is not
-// what Run had.
+// what Run had; of all networks, only on few.
 func RunProcs(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ...Network) {
 	Run(t, newEngine, networks...)
 	if testing.Short() {
 		return
+	}
+	if len(networks) == 0 {
+		networks = fewNetworks()
 	}
 	own := runtime.GOMAXPROCS(0)
 	for _, procs := range []int{1, 2, 4} {
