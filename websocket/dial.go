@@ -140,7 +140,7 @@ func portOf(u *sluice.URI) string {
 
 // addrOf returns the address to dial.
 func addrOf(u *sluice.URI) string {
-	addr := string(u.Host())
+	addr := strings.TrimSuffix(string(u.Host()), ":") // an empty port is none
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		addr = net.JoinHostPort(strings.Trim(addr, "[]"), portOf(u))
 	}

@@ -186,6 +186,22 @@ func answering(t *testing.T, fields string, serve func(c net.Conn)) (addr string
 	return ln.Addr().String()
 }
 
+func TestDialAddress(t *testing.T) {
+	for url, want := range map[string]string{
+		"ws://h/": "h:80", "wss://h/": "h:443", "ws://h:8080/": "h:8080", "ws://h:/": "h:80", "wss://h:": "h:443",
+		"ws://[::1]/": "[::1]:80", "ws://[::1]:/": "[::1]:80", "wss://[::1]:8443/": "[::1]:8443",
+	} {
+		u, err := parseURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := addrOf(u); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+		sluice.ReleaseURI(u)
+	}
+}
+
 // TestDialInterim: interim responses come before the answer (RFC 9110 section 15.2). They may
 // not be without end.
 func TestDialInterim(t *testing.T) {

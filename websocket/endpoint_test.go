@@ -66,6 +66,8 @@ func TestHandshake(t *testing.T) {
 			return checked
 		case "/unauthorized":
 			return &StatusError{Status: 401, Text: "who are you?"}
+		case "/no-status":
+			return &StatusError{Text: "no"}
 		}
 		return nil
 	}}
@@ -76,6 +78,7 @@ func TestHandshake(t *testing.T) {
 		{"", "", "101 Switching"},
 		{"GET / HTTP/1.1", "POST / HTTP/1.1", "405"},
 		{"GET / HTTP/1.1", "GET / HTTP/1.0", "400"},
+		{"GET / HTTP/1.1", "GET /no-status HTTP/1.1", "403"},
 		{"Upgrade: websocket", "Upgrade: h2c", "426"},
 		{"Upgrade: websocket", "Upgrade: h2c, WebSocket", "101"},
 		{"Connection: Upgrade", "Connection: keep-alive", "426"},

@@ -79,7 +79,7 @@ func CloseCode(err error) Code {
 
 // A StatusError is an answer to a handshake that is refused.
 type StatusError struct {
-	Status int    // 400 and more
+	Status int    // 400 and more; 0: 403
 	Text   string // the body of the response
 }
 

@@ -174,10 +174,12 @@ func refusalOf(err error) *StatusError {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refusal):
-		return refusal
+	case !errors.As(err, &refusal):
+		return &StatusError{Status: sluice.StatusForbidden, Text: "the connection is refused"}
+	case refusal.Status == 0:
+		return &StatusError{Status: sluice.StatusForbidden, Text: refusal.Text}
 	}
-	return &StatusError{Status: sluice.StatusForbidden, Text: "the connection is refused"}
+	return refusal
 }
 
 // refuse makes the response to a handshake that is refused.
