@@ -137,8 +137,8 @@ type Rewinder interface {
 // When an event arrives for the connection, the engine gets another Protocol from
 // its Acceptor, which is a Waker. Deadlines and the write time-out remain set.
 // If Sleep returns false, the engine retains the Protocol during this wait, and
-// may ask again after the next Pause. Conn of internal/http1 implements it; the event
-// engines call it.
+// may ask again after the next Pause. Conn of internal/http1 implements it. The event
+// engines call it for each wait, netconn for long ones.
 type Sleeper interface {
 	Sleep() (m Memo, ok bool)
 }

@@ -269,7 +269,10 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, mayGo boo
 		hooks.Arrived()
 	}
 	c := d.newConn(nc, a, hooks.Departed)
-	c.Unread, c.packed = p.Leftover, p.State
+	c.Unread = p.Leftover
+	if state := p.State; state != nil {
+		c.packed = &state
+	}
 	// The former owner of an adopted socket sets no deadlines on it.
 	c.mayGo, c.isOurs, c.canRest = mayGo, mayGo, mayGo
 	c.register()

@@ -61,7 +61,8 @@ type conn struct {
 	nc       net.Conn
 	buffers
 	file     engine.File // sent after Out; Source nil: none
-	packed   []byte      // what Unpack makes the protocol of, and what DetachIdle gets
+	packed   *[]byte     // what Unpack makes the protocol of, and what DetachIdle gets; nil: nothing
+	memo     engine.Memo // of a protocol that sleeps while the connection rests
 	departed func()      // engine.Hooks.Departed; nil: none
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none

@@ -101,7 +101,10 @@ func (c *conn) pack() (ok bool) {
 			c.driver.handover.gets <- given{}
 		}
 	}()
-	c.packed, ok = c.Pack()
+	packed, ok := c.Pack()
+	if packed != nil {
+		c.packed = &packed
+	}
 	return ok
 }
 
@@ -109,7 +112,7 @@ func (c *conn) pack() (ok bool) {
 func (c *conn) giveAway() {
 	var away given // without a connection if a call below panics: end then closes that
 	defer func() { c.driver.handover.gets <- away }()
-	nc, p := c.nc, c.Parcel(c.packed)
+	nc, p := c.nc, c.Parcel(c.takePacked())
 	if c.reader != nil {
 		// The deadline that has ended the wait ends its read, too.
 		p.Leftover = append(p.Leftover, c.reader.rest()...)

@@ -90,8 +90,38 @@ func (c *conn) serve() (detached net.Conn) {
 // resume is serve for a connection that has rested, with what was read.
 func (c *conn) resume(n int, err error) (detached net.Conn) {
 	defer c.end()
+	c.awaken()
 	in, next := c.gotResult(c.one[:n], err)
 	return c.finish(c.pump(in, next))
+}
+
+// sleep lets the protocol of a connection that is about to rest sleep, if it can and wants to.
+func (c *conn) sleep() {
+	if c.IsPartial || !c.Can.Has(engine.CanSleep) {
+		return
+	}
+	memo, ok := c.Protocol.(engine.Sleeper).Sleep()
+	if !ok {
+		c.IsFed = true // it is asked again only after another Pause
+		return
+	}
+	c.memo, c.Protocol = memo, nil
+}
+
+// awaken undoes sleep.
+func (c *conn) awaken() {
+	if c.Protocol == nil {
+		c.Protocol = c.acceptor.(engine.Waker).Wake(c, c.memo)
+		c.Can, c.IsFed = c.Protocol.Capabilities(), true // it must Pause before it sleeps again
+	}
+}
+
+// takePacked returns what is packed, once.
+func (c *conn) takePacked() (packed []byte) {
+	if c.packed != nil {
+		packed, c.packed = *c.packed, nil
+	}
+	return packed
 }
 
 // live gives a detached connection to its protocol.
@@ -129,8 +159,8 @@ func (c *conn) begin() engine.Next {
 		c.Fail(err)
 		return engine.Abort
 	}
-	p, refusal := engine.Open(c.acceptor, c, c.packed)
-	if c.packed = nil; p == nil {
+	p, refusal := engine.Open(c.acceptor, c, c.takePacked())
+	if p == nil {
 		return c.refuse(refusal)
 	}
 	c.phase = phaseOpen
@@ -251,7 +281,9 @@ func (c *conn) conclude() {
 	if c.phase >= phaseOpen {
 		p := c.Protocol
 		c.Protocol, c.phase = nil, phaseAdmitted
-		p.Closed(c.Err)
+		if p != nil { // Wake has not panicked
+			p.Closed(c.Err)
+		}
 	}
 	if c.phase == phaseAdmitted {
 		c.phase = phaseFresh

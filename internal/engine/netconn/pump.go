@@ -78,6 +78,7 @@ func (c *conn) await() (in []byte, next engine.Next) {
 	c.prompts = 0
 	if c.mayRest && c.reader == nil {
 		c.mayRest, c.isResting = false, true
+		c.sleep()
 		return nil, engine.Read
 	}
 	room := c.Room()
