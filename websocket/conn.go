@@ -59,24 +59,29 @@ type extra struct {
 	pending *outbox       // frames that were accepted while no call of the session was running; nil: none
 	room    chan struct{} // closed when there is room in pending; nil: nobody waits
 	group   membership    // the first one; none: in no Group
-	rare    *rare         // nil: none of it
+	apart   *apart        // nil: none of it
+}
+
+// An apart is what only Conns without a Target have, and few others. It stays until the end.
+type apart struct {
+	prompter engine.Prompter
+	number   uint64 // the ID
+	rare     *rare  // nil: none of it
 }
 
 // A rare is what few Conns have. It stays until the end.
 type rare struct {
-	pings    []pingWait      // of Conn.Ping, oldest first
-	ctx      context.Context // of Conn.Context; nil: not asked for
-	cancel   context.CancelCauseFunc
-	closing  *CloseError // of a Close while the Conn was asleep
-	loop     *loop       // of Endpoint.Accept; nil: callbacks
-	writer   *writer     // nil: none is open
-	remote   net.Addr
-	local    net.Addr
-	groups   []membership    // besides extra.group
-	windows  *windows        // of compression; nil: no message refers to others
-	dropped  uint64          // messages, because the peer is slow
-	prompter engine.Prompter // without a Target
-	number   uint64          // without a Target: the ID
+	pings   []pingWait      // of Conn.Ping, oldest first
+	ctx     context.Context // of Conn.Context; nil: not asked for
+	cancel  context.CancelCauseFunc
+	closing *CloseError // of a Close while the Conn was asleep
+	loop    *loop       // of Endpoint.Accept; nil: callbacks
+	writer  *writer     // nil: none is open
+	remote  net.Addr
+	local   net.Addr
+	groups  []membership // besides extra.group
+	windows *windows     // of compression; nil: no message refers to others
+	dropped uint64       // messages, because the peer is slow
 }
 
 type pingWait struct {
@@ -86,15 +91,32 @@ type pingWait struct {
 
 // keeps tells whether m must stay when its connection sleeps.
 func (m *extra) keeps() bool {
-	return m.state != nil || m.pending != nil || m.room != nil || m.group.group != nil || m.rare != nil
+	return m.state != nil || m.pending != nil || m.room != nil || m.group.group != nil || m.apart != nil
 }
 
-// rarely returns m.rare, and makes it if it is nil; the lock is held.
-func (m *extra) rarely() *rare {
-	if m.rare == nil {
-		m.rare = &rare{}
+// separate returns m.apart, and makes it if it is nil; the lock is held.
+func (m *extra) separate() *apart {
+	if m.apart == nil {
+		m.apart = &apart{}
 	}
-	return m.rare
+	return m.apart
+}
+
+// rare returns what few Conns have, nil if there is none of it; the lock is held.
+func (m *extra) rare() *rare {
+	if m.apart == nil {
+		return nil
+	}
+	return m.apart.rare
+}
+
+// rarely is rare, but makes it if it is nil.
+func (m *extra) rarely() *rare {
+	a := m.separate()
+	if a.rare == nil {
+		a.rare = &rare{}
+	}
+	return a.rare
 }
 
 // pokeLoop tells the goroutine that sends for a loop of Endpoint.Accept that there is output.
@@ -106,10 +128,10 @@ func (m *extra) pokeLoop() {
 
 // loop returns the loop of Endpoint.Accept; nil: the connection has callbacks.
 func (m *extra) loop() *loop {
-	if m.rare == nil {
+	if m.rare() == nil {
 		return nil
 	}
-	return m.rare.loop
+	return m.rare().loop
 }
 
 // ended returns the error of methods of a Conn that is not open; the lock is held.
@@ -260,10 +282,10 @@ func (m *extra) dropOutbox() {
 
 // dropBehind drops the messages that wait for the end of another; the lock is held.
 func (m *extra) dropBehind() {
-	if m.rare == nil || m.rare.writer == nil {
+	if m.rare() == nil || m.rare().writer == nil {
 		return
 	}
-	if w := m.rare.writer; w.queued != nil {
+	if w := m.rare().writer; w.queued != nil {
 		releaseOutbox(w.queued)
 		w.queued = nil
 	}
@@ -350,10 +372,10 @@ func (c *Conn) Ping(ctx context.Context) error {
 
 // forgetPing removes a ping that nobody waits for any more; the lock is held.
 func (c *Conn) forgetPing(number uint64) {
-	pings := c.more.rare.pings
+	pings := c.more.rare().pings
 	for i := range pings {
 		if pings[i].number == number {
-			c.more.rare.pings = append(pings[:i:i], pings[i+1:]...)
+			c.more.rare().pings = append(pings[:i:i], pings[i+1:]...)
 			return
 		}
 	}
@@ -367,7 +389,7 @@ func (c *Conn) ponged(payload []byte) {
 	number := binary.BigEndian.Uint64(payload)
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	r := c.more.rare
+	r := c.more.rare()
 	if r == nil {
 		return
 	}
@@ -410,7 +432,7 @@ func (c *Conn) SetState(state any) {
 func (c *Conn) Context() context.Context {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.phase >= phaseClosed && (c.more == nil || c.more.rare == nil || c.more.rare.ctx == nil) {
+	if c.phase >= phaseClosed && (c.more == nil || c.more.rare() == nil || c.more.rare().ctx == nil) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(c.ended())
 		return ctx
@@ -430,10 +452,10 @@ func (c *Conn) ID() uint64 {
 	}
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.more == nil || c.more.rare == nil {
+	if c.more == nil || c.more.apart == nil {
 		return 0
 	}
-	return c.more.rare.number
+	return c.more.apart.number
 }
 
 // Protocol returns the subprotocol; "" if there is none.
@@ -460,12 +482,12 @@ func (c *Conn) addrs() (remote, local net.Addr) {
 		return nil, nil
 	}
 	if s := m.session; s != nil && s.run != notRunning && m.rarely().remote == nil {
-		m.rare.remote, m.rare.local = s.engine.RemoteAddr(), s.engine.LocalAddr()
+		m.rare().remote, m.rare().local = s.engine.RemoteAddr(), s.engine.LocalAddr()
 	}
-	if m.rare == nil {
+	if m.rare() == nil {
 		return nil, nil
 	}
-	return m.rare.remote, m.rare.local
+	return m.rare().remote, m.rare().local
 }
 
 // Pending returns how many bytes wait to be sent. Those that the system has taken do not

@@ -80,10 +80,10 @@ func (c *Conn) deflate(out, in ws.DeflateSide) {
 
 // windows returns those of c, nil if it has none, or has ended; the lock is held.
 func (c *Conn) windows() *windows {
-	if c.more == nil || c.more.rare == nil {
+	if c.more == nil || c.more.rare() == nil {
 		return nil
 	}
-	return c.more.rare.windows
+	return c.more.rare().windows
 }
 
 // slide returns window with p after it, without the beginning that exceeds size.

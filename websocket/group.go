@@ -293,12 +293,12 @@ func (c *Conn) membership(g *Group) *membership {
 		return nil
 	case m.group.group == g:
 		return &m.group
-	case m.rare == nil:
+	case m.rare() == nil:
 		return nil
 	}
-	for i := range m.rare.groups {
-		if m.rare.groups[i].group == g {
-			return &m.rare.groups[i]
+	for i := range m.rare().groups {
+		if m.rare().groups[i].group == g {
+			return &m.rare().groups[i]
 		}
 	}
 	return nil
@@ -311,21 +311,21 @@ func (c *Conn) join(in membership) {
 		m.group = in
 		return
 	}
-	m.rarely().groups = append(m.rare.groups, in)
+	m.rarely().groups = append(m.rare().groups, in)
 }
 
 // part removes a membership; the lock is held.
 func (c *Conn) part(out *membership) {
 	m := c.more
-	if m.rare == nil || len(m.rare.groups) == 0 {
+	if m.rare() == nil || len(m.rare().groups) == 0 {
 		m.group = membership{}
 		c.slim()
 		return
 	}
-	last := len(m.rare.groups) - 1
-	*out = m.rare.groups[last]
-	m.rare.groups[last] = membership{}
-	m.rare.groups = m.rare.groups[:last]
+	last := len(m.rare().groups) - 1
+	*out = m.rare().groups[last]
+	m.rare().groups[last] = membership{}
+	m.rare().groups = m.rare().groups[:last]
 }
 
 // slim frees the extra of a Conn that sleeps and has nothing to keep any more; the lock is

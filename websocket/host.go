@@ -81,12 +81,13 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	m := c.attach(s)
 	m.state = o.state
 	if c.target.Generation == 0 {
-		m.rarely().prompter, m.rare.number = conn.Prompter(), h.numbers.Add(1)
+		a := m.separate()
+		a.prompter, a.number = conn.Prompter(), h.numbers.Add(1)
 	}
 	if o.loop != noLoop {
 		s.loop = newLoop(o.loop)
 		m.rarely().loop = s.loop
-		m.rare.remote, m.rare.local = conn.RemoteAddr(), conn.LocalAddr()
+		m.rare().remote, m.rare().local = conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
 	conn.SetWriteTimeout(h.writeTimeout)
@@ -107,7 +108,7 @@ func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	s.isPinged, s.stays, s.isCarried = m.ID&memoPinged != 0, m.ID&memoStays != 0, m.ID&memoCarried != 0
 	s.controls = controls(m.Opened)
 	c.lock().Lock()
-	if r := c.attach(s).rare; r != nil {
+	if r := c.attach(s).rare(); r != nil {
 		if s.loop = r.loop; r.closing != nil {
 			s.note(r.closing)
 		}

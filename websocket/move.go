@@ -262,14 +262,14 @@ func (s *session) mayMove() bool {
 	if s.stays || !s.reader.IsBetween() || s.conn.phase != phaseOpen || m.pending != nil || s.run != notRunning {
 		return false
 	}
-	if m.rare == nil {
+	if m.rare() == nil {
 		return true
 	}
-	if m.rare.loop != nil && m.rare.loop.kind != serveLoop {
+	if m.rare().loop != nil && m.rare().loop.kind != serveLoop {
 		s.stays = true
 		return false
 	}
-	return len(m.rare.pings) == 0 && (m.rare.loop == nil || m.rare.loop.mayMove())
+	return len(m.rare().pings) == 0 && (m.rare().loop == nil || m.rare().loop.mayMove())
 }
 
 // groups returns the Groups of a Conn; the lock is held.
@@ -278,8 +278,8 @@ func (m *extra) groups() (all []*Group) {
 		return nil
 	}
 	all = []*Group{m.group.group}
-	if m.rare != nil {
-		for _, in := range m.rare.groups {
+	if m.rare() != nil {
+		for _, in := range m.rare().groups {
 			all = append(all, in.group)
 		}
 	}

@@ -98,7 +98,7 @@ func (s *session) Closed(err error) {
 	c.lock().Lock()
 	c.more = nil // m is not used again: other goroutines may know its channels
 	if r.loop != nil {
-		c.more = &extra{rare: &rare{loop: r.loop, number: r.number}} // Read returns its error
+		c.more = &extra{apart: &apart{number: m.apart.number, rare: &rare{loop: r.loop}}} // Read returns its error
 	}
 	c.lock().Unlock()
 	s.host.conns.remove(c.index)

@@ -103,10 +103,10 @@ func (c *Conn) dropped(n int) {
 func (c *Conn) Dropped() uint64 {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.more == nil || c.more.rare == nil {
+	if c.more == nil || c.more.rare() == nil {
 		return 0
 	}
-	return c.more.rare.dropped
+	return c.more.rare().dropped
 }
 
 // append makes frames of m and passes them on; the lock is held.
@@ -166,7 +166,7 @@ func (c *Conn) waiting(e *extra) *outbox {
 	if c.target.Generation != 0 {
 		c.host.server.Prompt(c.target)
 	} else {
-		e.rare.prompter.Prompt()
+		e.apart.prompter.Prompt()
 	}
 	return e.pending
 }

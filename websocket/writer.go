@@ -67,10 +67,10 @@ type writer struct {
 
 // writing returns the writer whose message has begun; nil: there is none. The lock is held.
 func (c *Conn) writing() *writer {
-	if c.more == nil || c.more.rare == nil {
+	if c.more == nil || c.more.rare() == nil {
 		return nil
 	}
-	if w := c.more.rare.writer; w != nil && w.opcode == ws.OpContinuation {
+	if w := c.more.rare().writer; w != nil && w.opcode == ws.OpContinuation {
 		return w
 	}
 	return nil
@@ -157,7 +157,7 @@ func (w *writer) Close() error {
 // end lets the messages go that have waited; the lock is held.
 func (w *writer) end() {
 	e, o := w.conn.more, w.queued
-	e.rare.writer, w.queued = nil, nil
+	e.rare().writer, w.queued = nil, nil
 	if o != nil {
 		if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
 			s.out, _ = o.take(s.out, math.MaxInt)
