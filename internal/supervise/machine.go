@@ -57,6 +57,8 @@ type worker struct {
 	due time.Time
 	// expected: the master asked it to exit, so its exit is no crash.
 	expected bool
+	// trusts: it was told that it has a successor.
+	trusts bool
 	// recycling: it asked to be replaced.
 	recycling bool
 	// replaced: it was told to exit because its successor is ready.

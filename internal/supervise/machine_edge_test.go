@@ -170,6 +170,32 @@ func TestRetiredSlotsForget(t *testing.T) {
 	}
 }
 
+// A drain that is asked for again after the successor has died: a worker that boots, or is
+// about to, takes its place. What the worker has handed over waits for that one, and must not
+// be taken back. Without one before the worker's time is over, there is no successor.
+func TestDrainIsRepeatedWithoutSuccessor(t *testing.T) {
+	for name, c := range map[string]struct {
+		pause        time.Duration // before the next worker boots
+		hasSuccessor bool
+	}{"boots": {0, true}, "is about to boot": {100 * time.Millisecond, true}, "boots late": {time.Minute, false}} {
+		s := newScript(t, Config{Workers: 1, Sockets: noSockets, DrainTimeout: time.Second, RecoverThreshold: 9})
+		s.start()
+		s.feed(event{kind: evRestart})
+		s.boot(0, 2)
+		s.exit(0, 2)
+		if c.pause > 0 {
+			slot := s.fleet.slots[0]
+			s.fleet.remove(slot, slot.serving)
+			slot.respawnAt = s.now.Add(c.pause)
+		}
+		s.feed(event{kind: evRecycle, worker: key{0, 1}})
+		s.want(actDrain)
+		if a := s.last[0]; a.worker != (key{0, 1}) || a.hasSuccessor != c.hasSuccessor {
+			t.Errorf("another %s: %+v", name, a)
+		}
+	}
+}
+
 // A drain that is asked for again gets the time that remains, and in the end none.
 func TestDrainIsRepeated(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, DrainTimeout: time.Second})

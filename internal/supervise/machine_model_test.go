@@ -202,6 +202,9 @@ func (m *model) checkSuccession(a action) {
 		other := m.live[adopter]
 		owned = owned || other != nil && !other.told && m.fleet.mode == modeRunning
 	}
+	if before := m.live[a.worker]; before.told && before.trusts { // it stays so while a worker boots
+		owned = owned || m.fleet.mode == modeRunning
+	}
 	if a.hasSuccessor && !owned {
 		m.failf("%v is told that it has a successor", a.worker)
 	}

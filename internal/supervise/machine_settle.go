@@ -309,13 +309,25 @@ func (f *fleet) sendDrains() {
 			f.do(action{kind: actTerm, worker: w.key})
 			continue
 		}
-		f.do(action{
-			kind:         actDrain,
-			worker:       w.key,
-			grace:        max(w.due.Sub(f.now)-killSlack, 0),
-			hasSuccessor: f.mode == modeRunning && (s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets),
-		})
+		w.trusts = f.mode == modeRunning && (f.hasSuccessor(s) || w.trusts && f.getsWorkerBefore(w.due))
+		f.do(action{kind: actDrain, worker: w.key, grace: max(w.due.Sub(f.now)-killSlack, 0), hasSuccessor: w.trusts})
 	}
+}
+
+// hasSuccessor tells whether another worker serves the sockets of a worker of s that drains.
+func (f *fleet) hasSuccessor(s *slot) bool {
+	return s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets
+}
+
+// getsWorkerBefore tells whether a worker boots, or is about to before due. It will read the
+// inboxes that no worker reads.
+func (f *fleet) getsWorkerBefore(due time.Time) bool {
+	for _, s := range f.active() {
+		if s.serving != nil || s.respawnAt.Before(due) {
+			return true
+		}
+	}
+	return false
 }
 
 // closeSockets closes the master's listening sockets once all remaining workers have
