@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/http1client"
 )
 
@@ -28,7 +29,7 @@ func newClientConn(c net.Conn, addr string) *clientConn {
 	return cc
 }
 
-func (cc *clientConn) close() { _ = cc.wire.Net.Close() } // the client cannot do anything about the error
+func (cc *clientConn) close() { dial.Close(cc.wire.Net) }
 
 // Conn returns the connection. The caller owns it from AcquireConn until
 // ReleaseConn or CloseConn.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/pool"
 )
 
@@ -107,6 +108,13 @@ func (c *HostClient) release(cc *clientConn) {
 func (c *HostClient) discard(cc *clientConn) {
 	settings := c.poolSettings()
 	c.pool.Discard(&settings, cc)
+}
+
+// cut is discard for a connection whose server may have stopped reading.
+func (c *HostClient) cut(cc *clientConn) {
+	dial.Cut(cc.wire.Net)
+	settings := c.poolSettings()
+	c.pool.Closed(&settings)
 }
 
 // CloseIdleConnections closes the connections that are not in use. It does not

@@ -59,17 +59,22 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 		}
 		fate, err = c.exchangeOn(cc, req, resp, isTunnel)
 	}
-	switch {
-	case err != nil:
-		c.discard(cc)
-		// A response that is too long is too long on every connection.
-		return !errors.Is(err, ErrBodyTooLarge), call.explain(err)
-	case fate == http1client.Free:
+	c.settle(cc, fate)
+	// A response that is too long is too long on every connection.
+	return err != nil && !errors.Is(err, ErrBodyTooLarge), call.explain(err)
+}
+
+// settle disposes of a connection after an exchange.
+func (c *HostClient) settle(cc *clientConn, fate http1client.Fate) {
+	switch fate {
+	case http1client.Free:
 		c.release(cc)
-	case fate == http1client.Spent:
+	case http1client.Spent:
 		c.discard(cc)
+	case http1client.Broken:
+		c.cut(cc)
+	case http1client.Lent: // until Ended
 	}
-	return false, nil
 }
 
 // exchangeOn sends the request, with isTunnel a CONNECT, on cc and reads the response.
@@ -82,7 +87,7 @@ func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response, is
 		if n > 0 {
 			err = errSpokenFirst
 		}
-		return http1client.Spent, err
+		return http1client.Broken, err
 	}
 	x := &cc.exchange
 	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
@@ -250,18 +255,14 @@ func (x *exchange) leavesBody() bool {
 }
 
 // Ended implements http1client.Message.
-func (x *exchange) Ended(isFree bool, err error) error {
+func (x *exchange) Ended(fate http1client.Fate, err error) error {
 	call := clientCall{Bounds: *x.Bounds, phase: PhaseRead}
 	if err != io.EOF && err != bodystream.ErrClosed {
 		err = call.explain(err)
 	}
 	c, cc := x.c, x.cc
 	x.clear()
-	if isFree {
-		c.release(cc)
-	} else {
-		c.discard(cc)
-	}
+	c.settle(cc, fate)
 	return err
 }
 

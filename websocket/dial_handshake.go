@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
@@ -91,7 +92,7 @@ func (a *attempt) open(ctx context.Context) (*Conn, error) {
 	}
 	opened, err := a.handshake(ctx, conn)
 	if err != nil {
-		conn.Close()
+		dial.Cut(conn)
 		return nil, err
 	}
 	return dialed.adopt(ctx, conn, opened)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -313,6 +314,36 @@ func TestDialTLS(t *testing.T) {
 		t.Error(err)
 	}
 	noneDialed(t)
+}
+
+// TestDialTLSUnanswered: Dial ends with its context, whether or not the server takes the
+// alert with which TLS ends.
+func TestDialTLSUnanswered(t *testing.T) {
+	cert, key, err := sluice.GenerateTestCertificate("h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Session tickets would meet the request, and both writes wait.
+	server := &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true}
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe() // which holds nothing: a write waits for its reader
+		defer far.Close()
+		go func() { _, _ = tls.Server(far, server).Read(make([]byte, 4096)) }() // the request; then nothing
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := Dial(ctx, "wss://h/", &DialOptions{
+			Dial:      func(context.Context, string) (net.Conn, error) { return near, nil },
+			TLSConfig: &tls.Config{InsecureSkipVerify: true},
+		})
+		if d := time.Since(began); err != context.DeadlineExceeded || d != 50*time.Millisecond {
+			t.Errorf("%v after %v", err, d)
+		}
+	})
 }
 
 // TestDialTogether: connections that are opened and closed at once; the engine comes and

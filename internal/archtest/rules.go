@@ -186,7 +186,7 @@ func partRules() map[string]packageRule {
 		"internal/bodystream": {own: []string{"internal/transfer"}},
 		"internal/bodypipe":   {own: []string{"internal/buf"}},
 		"internal/transfer":   {own: []string{"internal/ascii", "internal/buf", "internal/h1", "internal/message"}},
-		"internal/pipeline":   {own: []string{"internal/clock", "internal/pool"}},
+		"internal/pipeline":   {own: []string{"internal/clock", "internal/dial", "internal/pool"}},
 		"internal/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/listen":     {external: []string{xSys}},
 		"internal/supervise":  {external: []string{xSys}},

@@ -1,6 +1,6 @@
 // Package dial connects to TCP addresses. It looks up hosts, caches their
 // addresses, and races the addresses of a host as RFC 8305 describes. It also
-// calls dialers without a context, and makes TLS handshakes. The root package
+// calls dialers without a context, makes TLS handshakes, and ends connections. The root package
 // turns its errors into those of the API.
 package dial
 

@@ -64,6 +64,18 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// closeWrite ends what is written. After a failed write, TLS does not do so itself: the
+// server does not read, and package tls would wait 5 s for it.
+func (c *Conn) closeWrite() {
+	nc := c.Net
+	if secure, ok := nc.(*tls.Conn); ok && c.writeErr != nil {
+		nc = secure.NetConn()
+	}
+	if half, ok := nc.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
 // maxWrite is the maximum size of one write in bytes: written shows progress
 // after each.
 const maxWrite = 256 << 10

@@ -2,7 +2,12 @@ package http1client
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -134,4 +139,47 @@ func TestInput(t *testing.T) {
 			t.Error("a pooled input has a source")
 		}
 	}
+}
+
+// TestCloseWriteDoesNotWait: after a failed write over TLS, the end is that of the
+// connection below: package tls would wait until the peer takes its last alert.
+func TestCloseWriteDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe() // which holds nothing: a write waits for its reader
+		defer far.Close()
+		below := &halfConn{Conn: near}
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, SessionTicketsDisabled: true}
+		go func() { _ = tls.Server(far, config).Handshake() }()
+		secure := tls.Client(below, &tls.Config{InsecureSkipVerify: true})
+		if err := secure.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		c := newConn(secure)
+		c.writeErr = errStub
+		began := time.Now()
+		if c.closeWrite(); below.ends != 1 || time.Since(began) != 0 {
+			t.Errorf("%d ends after %v", below.ends, time.Since(began))
+		}
+		_ = near.Close()
+	})
+}
+
+// halfConn counts how often its writing side was closed.
+type halfConn struct {
+	net.Conn
+	ends int
+}
+
+func (c *halfConn) CloseWrite() error {
+	c.ends++
+	return nil
 }

@@ -31,9 +31,8 @@ type Message interface {
 	// response has failed with err.
 	Unanswered(err error) error
 	// Ended is called at the end of a Stream, when the Exchange is not used any more. See
-	// Source.End of package bodystream for err and the result. With isFree, the Conn can
-	// be reused; otherwise it must be closed.
-	Ended(isFree bool, err error) error
+	// Source.End of package bodystream for err and the result. fate is not Lent.
+	Ended(fate Fate, err error) error
 }
 
 // A Body is a body that was not read yet. IsComplete is that of package bodystream.
@@ -86,18 +85,19 @@ type Exchange struct {
 type Fate uint8
 
 const (
-	Spent Fate = iota // it must be closed
-	Free              // it can be reused
-	Lent              // Stream owns it
+	Spent  Fate = iota // it must be closed
+	Broken             // as Spent, and the server may have stopped reading
+	Free               // it can be reused
+	Lent               // Stream owns it
 )
 
 // Run sends the request and reads the response. It returns what happens to the
-// Conn. After an error, that is Spent.
+// Conn. After an error, that is Broken.
 func (x *Exchange) Run() (Fate, error) {
 	c := x.Conn
 	if !c.takesTurn || !x.limitsRead() {
 		if err := c.ClearLimits(); err != nil {
-			return Spent, x.limitError(err)
+			return Broken, x.limitError(err)
 		}
 	}
 	if ctx := x.Bounds.Context; ctx != nil {
@@ -127,8 +127,11 @@ func (x *Exchange) Run() (Fate, error) {
 	isOver := x.stop != nil && !x.stop()
 	hasMore := x.br.Buffered() > 0
 	releaseInput(x.br)
-	if err != nil || isOver || hasMore || x.IsLast || x.isCut {
-		return Spent, err
+	switch {
+	case err != nil || isOver || x.isCut:
+		return Broken, err
+	case hasMore || x.IsLast:
+		return Spent, nil
 	}
 	return Free, nil
 }

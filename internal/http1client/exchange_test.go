@@ -79,7 +79,7 @@ type textMessage struct {
 	body   io.Reader // of the request
 	line   string
 	stream string // the body of the response, if it is a stream
-	isFree bool
+	fate   Fate
 	ended  []error
 	table  field.Table
 }
@@ -103,8 +103,8 @@ func (m *textMessage) Receive(br *bufio.Reader) (err error) {
 
 func (m *textMessage) Unanswered(err error) error { return errors.Join(errUnanswered, err) }
 
-func (m *textMessage) Ended(isFree bool, err error) error {
-	m.isFree, m.ended = isFree, append(m.ended, err)
+func (m *textMessage) Ended(fate Fate, err error) error {
+	m.fate, m.ended = fate, append(m.ended, err)
 	return err
 }
 
@@ -148,9 +148,9 @@ func TestRun(t *testing.T) {
 		{"answered", "yes\n", "", nil, Free, nil, true},
 		{"more than the answer", "yes\nno", "", nil, Spent, nil, true},
 		{"the last one", "yes\n", "", func(x *Exchange, _ *stubConn) { x.IsLast = true }, Spent, nil, true},
-		{"no answer", "", "", nil, Spent, errUnanswered, true},
-		{"writing fails", "yes\n", "", func(_ *Exchange, c *stubConn) { c.failAt = 1 }, Spent, errStub, false},
-		{"the context has ended", "yes\n", "", func(x *Exchange, _ *stubConn) { x.Bounds.Context = ended }, Spent, nil, true},
+		{"no answer", "", "", nil, Broken, errUnanswered, true},
+		{"writing fails", "yes\n", "", func(_ *Exchange, c *stubConn) { c.failAt = 1 }, Broken, errStub, false},
+		{"the context has ended", "yes\n", "", func(x *Exchange, _ *stubConn) { x.Bounds.Context = ended }, Broken, nil, true},
 		{"written through a buffer", "yes\n", "", func(x *Exchange, _ *stubConn) {
 			x.Content, x.Message.(*textMessage).body = nil, strings.NewReader("go")
 		}, Free, nil, true},
@@ -162,7 +162,7 @@ func TestRun(t *testing.T) {
 		{"no deadline can be cleared", "yes\nbody", "body", func(x *Exchange, c *stubConn) {
 			x.Conn.NoteDeadline()
 			c.limitErr = errStub
-		}, Spent, errStub, false},
+		}, Broken, errStub, false},
 	} {
 		x, stub, m := newExchange(tc.in)
 		m.stream, x.Content = tc.stream, []byte("go")
@@ -190,13 +190,13 @@ func TestLentStream(t *testing.T) {
 	for name, tc := range map[string]struct {
 		read    int
 		timeout time.Duration
-		isFree  bool
+		fate    Fate
 		err     error
 	}{
-		"all":             {5, 0, true, io.EOF},
-		"all but the end": {4, 0, true, io.EOF},
-		"half":            {2, 0, false, bodystream.ErrClosed},
-		"in time":         {5, time.Hour, true, io.EOF},
+		"all":             {5, 0, Free, io.EOF},
+		"all but the end": {4, 0, Free, io.EOF},
+		"half":            {2, 0, Broken, bodystream.ErrClosed},
+		"in time":         {5, time.Hour, Free, io.EOF},
 	} {
 		x, stub, m := newExchange("yes\nbody")
 		m.stream, x.Content, x.ReadTimeout = "body", []byte("go"), tc.timeout
@@ -208,8 +208,8 @@ func TestLentStream(t *testing.T) {
 		if want := "body"[:min(tc.read, 4)]; string(got) != want || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if err := s.Close(); err != nil || m.isFree != tc.isFree || len(m.ended) != 1 || m.ended[0] != tc.err {
-			t.Errorf("%s: %v, free %v, %v", name, err, m.isFree, m.ended)
+		if err := s.Close(); err != nil || m.fate != tc.fate || len(m.ended) != 1 || m.ended[0] != tc.err {
+			t.Errorf("%s: %v, fate %d, %v", name, err, m.fate, m.ended)
 		}
 		if hasLimit := slices.ContainsFunc(stub.told, func(s string) bool { return strings.HasPrefix(s, "read 59m") || s == "read 1h0m0s" }); hasLimit != (tc.timeout > 0) {
 			t.Errorf("%s: %q", name, stub.told)
@@ -233,8 +233,8 @@ func TestInterruptOutlivesDeadline(t *testing.T) {
 		t.Errorf("%q", stub.told)
 	}
 	x.Conn.hasDeadline = false
-	if _ = s.End(io.EOF); !x.Conn.hasDeadline || !m.isFree {
-		t.Errorf("a deadline %v, free %v", x.Conn.hasDeadline, m.isFree)
+	if _ = s.End(io.EOF); !x.Conn.hasDeadline || m.fate != Free {
+		t.Errorf("a deadline %v, fate %d", x.Conn.hasDeadline, m.fate)
 	}
 }
 

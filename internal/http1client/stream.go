@@ -45,10 +45,16 @@ func (s *stream) End(err error) error {
 	x := s.x
 	s.x = nil
 	isOver := x.stop != nil && !x.stop()
-	isDone := err == io.EOF && x.Body.IsComplete() && x.br.Buffered() == 0
+	fate := Broken
+	switch isDone := err == io.EOF && x.Body.IsComplete() && !isOver && !x.isCut; {
+	case isDone && x.br.Buffered() == 0 && !x.IsLast:
+		fate = Free
+	case isDone:
+		fate = Spent
+	}
 	if s.isInterrupted.Load() {
 		x.Conn.NoteDeadline()
 	}
 	releaseInput(x.br)
-	return x.Message.Ended(isDone && !isOver && !x.IsLast && !x.isCut, err)
+	return x.Message.Ended(fate, err)
 }

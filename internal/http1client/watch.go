@@ -70,10 +70,7 @@ func (x *Exchange) runWatching(bw *bufio.Writer) error {
 	writeErr, _ := w.join(x, written, patience)
 	x.wrote(writeErr)
 	if x.isCut = writeErr != nil; x.isCut && err == nil {
-		// The server must not wait for the rest before it continues.
-		if half, ok := c.Net.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
-		}
+		c.closeWrite() // the server must not wait for the rest before it continues
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/pool"
 )
 
@@ -216,8 +217,12 @@ func (k *conn) fail(err error) {
 		return
 	}
 	l.rouse()
-	_ = k.nc.Close()
-	if err != io.EOF && err != errIdle && err != errLast {
+	if err == errIdle || err == errLast {
+		dial.Close(k.nc)
+		return
+	}
+	dial.Cut(k.nc) // the server may have stopped reading, and calls wait for this
+	if err != io.EOF {
 		k.cfg.Log(err)
 	}
 }

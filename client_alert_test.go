@@ -1,0 +1,121 @@
+package sluice
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// deafPeer is the dialer of a client for a server that reads the head of one request,
+// writes answer, and reads nothing more.
+func deafPeer(t *testing.T, server *tls.Config, answer string) DialFunc {
+	return func(string) (net.Conn, error) {
+		near, far := net.Pipe() // which holds nothing: a write waits for its reader
+		t.Cleanup(func() { _ = far.Close() })
+		go func() {
+			secure := tls.Server(far, server)
+			for br := bufio.NewReader(secure); ; {
+				if line, err := br.ReadString('\n'); err != nil || line == "\r\n" {
+					break
+				}
+			}
+			_, _ = io.WriteString(secure, answer)
+		}()
+		return near, nil
+	}
+}
+
+// deafTLS returns the configurations for a deafPeer.
+func deafTLS(t *testing.T) (server, client *tls.Config) {
+	server, client = testTLS(t, "h")
+	server.SessionTicketsDisabled = true // they would meet the request, and both writes wait
+	now := time.Now()                    // of the certificate; time in the bubble is another one
+	client.Time = func() time.Time { return now }
+	return server, client
+}
+
+// TestEndsOverTLS: no call waits until its server takes the alert with which TLS ends.
+func TestEndsOverTLS(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	server, client := deafTLS(t)
+	for _, tc := range []struct {
+		name, answer string
+		lasts        time.Duration
+		do           func(c *HostClient) error
+		want         error
+	}{
+		{"DoTimeout", "", limit, func(c *HostClient) error {
+			req, resp := newCall("GET", "https://h/")
+			return c.DoTimeout(req, resp, limit)
+		}, ErrTimeout},
+		{"ReadTimeout", "", limit, func(c *HostClient) error {
+			c.ReadTimeout = limit
+			return c.Do(newCall("GET", "https://h/"))
+		}, ErrTimeout},
+		{"a part of the response", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", limit, func(c *HostClient) error {
+			c.ReadTimeout = limit
+			return c.Do(newCall("GET", "https://h/"))
+		}, ErrTimeout},
+		{"a stream that is closed", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", 0, func(c *HostClient) error {
+			c.StreamResponseBody = true
+			req, resp := newCall("GET", "https://h/")
+			err := c.Do(req, resp)
+			if err == nil {
+				err = resp.CloseBodyStream()
+			}
+			return err
+		}, nil},
+		{"PipelineClient", "", limit, func(c *HostClient) error {
+			p := &PipelineClient{Addr: "h", IsTLS: true, TLSConfig: client, Dial: c.Dial, ReadTimeout: limit}
+			return p.Do(newCall("POST", "https://h/"))
+		}, ErrTimeout},
+		{"idle", okAnswer, 100 * time.Millisecond, func(c *HostClient) error {
+			err := c.Do(newCall("GET", "https://h/"))
+			c.CloseIdleConnections() // which sends the alert, if it can
+			return err
+		}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &HostClient{Addr: "h", IsTLS: true, TLSConfig: client, Dial: deafPeer(t, server, tc.answer), MaxIdemponentCallAttempts: 1}
+				began := time.Now()
+				err := tc.do(c)
+				if d := time.Since(began); err != tc.want || d != tc.lasts {
+					t.Errorf("%v after %v, want %v after %v", err, d, tc.want, tc.lasts)
+				}
+				checkPool(t, c, 0, 0)
+			})
+		})
+	}
+}
+
+// TestAlertOfIdleConnections: TLS ends as it should if the server reads.
+func TestAlertOfIdleConnections(t *testing.T) {
+	server, client := testTLS(t, "127.0.0.1")
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, ends := make(chan string, 1), make(chan error, 1)
+	p := newPeerOn(t, ln, func(c *peerConn) {
+		c.request()
+		c.send(<-answers)
+		_, err := c.br.ReadByte()
+		ends <- err
+	})
+	for _, answer := range []string{okAnswer, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"} {
+		answers <- answer
+		c := &HostClient{Addr: p.addr(), IsTLS: true, TLSConfig: client}
+		if err := c.Do(newCall("GET", "https://"+p.addr()+"/")); err != nil {
+			t.Fatal(err)
+		}
+		c.CloseIdleConnections()
+		if err := <-ends; err != io.EOF { // without an alert, it is io.ErrUnexpectedEOF
+			t.Errorf("the connection ends with %v", err)
+		}
+	}
+}
