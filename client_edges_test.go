@@ -185,3 +185,28 @@ func TestCertificateHasNoZone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestServerTimeoutsWithoutEnd: as TestTimeoutsWithoutEnd, for servers and both protocols.
+func TestServerTimeoutsWithoutEnd(t *testing.T) {
+	for _, kind := range []Engine{EngineAuto, EnginePerConn} {
+		for _, mode := range []HTTP2Mode{HTTP2Off, HTTP2Only} {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			serveUntilEnd(t, &Server{
+				Handler: func(ctx *RequestCtx) { _, _ = ctx.WriteString("ok") }, Engine: kind, Logger: quietLogger{},
+				ReadTimeout: noEnd, WriteTimeout: noEnd, IdleTimeout: noEnd,
+			}, ln)
+			c := &HostClient{Addr: ln.Addr().String(), MaxIdemponentCallAttempts: 1, HTTP2: mode}
+			for range 2 {
+				req, resp := newCall("POST", "http://"+c.Addr+"/")
+				req.SetBody(make([]byte, 100_000))
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" {
+					t.Errorf("%v, HTTP/2 %v: %v, %q", kind, mode, err, resp.Body())
+				}
+			}
+			c.CloseIdleConnections()
+		}
+	}
+}

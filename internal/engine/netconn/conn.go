@@ -177,7 +177,7 @@ func (c *conn) Workers() engine.Workers { return &c.driver.tasks }
 
 // SetWriteTimeout implements engine.Conn.
 func (c *conn) SetWriteTimeout(timeout time.Duration) {
-	c.writeTimeout = max(int64(timeout), 0)
+	c.writeTimeout = int64(max(min(timeout, longestWait), 0))
 }
 
 // OnPeerGone implements engine.Conn.

@@ -18,6 +18,8 @@ const (
 	// unknown is conn.armed when another goroutine may have set another deadline. It is
 	// before every time, so that arm does not rely on it.
 	unknown = int64(-1 << 62)
+	// longestWait is the longest time-out. Sums of it with a time do not overflow.
+	longestWait = time.Duration(1 << 61)
 )
 
 // SetReadDeadline implements engine.Conn. It stores two words; arm does the rest when
@@ -27,6 +29,7 @@ func (c *conn) SetReadDeadline(now int64, timeout time.Duration) {
 		c.deadline, c.timeout = 0, 0
 		return
 	}
+	timeout = min(timeout, longestWait)
 	c.deadline, c.timeout = now+int64(timeout), int64(timeout)
 }
 
