@@ -113,6 +113,9 @@ func (p *proxy) connect(conn net.Conn, addr string) (tunnel net.Conn, status int
 	// A successful response to CONNECT has no body, even if its head announces
 	// one: all following bytes belong to the tunnel.
 	if in.Buffered() == 0 {
+		if secure, ok := conn.(*tls.Conn); ok {
+			return secureTunnel{secure}, 0, nil
+		}
 		return conn, 0, nil
 	}
 	early, _ := in.Peek(in.Buffered()) // cannot fail
@@ -171,6 +174,10 @@ type connected struct{ conn net.Conn }
 
 // Dial returns the connection.
 func (c connected) Dial(string, string) (net.Conn, error) { return c.conn, nil }
+
+// A secureTunnel is a tunnel over TLS to the proxy. It is not a *tls.Conn: a client would
+// take the TLS for that of the server, and what it sends would be plain text for the proxy.
+type secureTunnel struct{ *tls.Conn }
 
 // earlyConn is a tunnel whose first bytes arrived together with the proxy's
 // response.

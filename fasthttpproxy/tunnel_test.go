@@ -1,10 +1,12 @@
 package fasthttpproxy
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -170,6 +172,57 @@ func TestTunnelHTTP2(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestTLSThroughHTTPSProxy: the proxy's own TLS is not taken for that of the server: what
+// goes through the tunnel is encrypted for the server.
+func TestTLSThroughHTTPSProxy(t *testing.T) {
+	server, client := proxyTLS(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { fmt.Fprint(ctx, "TLS ", ctx.IsTLS()) }}
+	s.TLSConfig = server
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLS(ln, "", "") }()
+	plain := startPeer(t, nil, func(_ *peer, conn net.Conn) {
+		for in := bufio.NewReader(conn); readHead(in) != ""; {
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nTLS false")
+		}
+	})
+	p := startPeer(t, server, relaying)
+	d := &Dialer{TLSConfig: client}
+	d.HTTPProxy, d.Resolver = "https://"+p.addr, thisMachine{}
+	dial, err := d.GetDialFunc(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"https://proxy.test:" + portOf(ln.Addr().String()) + "/": "TLS true",
+		"http://proxy.test:" + portOf(plain.addr) + "/":          "TLS false",
+	} {
+		c := &sluice.Client{Dial: dial, TLSConfig: client, MaxIdemponentCallAttempts: 1}
+		for range 3 {
+			if status, body, err := c.Get(nil, url); err != nil || status != 200 || string(body) != want {
+				t.Errorf("%s: %d %q, %v; want %q", url, status, body, err, want)
+			}
+		}
+		if asked := p.takeAsked(); strings.Count(asked, "CONNECT") != 1 {
+			t.Errorf("%s: asked %q", url, asked)
+		}
+		c.CloseIdleConnections()
+	}
+	s.Shutdown()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// portOf returns the port of an address.
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
 }
 
 // thisMachine is a resolver that resolves all names to this machine.

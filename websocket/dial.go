@@ -41,6 +41,7 @@ type DialOptions struct {
 	Client *sluice.Client
 	// Dial connects to addr, "host:port", for HTTP/1.1; nil: Client.DialContext or, if that
 	// is nil, too, sluice.DialContext. Dialers of package fasthttpproxy go through proxies.
+	// For wss, Dial adds TLS to the connection unless it is a *tls.Conn already.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// TLSConfig is for wss over HTTP/1.1; nil: Client.TLSConfig, or the defaults. Dial
 	// offers HTTP/1.1 by ALPN.
@@ -171,6 +172,9 @@ func (o *DialOptions) connect(ctx context.Context, u *sluice.URI) (net.Conn, err
 	conn, err := connect(ctx, addr)
 	if err != nil || !isSecure(u) {
 		return conn, err
+	}
+	if own, ok := conn.(*tls.Conn); ok { // as in sluice.Client
+		return own, nil
 	}
 	config := &tls.Config{}
 	if secured != nil {

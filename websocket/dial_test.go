@@ -289,7 +289,8 @@ func TestDialTLS(t *testing.T) {
 	}
 	go func() { _ = s.ServeTLSEmbed(ln, cert, key) }()
 	o := &DialOptions{TLSConfig: &tls.Config{InsecureSkipVerify: true}, Header: &sluice.RequestHeader{}}
-	for origin, status := range map[string]int{"https://evil.com": 403, "https://example.com": 0} {
+	for _, origin := range []string{"https://evil.com", "https://example.com"} {
+		status := map[string]int{"https://evil.com": 403}[origin]
 		o.Header.Set("Origin", origin)
 		c, err := Dial(t.Context(), "wss://"+ln.Addr().String()+"/path", o)
 		if status != 0 {
@@ -308,6 +309,15 @@ func TestDialTLS(t *testing.T) {
 		if m, err := c.Read(t.Context()); err != nil || string(m.Data) != "secret" {
 			t.Errorf("%q, %v", m.Data, err)
 		}
+		_ = c.Close(CodeNormal, "")
+	}
+	// A dialer that has set up TLS itself, as in sluice.Client.
+	dialer := &tls.Dialer{Config: o.TLSConfig}
+	o.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
+	c, err := Dial(t.Context(), "wss://"+ln.Addr().String()+"/path", o)
+	if err != nil {
+		t.Error(err)
+	} else {
 		_ = c.Close(CodeNormal, "")
 	}
 	if err := s.Shutdown(); err != nil {

@@ -101,7 +101,7 @@ func packageRules() map[string]packageRule {
 		"internal/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/http2":           {own: []string{"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
-		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/field", "internal/h1", "internal/pool"}},
+		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/dial", "internal/field", "internal/h1", "internal/pool"}},
 		"internal/http2client": {own: []string{"internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.

@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// A Secure is a connection with TLS: a *tls.Conn, or one that embeds it.
+type Secure interface {
+	net.Conn
+	ConnectionState() tls.ConnectionState
+	NetConn() net.Conn // below TLS
+}
+
 // alertTime is how long Close waits for a peer that does not read.
 const alertTime = 100 * time.Millisecond
 
@@ -13,7 +20,7 @@ const alertTime = 100 * time.Millisecond
 // 6.1), for which package tls would wait 5 s if the peer does not read; Close waits for
 // alertTime at most.
 func Close(conn net.Conn) {
-	if _, isTLS := conn.(*tls.Conn); isTLS {
+	if _, isTLS := conn.(Secure); isTLS {
 		defer time.AfterFunc(alertTime, func() { Cut(conn) }).Stop()
 	}
 	_ = conn.Close() // a client cannot do anything about the error
@@ -22,7 +29,7 @@ func Close(conn net.Conn) {
 // Cut closes a connection at once and, with TLS, without an alert: its peer may have
 // stopped reading, and the time of the call may be over.
 func Cut(conn net.Conn) {
-	for secure, ok := conn.(*tls.Conn); ok; secure, ok = conn.(*tls.Conn) {
+	for secure, ok := conn.(Secure); ok; secure, ok = conn.(Secure) {
 		conn = secure.NetConn()
 	}
 	_ = conn.Close()

@@ -2,12 +2,12 @@ package http1client
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/pool"
 )
 
@@ -68,7 +68,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 // server does not read, and package tls would wait 5 s for it.
 func (c *Conn) closeWrite() {
 	nc := c.Net
-	if secure, ok := nc.(*tls.Conn); ok && c.writeErr != nil {
+	for secure, ok := nc.(dial.Secure); ok && c.writeErr != nil; secure, ok = nc.(dial.Secure) {
 		nc = secure.NetConn()
 	}
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
@@ -90,7 +90,7 @@ func (c *Conn) IsQuiet() bool {
 	if !c.peek.IsQuiet() {
 		return false
 	}
-	secure, ok := c.Net.(*tls.Conn)
+	secure, ok := c.Net.(dial.Secure)
 	if !ok {
 		return true
 	}
@@ -109,7 +109,7 @@ func (c *Conn) IsQuiet() bool {
 // it returns false, since session tickets may follow the handshake, and only
 // reading could distinguish them.
 func (c *Conn) WasSpokenTo() bool {
-	_, isSecure := c.Net.(*tls.Conn)
+	_, isSecure := c.Net.(dial.Secure)
 	return !isSecure && !c.peek.IsQuiet()
 }
 

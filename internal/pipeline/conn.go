@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bufio"
-	"crypto/tls"
 	"io"
 	"net"
 	"sync/atomic"
@@ -77,7 +76,7 @@ func newConn(l *lane, nc net.Conn) *conn {
 		br:    bufio.NewReaderSize(nc, l.cfg.ReadBuffer),
 		ended: make(chan struct{}),
 	}
-	if _, isTLS := nc.(*tls.Conn); !isTLS && !l.cfg.IsTLS {
+	if _, isTLS := nc.(dial.Secure); !isTLS && !l.cfg.IsTLS {
 		k.peek.Init(nc) // TLS sends unsolicited messages of its own
 	}
 	return k
