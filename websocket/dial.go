@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	neturl "net/url"
 	"strings"
 	"time"
 
@@ -37,9 +38,9 @@ type DialOptions struct {
 	// wss with HTTP2Auto, and for ws and wss with HTTP2Only. If the server does not speak
 	// HTTP/2 or does not admit WebSockets there, Dial opens a connection of HTTP/1.1 with
 	// HTTP2Auto, and fails with sluice.ErrNoHTTP2 or sluice.ErrNoConnectProtocol with
-	// HTTP2Only. nil: a connection of HTTP/1.1.
+	// HTTP2Only. nil: a connection of HTTP/1.1. It is not used for ws+unix.
 	Client *sluice.Client
-	// Dial connects to addr, "host:port", for HTTP/1.1; nil: Client.DialContext or, if that
+	// Dial connects to addr, "host:port", for HTTP/1.1, but not to a Unix socket; nil: Client.DialContext or, if that
 	// is nil, too, sluice.DialContext. Dialers of package fasthttpproxy go through proxies.
 	// For wss, Dial adds TLS to the connection unless it is a *tls.Conn already.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -70,6 +71,10 @@ func (e *HandshakeError) Error() string {
 // Dial opens a connection to a URL with the scheme ws or wss (RFC 6455 section 4.1). ctx
 // bounds the handshake, which takes at most 30 seconds; after Dial it has no effect.
 //
+// ws+unix:/run/app.sock:/chat?q=1 asks for /chat?q=1 on the Unix socket /run/app.sock, with
+// the Host "localhost". A colon in the name of the socket is %3A. Without the second colon,
+// Dial asks for /.
+//
 // If the Endpoint has no OnMessage, the program calls Conn.Read, and must do so until it
 // returns an error or Conn.Close was called: while a message waits, the connection answers
 // no pings and does not notice the end of its peer.
@@ -82,6 +87,10 @@ func Dial(ctx context.Context, url string, o *DialOptions) (*Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, defaultDialTimeout)
 	defer cancel()
+	socket, url, err := cutSocket(url)
+	if err != nil {
+		return nil, err
+	}
 	u, err := parseURL(url)
 	if err != nil {
 		return nil, err
@@ -93,16 +102,37 @@ func Dial(ctx context.Context, url string, o *DialOptions) (*Conn, error) {
 		o.Header.CopyTo(&req.Header)
 	}
 	for left := o.MaxRedirects; ; left-- {
-		a := attempt{o: o, set: o.settings(), url: u, req: req, mayFollow: left > 0}
+		a := attempt{o: o, set: o.settings(), url: u, socket: socket, req: req, mayFollow: left > 0}
 		c, err := a.open(ctx)
 		var refused *HandshakeError
 		if !errors.As(err, &refused) || !a.follows(refused.Status) {
 			return c, err
 		}
+		before := originOf(u)
 		if refused.Reason = redirect(u, &req.Header, value(refused.Header, sluice.HeaderLocation)); refused.Reason != "" {
 			return nil, refused
 		}
+		if originOf(u) != before {
+			socket = ""
+		}
 	}
+}
+
+// cutSocket returns the Unix socket of a URL with the scheme ws+unix, and a URL for what to
+// ask for there. Another URL has no socket, and is returned as it came.
+func cutSocket(url string) (socket, rest string, err error) {
+	scheme, rest, ok := strings.Cut(url, ":")
+	if !ok || !strings.EqualFold(scheme, "ws+unix") {
+		return "", url, nil
+	}
+	name, target, _ := strings.Cut(rest, ":")
+	name, hasHost := strings.CutPrefix(name, "//") // an empty one
+	hasHost = hasHost && !strings.HasPrefix(name, "/")
+	socket, err = neturl.PathUnescape(name)
+	if err != nil || socket == "" || hasHost || strings.ContainsAny(name, "?#") || target != "" && !strings.HasPrefix(target, "/") {
+		return "", "", fmt.Errorf("sluice: websocket: %q is not ws+unix:SOCKET:/PATH", url)
+	}
+	return socket, "ws://localhost" + target, nil
 }
 
 // parseURL returns a URL that the caller releases.
@@ -112,7 +142,7 @@ func parseURL(url string) (*sluice.URI, error) {
 	switch {
 	case err != nil:
 	case portOf(u) == "":
-		err = fmt.Errorf("sluice: websocket: the scheme of %q is not ws or wss", url)
+		err = fmt.Errorf("sluice: websocket: the scheme of %q is not ws, wss or ws+unix", url)
 	case len(u.Host()) == 0:
 		err = fmt.Errorf("sluice: websocket: %q has no host", url)
 	case len(u.Hash()) > 0: // RFC 6455 section 3

@@ -23,6 +23,7 @@ type attempt struct {
 	o         *DialOptions
 	set       *settings
 	url       *sluice.URI
+	socket    string          // the Unix socket to connect to; "": the host of url
 	req       *sluice.Request // with the fields of DialOptions.Header
 	mayFollow bool            // a redirect
 }
@@ -80,13 +81,13 @@ type dialedConn struct {
 
 // open makes the handshake, over HTTP/2 if that is wanted and possible.
 func (a *attempt) open(ctx context.Context) (*Conn, error) {
-	if client := a.o.Client; client != nil {
+	if client := a.o.Client; client != nil && a.socket == "" {
 		c, err := a.openStream(ctx)
 		if !errors.Is(err, sluice.ErrNoConnectProtocol) || client.HTTP2 == sluice.HTTP2Only {
 			return c, err
 		}
 	}
-	conn, err := a.o.connect(ctx, a.url)
+	conn, err := a.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +97,15 @@ func (a *attempt) open(ctx context.Context) (*Conn, error) {
 		return nil, err
 	}
 	return dialed.adopt(ctx, conn, opened)
+}
+
+// connect opens the connection for a handshake over HTTP/1.1.
+func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
+	if a.socket == "" {
+		return a.o.connect(ctx, a.url)
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", a.socket)
 }
 
 // openStream makes the handshake on a stream of HTTP/2 (RFC 8441 section 5).

@@ -53,6 +53,7 @@ code; 1 if there was none, or it broke; 3 if it was closed with another code,
 which is printed to stderr.`
 
 const wsExamples = `  sluice ws ws://localhost:8080/chat
+  sluice ws ws+unix:/run/app.sock:/chat
   printf 'hello\n' | sluice ws --wait 1 wss://example.com/echo
   sluice ws --json --protocol v2 -H 'Authorization: Bearer x' wss://example.com`
 
@@ -68,7 +69,7 @@ func newWSCommand() *cobra.Command {
 			if err := checkHeaders(o.headers); err != nil {
 				return err
 			}
-			if !strings.Contains(args[0], "://") {
+			if !strings.Contains(args[0], "://") && !strings.HasPrefix(strings.ToLower(args[0]), "ws+unix:") {
 				args[0] = "ws://" + args[0]
 			}
 			if status := runWS(cmd.Context(), o, args[0]); status != 0 {

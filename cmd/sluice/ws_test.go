@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,29 @@ func TestWS(t *testing.T) {
 	}
 	if got := finish(t, wsCommand(t, "", "ws://127.0.0.1:1")); got.status != 1 || got.stderr == "" {
 		t.Errorf("nothing listens: %+v", got)
+	}
+}
+
+// TestWSUnix: the URL may name a Unix socket.
+func TestWSUnix(t *testing.T) {
+	socket := filepath.ToSlash(filepath.Join(t.TempDir(), "s"))
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Skip(err)
+	}
+	e := &websocket.Endpoint{OnOpen: func(*websocket.Conn) error { return &websocket.CloseError{Code: 4001, Reason: "seen"} }}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	out, err := wsCommand(t, "", "ws+unix:"+socket+":/chat").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "4001: seen") {
+		t.Errorf("%v, %q", err, out)
+	}
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 
