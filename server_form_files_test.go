@@ -17,7 +17,8 @@ import (
 // TestFormFilesOfLostRequests: whatever becomes of a request, the temporary files
 // of its form are removed when nobody uses them any more.
 func TestFormFilesOfLostRequests(t *testing.T) {
-	body := string(formOf(6 << 20)) // 4 MiB are kept in memory
+	const size = 4<<20 + 1<<18 // 4 MiB are kept in memory
+	body := string(formOf(size))
 	form := func(ctx *sluice.RequestCtx) *multipart.FileHeader {
 		file, err := ctx.FormFile("f")
 		if err != nil {
@@ -51,7 +52,7 @@ func TestFormFilesOfLostRequests(t *testing.T) {
 				}})
 				p := r.dial()
 				p.send(post("/", body, "Content-Type: multipart/form-data; boundary=B"))
-				if n := receive(t, parsed); n < 6<<20 {
+				if n := receive(t, parsed); n < size {
 					t.Errorf("%d bytes in files", n)
 				}
 				eventually(t, "no file is left", func() bool {
