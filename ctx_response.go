@@ -75,25 +75,27 @@ func (ctx *RequestCtx) SuccessString(contentType, body string) {
 // Error replaces the response with one that has the given status, the type
 // text/plain and the body msg.
 func (ctx *RequestCtx) Error(msg string, statusCode int) {
-	ctx.Response.Reset()
-	if ctx.cfg != nil {
-		ctx.prepareResponse()
-	}
-	ctx.SetStatusCode(statusCode)
+	ctx.replaceResponse(statusCode)
 	ctx.SetContentType("text/plain; charset=utf-8")
 	ctx.SetBodyString(msg)
 }
 
 // NotFound replaces the response with a 404.
-func (ctx *RequestCtx) NotFound() { ctx.Error("404 Page not found", StatusNotFound) }
+func (ctx *RequestCtx) NotFound() {
+	ctx.replaceResponse(StatusNotFound)
+	ctx.SetBodyString("404 Page not found")
+}
 
 // NotModified replaces the response with a 304 without a body.
-func (ctx *RequestCtx) NotModified() {
+func (ctx *RequestCtx) NotModified() { ctx.replaceResponse(StatusNotModified) }
+
+// replaceResponse makes the response one without fields of its own and a body.
+func (ctx *RequestCtx) replaceResponse(statusCode int) {
 	ctx.Response.Reset()
 	if ctx.cfg != nil {
 		ctx.prepareResponse()
 	}
-	ctx.SetStatusCode(StatusNotModified)
+	ctx.SetStatusCode(statusCode)
 }
 
 // IfModifiedSince reports whether lastModified is after the time in the

@@ -28,10 +28,11 @@ var (
 //
 //	go -C interop test ./difftest -run TestRandomCalls -random.for 1h -random.seed 2 -timeout 2h
 func TestRandomCalls(t *testing.T) {
-	for _, s := range subjects() {
+	all := append(subjects(), servedSubjects()...)
+	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(*randomSeed, 0))
-			end := time.Now().Add(*randomFor / time.Duration(len(subjects())))
+			end := time.Now().Add(*randomFor / time.Duration(len(all)))
 			known, found := map[string]int{}, map[string]bool{}
 			scripts := 0
 			for ; scripts < 2000 || time.Now().Before(end); scripts++ {
@@ -157,7 +158,7 @@ var wordPattern = regexp.MustCompile(`[$@][a-z]+`)
 func (s *subject) differences(script []string) []string {
 	theirs, ours := s.fresh()
 	want, got := s.run(theirs, script), s.run(ours, script)
-	deletes := deletion.MatchString(strings.Join(script, " "))
+	deletes := deletion.MatchString(s.name + strings.Join(script, " "))
 	var all []string
 	for i := 0; i < len(want) || i < len(got); i += 2 {
 		if i >= len(want) || i >= len(got) {
@@ -179,17 +180,33 @@ func (s *subject) run(v any, script []string) (o observations) {
 			o.add("panic", "panic")
 		}
 	}()
-	for i, step := range script {
-		var said string
-		said, v = perform(v, step)
-		o.add(fmt.Sprintf("call %d", i+1), said)
+	if server, ok := v.(*served); ok {
+		wire := server.wire(func(ctx any) { o = append(o, perform(&ctx, script)...) })
+		o.add("wire", wire)
+		return o
 	}
+	o = perform(&v, script)
 	return append(o, s.seen(v)...)
 }
 
-// perform makes one call. CopyTo() goes on with a copy, Again() with what was
+// perform makes the calls of a script. It ends at a panic.
+func perform(v *any, script []string) (o observations) {
+	defer func() {
+		if p := recover(); p != nil {
+			o.add("panic", "panic")
+		}
+	}()
+	for i, step := range script {
+		var said string
+		said, *v = performOne(*v, step)
+		o.add(fmt.Sprintf("call %d", i+1), said)
+	}
+	return o
+}
+
+// performOne makes one call. CopyTo() goes on with a copy, Again() with what was
 // written and read back.
-func perform(v any, step string) (said string, next any) {
+func performOne(v any, step string) (said string, next any) {
 	on := reflect.ValueOf(v)
 	switch step {
 	case "CopyTo()":

@@ -1,0 +1,96 @@
+package difftest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/valyala/fasthttp"
+)
+
+// TestAnswersWithoutBody compares the answers whose bodies are not sent, and what
+// comes after them on the connection (S72, S73).
+func TestAnswersWithoutBody(t *testing.T) {
+	for _, r := range []struct {
+		row, name, method string
+		their             func(ctx *fasthttp.RequestCtx)
+		our               func(ctx *sluice.RequestCtx)
+		want              string
+	}{
+		{"", "HEAD", "HEAD", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("abc") }, func(ctx *sluice.RequestCtx) { ctx.SetBodyString("abc") }, "200 length 3, then 200"},
+		{"S72", "time-out", "HEAD", func(ctx *fasthttp.RequestCtx) { ctx.TimeoutError("late") }, func(ctx *sluice.RequestCtx) { ctx.TimeoutError("late") }, "408 length 4, then 200"},
+		{"S72", "HEAD as GET", "HEAD",
+			func(ctx *fasthttp.RequestCtx) { ctx.Request.Header.SetMethod("GET"); ctx.SetBodyString("abc") },
+			func(ctx *sluice.RequestCtx) { ctx.Request.Header.SetMethod("GET"); ctx.SetBodyString("abc") }, "200 length 3, then 200"},
+		{"S72", "GET as HEAD", "GET",
+			func(ctx *fasthttp.RequestCtx) { ctx.Request.Header.SetMethod("HEAD"); ctx.SetBodyString("abc") },
+			func(ctx *sluice.RequestCtx) { ctx.Request.Header.SetMethod("HEAD"); ctx.SetBodyString("abc") }, "200 length 3 abc, then 200"},
+		{"S73", "skipped", "GET",
+			func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("abc"); ctx.Response.SkipBody = true },
+			func(ctx *sluice.RequestCtx) { ctx.SetBodyString("abc"); ctx.Response.SkipBody = true }, "200 length 0, then 200"},
+	} {
+		request := strings.Replace(plainGet, "GET", r.method, 1) + strings.Replace(closingGet, "/", "/next", 1)
+		theirs := &fasthttp.Server{Logger: silent{}, Handler: func(ctx *fasthttp.RequestCtx) {
+			if string(ctx.Path()) != "/next" {
+				r.their(ctx)
+			}
+		}}
+		ours := &sluice.Server{Logger: silent{}, Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) != "/next" {
+				r.our(ctx)
+			}
+		}}
+		want, got := twoAnswers(answersOf(t, theirs, request)), twoAnswers(answersOf(t, ours, request))
+		if got != r.want {
+			t.Errorf("%s: %s, want %s", r.name, got, r.want)
+		}
+		if (want != got) != (r.row != "") {
+			t.Errorf("%s %s: fasthttp %s, sluice %s", r.row, r.name, want, got)
+		}
+	}
+}
+
+// twoAnswers describes what a connection got: the first answer with what is
+// between its head and the next answer, and the status of the next one.
+func twoAnswers(text string) string {
+	head, rest, _ := strings.Cut(text, "\r\n\r\n")
+	_, length, _ := strings.Cut(head, "Content-Length: ")
+	length, _, _ = strings.Cut(length, "\r\n")
+	body, next, _ := strings.Cut(rest, "HTTP/1.1 ")
+	if body != "" {
+		body = " " + body
+	}
+	return fmt.Sprintf("%.3s length %s%s, then %.3s", strings.TrimPrefix(head, "HTTP/1.1 "), length, body, next)
+}
+
+// TestOptionsHold compares which options of the server hold when a handler
+// begins its response anew (S74).
+func TestOptionsHold(t *testing.T) {
+	for name, begin := range map[string][2]func(ctx any){
+		"nothing":  {func(any) {}, func(any) {}},
+		"Error":    {func(ctx any) { ctx.(*fasthttp.RequestCtx).Error("x", 200) }, func(ctx any) { ctx.(*sluice.RequestCtx).Error("x", 200) }},
+		"NotFound": {func(ctx any) { ctx.(*fasthttp.RequestCtx).NotFound() }, func(ctx any) { ctx.(*sluice.RequestCtx).NotFound() }},
+	} {
+		theirs := &fasthttp.Server{Logger: silent{}, NoDefaultDate: true, DisableHeaderNamesNormalizing: true, Handler: func(ctx *fasthttp.RequestCtx) {
+			begin[0](ctx)
+			ctx.Response.Header.Set("x-own", "1")
+		}}
+		ours := &sluice.Server{Logger: silent{}, NoDefaultDate: true, DisableHeaderNamesNormalizing: true, Handler: func(ctx *sluice.RequestCtx) {
+			begin[1](ctx)
+			ctx.Response.Header.Set("x-own", "1")
+		}}
+		holds := func(s server) bool {
+			conn := &keptConn{cannedConn: cannedConn{in: strings.NewReader(closingGet)}}
+			_ = s.ServeConn(conn)
+			answer := conn.out.String()
+			return strings.Contains(answer, "\r\nx-own: 1\r\n") && !strings.Contains(answer, "\r\nDate: ")
+		}
+		if !holds(ours) {
+			t.Errorf("%s: sluice forgets", name)
+		}
+		if holds(theirs) != (name == "nothing") {
+			t.Errorf("%s: fasthttp holds: %v", name, holds(theirs))
+		}
+	}
+}
