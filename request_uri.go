@@ -32,7 +32,9 @@ func (r *Request) parseURI() {
 // parseOtherURI is parseURI for what is not in origin-form, or was set.
 func (r *Request) parseOtherURI() {
 	host, target := r.Header.Host(), r.Header.m.Target()
-	if len(target) > 0 && target[0] == '/' || r.Header.IsConnect() {
+	// What was set may be a reference: //host/path names a host if Host does not.
+	isReference := len(host) == 0 && bytes.HasPrefix(target, []byte("//")) && !r.Header.m.IsTargetReceived()
+	if len(target) > 0 && target[0] == '/' && !isReference || r.Header.IsConnect() {
 		// One pass, and nothing lenient.
 		r.uri.DisablePathNormalizing = false
 		r.uri.queryArgs.m.Reset()

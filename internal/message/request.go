@@ -131,6 +131,9 @@ func (h *RequestHeader) Target() []byte {
 	return textSlash
 }
 
+// IsTargetReceived tells whether the target is in the raw head.
+func (h *RequestHeader) IsTargetReceived() bool { return h.targetAt.End > 0 }
+
 // LendOrigin returns Host and target if both are in the raw head, where a parser has
 // checked them, and the target begins with "/". The bytes stay as they are until
 // TakeBack: a header that is reset before has new memory for its next use.
