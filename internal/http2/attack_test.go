@@ -210,7 +210,7 @@ func TestHeads(t *testing.T) {
 	if got := e.peer.took(); !strings.Contains(got, "REFUSED_STREAM") || e.peer.hasGone {
 		t.Fatalf("got %.200q", got)
 	}
-	if n := len(e.conn.streams); n < 28 || n > 32 {
+	if n := e.conn.streams.count(); n < 28 || n > 32 {
 		t.Fatalf("%d streams are open", n)
 	}
 	e.close()
@@ -257,7 +257,7 @@ func TestUnreadBodies(t *testing.T) {
 		}
 	}
 	held := 0
-	for _, s := range e.conn.streams {
+	for s := range e.conn.streams.each() {
 		held += len(s.inbox)
 	}
 	if held != streams*64<<10 || e.peer.credit[0] < held || e.peer.hasGone {
@@ -265,8 +265,8 @@ func TestUnreadBodies(t *testing.T) {
 	}
 	e.peer.took()
 	e.feed(data(nil, 1, 1, false))
-	if got := e.peer.took(); got != "RST_STREAM 1 FLOW_CONTROL_ERROR" || len(e.conn.streams) != streams {
-		t.Fatalf("got %q, and there are %d streams", got, len(e.conn.streams))
+	if got := e.peer.took(); got != "RST_STREAM 1 FLOW_CONTROL_ERROR" || e.conn.streams.count() != streams {
+		t.Fatalf("got %q, and there are %d streams", got, e.conn.streams.count())
 	}
 	e.close()
 	e.runTasks()
@@ -280,18 +280,18 @@ func TestSettingsOfManyWindows(t *testing.T) {
 	e.handler = respondWith(70 << 10)
 	e.feed(e.peer.request(nil, 1, get, true))
 	e.runTasks()
-	was := e.conn.streams[1].sendWindow
+	was := e.conn.streams.find(1).sendWindow
 	var values []uint32
 	for i := range uint32(2700) {
 		values = append(values, uint32(h2.SettingInitialWindowSize), 1<<31-1-i%2)
 	}
 	in := setting(nil, append(values, uint32(h2.SettingInitialWindowSize), 65536)...)
 	e.feed(in[:10000]) // within the frame, nothing changes
-	if now := e.conn.streams[1].sendWindow; now != was {
+	if now := e.conn.streams.find(1).sendWindow; now != was {
 		t.Fatalf("window %d within the frame, %d before", now, was)
 	}
 	e.feed(in[10000:])
-	if now := e.conn.streams[1].sendWindow; now != was+1 || e.peer.hasGone {
+	if now := e.conn.streams.find(1).sendWindow; now != was+1 || e.peer.hasGone {
 		t.Fatalf("window %d after the frame, %d before, GOAWAY %v", now, was, e.peer.goAway)
 	}
 }
@@ -393,7 +393,7 @@ func TestIdleOutput(t *testing.T) {
 	}
 	e.isBlocked = false
 	e.pump()
-	if len(e.conn.streams) != 0 || cap(e.conn.out) > keptOut {
-		t.Errorf("%d streams, %d bytes kept", len(e.conn.streams), cap(e.conn.out))
+	if e.conn.streams.count() != 0 || cap(e.conn.out) > keptOut {
+		t.Errorf("%d streams, %d bytes kept", e.conn.streams.count(), cap(e.conn.out))
 	}
 }

@@ -217,7 +217,7 @@ func (c *Conn) tellCarried(now int64) {
 		return
 	}
 	c.told = stage
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		if s.carriage != nil {
 			c.owes(s, now)
 		}
@@ -231,7 +231,7 @@ func (c *Conn) timeOutCarried(now int64) {
 		return
 	}
 	c.carriedDue = 0
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		k := s.carriage
 		switch {
 		case k == nil || s.output != outputOpen || len(s.held) > 0 || k.isOwing:

@@ -75,7 +75,7 @@ type tenancy struct {
 	held       int      // bytes of Stream.held of all streams
 	progress   progress // of the content of all streams
 
-	streams map[uint32]*Stream
+	streams openStreams
 	tunnels int     // how many of them have a Tunnel that outlives Serve
 	ended   *Stream // for unlock
 	gauge   *gaugeStripe
@@ -150,7 +150,7 @@ func (c *Conn) unlock() {
 func (c *Conn) HasStreams() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.streams) > 0
+	return c.streams.count() > 0
 }
 
 // Feed implements engine.Protocol.
@@ -219,7 +219,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 		return err
 	}
 	if c.peer.WindowChanged() {
-		for _, s := range c.streams {
+		for s := range c.streams.each() {
 			if !c.peer.Shift(&s.sendWindow) {
 				return h2.ErrWindowOverflow
 			}
@@ -239,7 +239,7 @@ func (c *Conn) settingsAcked() *h2.Error {
 	now := &c.own.InForce
 	c.decoder.SetLimit(int(now.HeaderTableSize))
 	c.parser.MaxFrameSize = now.MaxFrameSize
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		s.window.Shift(before.InitialWindowSize, now.InitialWindowSize)
 	}
 	return nil
@@ -252,7 +252,7 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		}
 		return c.budget.SpendOnUpdate(now, ev.Value)
 	}
-	s := c.streams[ev.Stream]
+	s := c.streams.find(ev.Stream)
 	if s == nil {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
@@ -267,7 +267,7 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 }
 
 func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
-	s := c.streams[ev.Stream]
+	s := c.streams.find(ev.Stream)
 	if s == nil {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
@@ -287,14 +287,14 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 }
 
 func (c *Conn) priorityReceived(ev *h2.Event) {
-	if s := c.streams[ev.Stream]; s != nil {
+	if s := c.streams.find(ev.Stream); s != nil {
 		c.ready.Place(&s.node, h2.ParsePriority(ev.Payload, h2.DefaultPriority()))
 	}
 }
 
 // streamFailed acts on a frame that is wrong for one stream.
 func (c *Conn) streamFailed(id uint32, err *h2.Error, now int64) *h2.Error {
-	if s := c.streams[id]; s != nil {
+	if s := c.streams.find(id); s != nil {
 		return c.resetByUs(s, err, now)
 	}
 	if id > c.newest {
@@ -349,10 +349,10 @@ func (c *Conn) breakStream(s *Stream) {
 
 // settle removes s if it is over.
 func (c *Conn) settle(s *Stream) {
-	if !s.isOver() || s.conn == nil || c.streams[s.id] != s {
+	if !s.isOver() || s.conn == nil || c.streams.find(s.id) != s {
 		return
 	}
-	delete(c.streams, s.id)
+	c.streams.remove(s.id)
 	if s.carriage != nil {
 		s.carriage.stream = nil
 	}
@@ -362,7 +362,7 @@ func (c *Conn) settle(s *Stream) {
 		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
 	}
 	s.next, c.ended = c.ended, s
-	if len(c.streams) == 0 {
+	if c.streams.count() == 0 {
 		c.becomeIdle(clock.Nanos())
 	}
 }
@@ -383,7 +383,7 @@ func (c *Conn) fail(err *h2.Error) {
 
 // breakAll ends all streams: nothing more of them can be received or sent. why may be nil.
 func (c *Conn) breakAll(why error) {
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		s.note(why)
 		c.breakStream(s)
 	}

@@ -40,17 +40,17 @@ func (c *Conn) drain() {
 
 // isDone tells whether the connection is to be closed.
 func (c *Conn) isDone() bool {
-	return c.phase >= phaseCut || c.phase == phaseDraining && len(c.streams) == 0
+	return c.phase >= phaseCut || c.phase == phaseDraining && c.streams.count() == 0
 }
 
 // cutTunnels resets the tunnels of a connection that ends, when nothing else is left and
 // the Host wants it.
 func (c *Conn) cutTunnels() {
-	if c.phase != phaseDraining || c.tunnels == 0 || len(c.streams) > c.tunnels || c.host.Stage() != StageShutDown {
+	if c.phase != phaseDraining || c.tunnels == 0 || c.streams.count() > c.tunnels || c.host.Stage() != StageShutDown {
 		return
 	}
 	c.phase = phaseCut
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		c.resetAfter(s, h2.CodeCancel)
 	}
 }

@@ -57,7 +57,7 @@ func (g *Gauges) stripe() *gaugeStripe { return &g.stripes[g.next.Add(1)%gaugeSt
 
 // countStreams counts the streams that were opened and have ended since the last call.
 func (c *Conn) countStreams() {
-	n := len(c.streams)
+	n := c.streams.count()
 	if n == c.counted {
 		return
 	}

@@ -287,7 +287,7 @@ func (e *fakeEngine) checkEnded() {
 	if e.excused != 0 {
 		e.t.Errorf("%d tasks are excused after the end", e.excused)
 	}
-	if n := len(e.conn.streams); n > 0 {
+	if n := e.conn.streams.count(); n > 0 {
 		e.t.Errorf("%d streams remain", n)
 	}
 	if e.conn.heads != 0 || e.conn.held != 0 {

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -69,7 +68,11 @@ func (m *model) next(n int) int {
 // stream returns the number of a stream: mostly one that is open, rarely one that has
 // ended or was never opened.
 func (m *model) stream() uint32 {
-	ids := slices.Sorted(maps.Keys(m.conn.streams))
+	var ids []uint32
+	for s := range m.conn.streams.each() {
+		ids = append(ids, s.id)
+	}
+	slices.Reverse(ids)
 	if i := m.next(64); i > 0 && len(ids) > 0 {
 		return ids[i%len(ids)]
 	} else if i > 0 {
@@ -188,8 +191,9 @@ func (m *model) serve(r *testRequest) {
 func (m *model) check() {
 	c, t := m.conn, m.t
 	held, heads := 0, 0
-	for id, s := range c.streams {
-		if s.conn != c || s.id != id || s.Request.(*testRequest).ended > 0 {
+	for s := range c.streams.each() {
+		id := s.id
+		if s.conn != c || c.streams.find(id) != s || s.Request.(*testRequest).ended > 0 {
 			t.Fatalf("stream %d has ended and is in the table", id)
 		}
 		held += len(s.held)
@@ -211,10 +215,10 @@ func (m *model) check() {
 	if w.Held() > 16<<10 || int64(w.Left())+int64(w.Held()) < int64(w.Size()/2) {
 		t.Fatalf("window of the connection: %d of %d left, %d held", w.Left(), w.Size(), w.Held())
 	}
-	if c.growth.Room < 0 || len(c.out) > calmOut || len(c.streams) > 8 {
-		t.Fatalf("room %d, %d bytes of output, %d streams", c.growth.Room, len(c.out), len(c.streams))
+	if c.growth.Room < 0 || len(c.out) > calmOut || c.streams.count() > 8 {
+		t.Fatalf("room %d, %d bytes of output, %d streams", c.growth.Room, len(c.out), c.streams.count())
 	}
-	if len(c.streams) == 0 && c.growth.Room+int64(w.Size()) != 17<<20 {
+	if c.streams.count() == 0 && c.growth.Room+int64(w.Size()) != 17<<20 {
 		t.Fatalf("without streams, %d of %d bytes of room remain", c.growth.Room, 17<<20-w.Size())
 	}
 }

@@ -6,7 +6,6 @@ import "sync"
 var connPool = sync.Pool{New: func() any {
 	c := &Conn{}
 	c.room.L = &c.mu
-	c.streams = make(map[uint32]*Stream)
 	return c
 }}
 

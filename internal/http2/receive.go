@@ -66,7 +66,7 @@ func (c *Conn) malformed(s *Stream, err *h2.Error, now int64) *h2.Error {
 func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	b := &c.block
 	*b = block{isOpen: true, kind: h2.UnwantedBlock}
-	s := c.streams[ev.Stream]
+	s := c.streams.find(ev.Stream)
 	switch {
 	case s != nil && s.output == outputReset:
 	case s != nil && s.input == inputEnded:
@@ -117,7 +117,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 	}
 	s := c.host.NewStream()
 	s.begin(c, id, now)
-	c.streams[id] = s
+	c.streams.add(id, s)
 	c.becomeBusy()
 	if c.opened++; c.opened == c.cfg.MaxRequests {
 		c.warn()
@@ -130,11 +130,11 @@ func (c *Conn) openStream(id uint32, now int64) {
 // be twice as many streams.
 func (c *Conn) isFull() bool {
 	most := int(c.cfg.Settings.MaxConcurrentStreams)
-	if len(c.streams) < most || len(c.streams) >= 2*most {
-		return len(c.streams) >= most
+	if c.streams.count() < most || c.streams.count() >= 2*most {
+		return c.streams.count() >= most
 	}
 	count := 0
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		if s.output != outputEnded || s.input != inputEnded {
 			count++
 		}
@@ -200,7 +200,7 @@ func (c *Conn) keepFields(s *Stream, t *field.Table) bool {
 	size := len(t.Raw()) + fieldSize*t.Len()
 	s.head += size
 	c.heads += size
-	return c.heads <= c.cfg.maxHeads() || len(c.streams) == 1
+	return c.heads <= c.cfg.maxHeads() || c.streams.count() == 1
 }
 
 // refuseRequest has a Task answer s with err. What else arrives of it is discarded. method is
@@ -242,7 +242,7 @@ func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
 
 // dataReceived handles a piece of DATA.
 func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
-	s := c.streams[ev.Stream]
+	s := c.streams.find(ev.Stream)
 	if ev.Has(h2.FrameStart) {
 		if err := c.dataBegan(s, ev, now); err != nil {
 			return err

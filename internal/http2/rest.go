@@ -22,7 +22,7 @@ func (c *Conn) Pause() (isIdle bool) {
 }
 
 func (c *Conn) isIdle() bool {
-	return c.phase == phaseOpen && len(c.streams) == 0 && len(c.out) == 0 && c.isPrefaced &&
+	return c.phase == phaseOpen && c.streams.count() == 0 && len(c.out) == 0 && c.isPrefaced &&
 		!c.own.Waits() && c.parser.BetweenFrames() && c.window.Held() == 0
 }
 

@@ -313,7 +313,7 @@ func TestRoomReturns(t *testing.T) {
 	c := e.conn
 	room := c.growth.Room
 	e.feed(e.peer.request(nil, 1, post, false))
-	s := e.streams[0].stream.conn.streams[1]
+	s := e.streams[0].stream.conn.streams.find(1)
 	c.growth.RoundTrip.Begin(1)
 	c.growth.RoundTrip.End(1 << 40)
 	for range 64 {

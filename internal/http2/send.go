@@ -245,7 +245,7 @@ func (c *Conn) leave(s *Stream) {
 		c.settle(s)
 	}
 	// Also for the timers of content that waits, and of an idle connection.
-	if c.hasOutput() || s.output == outputLast || len(c.streams) == 0 || c.phase == phaseDraining {
+	if c.hasOutput() || s.output == outputLast || c.streams.count() == 0 || c.phase == phaseDraining {
 		c.prompter.Prompt()
 	}
 }
@@ -328,7 +328,7 @@ func (c *Conn) takeOut(out []byte) []byte {
 	out = append(out, c.out...)
 	c.out = c.out[:0]
 	c.budget.Paid()
-	if cap(c.out) > keptOut && len(c.streams) == 0 || cap(c.out) > maxOut {
+	if cap(c.out) > keptOut && c.streams.count() == 0 || cap(c.out) > maxOut {
 		c.out = nil
 	}
 	c.room.Broadcast()

@@ -53,7 +53,7 @@ func (c *Conn) heard(now int64) {
 	if c.bodyDue != 0 {
 		_, c.bodyDue = c.lateBody()
 	}
-	if len(c.streams) == 0 && c.restDue == 0 && !c.isResting && c.isPrefaced {
+	if c.streams.count() == 0 && c.restDue == 0 && !c.isResting && c.isPrefaced {
 		c.becomeIdle(now)
 	}
 }
@@ -61,7 +61,7 @@ func (c *Conn) heard(now int64) {
 // lateBody returns the stream whose body is due first, and when; nil and 0: there is none.
 // The write deadlines of tunnels are among them.
 func (c *Conn) lateBody() (first *Stream, due int64) {
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		t := int64(0)
 		switch {
 		case s.input == inputOpen && s.isDecoded && s.task == taskNone:
@@ -105,7 +105,7 @@ func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
 // lateContent returns the stream for whose content the peer must open a window first,
 // and when; nil and 0: there is none. Content that waits only for its turn is not late.
 func (c *Conn) lateContent() (first *Stream, due int64) {
-	for _, s := range c.streams {
+	for s := range c.streams.each() {
 		if len(s.held)+len(s.last) == 0 && !s.isOwed() || s.output >= outputEnded {
 			continue
 		}

@@ -431,7 +431,7 @@ func TestTunnelMessages(t *testing.T) {
 				t.Fatalf("after %d messages: %d, %v", i, n, err)
 			}
 		}
-		for _, s := range e.conn.streams {
+		for s := range e.conn.streams.each() {
 			if cap(s.inbox)+cap(s.held) > 0 {
 				t.Errorf("the tunnel holds %d and %d bytes", cap(s.inbox), cap(s.held))
 			}
