@@ -200,7 +200,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 func clampTo(n, fallback, most int) uint32 { return uint32(min(positiveOr(n, fallback), most)) }
 
 // NewStream implements http2.Host.
-func (h *http2Host) NewStream() *http2.Stream {
+func (h *http2Host) NewStream(now int64) *http2.Stream {
 	x := http2ExchangePool.Get().(*http2Exchange)
 	x.host = h
 	if x.ctx == nil {
@@ -208,7 +208,7 @@ func (h *http2Host) NewStream() *http2.Stream {
 	}
 	x.ctx.attach(h.server, h.cfg)
 	h.facts.Served++
-	x.ctx.begin(&h.facts, clock.Nanos())
+	x.ctx.begin(&h.facts, now)
 	if one := h.cfg.single; one != nil {
 		one.streams.Add(1)
 	}

@@ -46,7 +46,7 @@ type runQueue struct {
 	quick       int    // such connections in ready; counted with a limit only
 	hasReserve  bool   // the reserve is running
 	isOver      bool   // tasks are lost from now on
-	emptied     func() // called when the last task has ended
+	emptied     func() // called when the last task has ended; must not use the queue
 	absent      int    // workers that do not count against limit
 	start       func(*worker)
 	keep        int           // parked workers that are never dismissed
@@ -177,9 +177,14 @@ func (q *runQueue) wake(w *worker, isNew bool) {
 }
 
 // next waits for work for w: a connection, which it returns, or a task, which it sets
-// as w's. It returns false if w is no longer needed.
+// as w's. The task that w had before has ended. It returns false if w is no longer
+// needed.
 func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	q.mu.Lock()
+	if w.task != nil {
+		w.task = nil
+		q.taskEnded()
+	}
 	for {
 		if w.isSpare {
 			q.isSpare, w.isSpare = false, false
@@ -297,6 +302,9 @@ func (q *runQueue) Excuse(n int) {
 // not the spare, because it has looked at the queue.
 func (q *runQueue) lost(w *worker) {
 	q.mu.Lock()
+	if w.task != nil {
+		q.taskEnded()
+	}
 	if w.isReserve {
 		q.hasReserve = false
 	} else {

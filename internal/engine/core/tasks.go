@@ -24,13 +24,9 @@ func (q *runQueue) Go(t engine.Task) {
 	q.wake(w, isNew)
 }
 
-// taskEnded counts out a task that was running.
+// taskEnded counts out a task that was running; mu is held.
 func (q *runQueue) taskEnded() {
-	q.mu.Lock()
-	q.running--
-	isLast := q.running == 0 && q.tasks.count == 0
-	q.mu.Unlock()
-	if isLast {
+	if q.running--; q.running == 0 && q.tasks.count == 0 {
 		q.emptied()
 	}
 }

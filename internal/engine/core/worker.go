@@ -42,7 +42,7 @@ func (w *worker) run() {
 			break
 		}
 		if w.task != nil {
-			w.runTask()
+			engine.RunTask(w.task)
 		} else {
 			w.serve(fd)
 		}
@@ -51,13 +51,6 @@ func (w *worker) run() {
 		}
 	}
 	w.isDone = true
-}
-
-// runTask runs the task that the queue has given to w.
-func (w *worker) runTask() {
-	engine.RunTask(w.task)
-	w.task = nil
-	w.loop.queue.taskEnded()
 }
 
 // serve serves the claimed connection fd until it waits or has ended.
@@ -138,9 +131,6 @@ func (w *worker) end() {
 	}
 	if c := w.conn; c != nil {
 		c.abandon(cause)
-	}
-	if w.task != nil { // it called Goexit
-		w.loop.queue.taskEnded()
 	}
 	w.dropBuffers()
 	if !w.isDone {
