@@ -8,9 +8,8 @@ import "context"
 // it is known whether Read or Reader wants it. The lock of the Conn guards the fields.
 type loop struct {
 	given    handed        // to Read; the session changes it when Read asks
-	handed   chan struct{} // something was given; holds one
-	wake     chan struct{} // to Run: something has changed; holds one
-	ended    chan struct{} // closed at the end of the connection
+	handed   chan struct{} // something was given; holds one; closed at the end of the connection
+	wake     chan struct{} // to Run: something has changed; holds one; nil: Run does not wait
 	err      error         // for Read after the end
 	reading  readState
 	question question // of the call that asks
@@ -40,14 +39,14 @@ const (
 )
 
 func newLoop(kind loopKind) *loop {
-	return &loop{kind: kind, handed: make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &loop{kind: kind, handed: make(chan struct{}, 1)}
 }
 
 // mayMove tells whether the connection may move now: the function waits in Read; the lock
 // is held.
 func (l *loop) mayMove() bool { return l.reading == readAsks && !l.isDone }
 
-// poke wakes Run.
+// poke wakes Run, if it waits; the lock is held.
 func (l *loop) poke() {
 	select {
 	case l.wake <- struct{}{}:
@@ -58,15 +57,22 @@ func (l *loop) poke() {
 // end ends the loop after the connection.
 func (l *loop) end(err error) {
 	l.err = err
-	close(l.ended)
+	close(l.handed)
 }
 
 // serve is the goroutine of Endpoint.Accept.
 func (c *Conn) serve(f func(*Conn) error) {
-	err := error(&CloseError{Code: CodeInternal}) // after Goexit
+	var err error
+	hasReturned := false
 	defer func() {
 		if v := recover(); v != nil {
 			c.panicked(v)
+		}
+		switch {
+		case !hasReturned: // Goexit, or a panic
+			err = &CloseError{Code: CodeInternal}
+		case err == nil:
+			err = &CloseError{Code: CodeNormal}
 		}
 		c.closeFor(err)
 		c.lock().Lock()
@@ -76,9 +82,8 @@ func (c *Conn) serve(f func(*Conn) error) {
 			c.more.loop().poke()
 		}
 	}()
-	if err = f(c); err == nil {
-		err = &CloseError{Code: CodeNormal}
-	}
+	err = f(c)
+	hasReturned = true
 }
 
 // A question is what a call wants that waits for a message.
@@ -119,9 +124,10 @@ func (c *Conn) ask(ctx context.Context, q question) (*loop, error) {
 			return nil, err
 		}
 		select {
-		case <-l.handed:
-		case <-l.ended:
-			return nil, l.err
+		case _, isOpen := <-l.handed:
+			if !isOpen {
+				return nil, l.err
+			}
 		case <-ctx.Done():
 			if l.takeBack(mu) {
 				return nil, ctx.Err()
@@ -196,6 +202,9 @@ func (s *session) give(l *loop, h handed) {
 // lock is held, but not while it waits.
 func (s *session) attend(l *loop, isOver func() bool) {
 	mu := s.conn.lock()
+	wake := s.waker()
+	l.wake = wake
+	defer func() { l.wake = nil }()
 	for !l.isDone && !isOver() {
 		if len(s.out) > 0 && s.ending == endNot && s.run == running { // otherwise sendNow pokes
 			out, written := s.out, len(s.out)-s.counted
@@ -209,7 +218,20 @@ func (s *session) attend(l *loop, isOver func() bool) {
 			continue
 		}
 		mu.Unlock()
-		<-l.wake
+		<-wake
 		mu.Lock()
 	}
+}
+
+// waker returns a channel for loop.wake. Few sessions need one, and only while they have a
+// message for the loop, so it is the session's, which connections share.
+func (s *session) waker() chan struct{} {
+	if s.waking == nil {
+		s.waking = make(chan struct{}, 1)
+	}
+	select {
+	case <-s.waking: // of the last wait
+	default:
+	}
+	return s.waking
 }

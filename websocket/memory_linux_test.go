@@ -38,7 +38,7 @@ func TestIdleMemory(t *testing.T) {
 		{"plain", 15000, 128},
 		{"state", 15000, 256},
 		{"room", 15000, 256},
-		{"accept", 3000, 4500},
+		{"accept", 3000, 3900},
 		{"perconn", 3000, 4650},
 		{"deflate", 10000, 136},
 		{"HTTP2", 10000, 2000},

@@ -24,7 +24,7 @@ func acquireSession(h *host, c *Conn, conn engine.Conn) *session {
 // releaseSession returns s to the pool, after its last call.
 func releaseSession(s *session) {
 	s.owned.Released("websocket session")
-	*s = session{owned: s.owned}
+	*s = session{owned: s.owned, waking: s.waking}
 	sessionPool.Put(s)
 }
 

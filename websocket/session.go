@@ -44,6 +44,7 @@ type session struct {
 	ending  ending
 	out     []byte        // output that the engine does not have yet, while run is not notRunning
 	counted int           // bytes at the beginning of out that are counted already
+	waking  chan struct{} // for loop.wake; nil: not used yet
 	flushed chan struct{} // closed after flushing; nil: leave does not wait for it
 	err     error         // why the connection ends; the first reason counts
 
