@@ -200,7 +200,8 @@ func TestHTTP2States(t *testing.T) {
 func TestHTTP2Gauges(t *testing.T) {
 	onEachHTTP2Network(t, func(t *testing.T, n network) {
 		release := make(chan struct{})
-		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { <-release }}
+		var begun atomic.Int64
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { begun.Add(1); <-release }}
 		r := serveHTTP2(t, n, s)
 		shows := func(what string, want sluice.HTTP2Stats) {
 			t.Helper()
@@ -211,6 +212,7 @@ func TestHTTP2Gauges(t *testing.T) {
 		f.head(3, "GET", "/", true)
 		idle := r.frames()
 		shows("two streams on one of two connections", sluice.HTTP2Stats{Connections: 2, Idle: 1, Streams: 2})
+		eventually(t, "both handlers run", func() bool { return begun.Load() == 2 }) // a stream without one ends with its reset
 		f.must(f.WriteRSTStream(3, http2.ErrCodeCancel))
 		shows("a reset", sluice.HTTP2Stats{Connections: 2, Idle: 1, Streams: 2, Resets: 1}) // until its handler returns
 		close(release)
