@@ -85,7 +85,11 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 	if x.stays || s.phase != phaseOpen || s.isCast || h.lags(s) {
 		return dst, false
 	}
-	packed := appendMoved(nil, moved{form: s.form, had: h.log.position(), topics: s.topics()})
+	had := h.log.position()
+	if s.more != nil {
+		had = had.and(s.more.had) // which another log has, and this one perhaps not yet
+	}
+	packed := appendMoved(nil, moved{form: s.form, had: had, topics: s.topics()})
 	if len(packed) > maxMoved {
 		x.stays = true
 		x.arm(clock.Nanos())

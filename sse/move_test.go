@@ -84,6 +84,40 @@ func TestMoveWithGap(t *testing.T) {
 	}
 }
 
+// TestMoveTwice: a stream moves on before the second server has got what the first one has sent.
+// The third one does not send it again.
+func TestMoveTwice(t *testing.T) {
+	onEngines(t, func(t *testing.T, e sluice.Engine) {
+		var all []*fixture
+		var planes []*mesh // without a connection between them
+		for i := range 3 {
+			planes = append(planes, &mesh{})
+			all = append(all, start(t, e, Options{Name: "x", Backplane: planes[i].plane(t)}))
+		}
+		c := all[0].open("a,b", "")
+		all[0].joined("a", 1)
+		all[0].publish("a", "1")
+		c.want("1")
+		run := all[0].hub.log.sources[0].run
+		get := func(to int, number uint64) {
+			data := []byte(fmt.Sprint(number))
+			planes[to].planes[0].receiver.Received("", appendMessage(nil, message{topic: "a", mark: mark{run, number}, event: Event{Data: data}}))
+		}
+		all[0].give(all[1], 1)
+		all[1].joined("a", 1)
+		all[1].publish("b", "of the second")
+		c.want("of the second")
+		all[1].give(all[2], 1)
+		all[2].joined("a", 1)
+		get(2, 1)
+		get(2, 2)
+		c.want("2")
+		if id := c.LastID(); !strings.Contains(id, fmt.Sprint(".", 2)) {
+			t.Errorf("the ID is %q", id)
+		}
+	})
+}
+
 // TestMoveToAStranger: a server that does not know the Hub's name ends the stream in order.
 func TestMoveToAStranger(t *testing.T) {
 	onEngines(t, func(t *testing.T, e sluice.Engine) {

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,6 +49,19 @@ func (p position) with(m mark) position {
 	}
 	copy(p[1:], p)
 	p[0] = m
+	return p
+}
+
+// and returns the position of a client that has what p and what other says. It may change p.
+func (p position) and(other position) position {
+	for _, m := range other {
+		switch i := slices.IndexFunc(p, func(in mark) bool { return in.run == m.run }); {
+		case i >= 0:
+			p[i].number = max(p[i].number, m.number)
+		case len(p) < maxMarks:
+			p = append(p, m)
+		}
+	}
 	return p
 }
 
