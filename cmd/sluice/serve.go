@@ -115,6 +115,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	if key := o.tls.keyFile; key != "" && len(args) > 0 && isBelow(key, o.files.dir) {
 		return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
 	}
+	if o.maxBody < 1 { // the server would take its default
+		return errors.New("--max-body takes a number from 1 on")
+	}
 	if o.admin != "" && o.workers == 0 {
 		return errors.New("--admin is the master's: it needs --prefork")
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/pflag"
@@ -69,6 +70,8 @@ func (o *fileOptions) complete(flags flagSet, hasDir bool) error {
 	switch {
 	case o.cacheControl != "" && o.hasMaxAge:
 		return errors.New("--cache-control and --max-age exclude each other")
+	case strings.ContainsFunc(o.cacheControl, unicode.IsControl):
+		return errors.New("--cache-control: there is a control character in it")
 	case o.spa && len(o.indexNames) == 0:
 		return errors.New("--spa needs an --index")
 	case o.compressRoot != "" && !o.compress:
