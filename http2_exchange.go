@@ -25,7 +25,8 @@ import (
 // stream carries, and the serverExchange that its RequestCtx uses.
 type http2Exchange struct {
 	stream  http2.Stream
-	ctx     *RequestCtx // replaced when it is given up; nil: after shed, and none yet
+	ctx     *RequestCtx   // replaced when it is given up; nil: after shed, while waiting is set, and none yet
+	waiting *http2Waiting // nil: the body goes on, or has arrived
 	host    *http2Host
 	failure error // why the request is refused
 	framing message.Framing
@@ -104,10 +105,14 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 var protocolHTTP2 = []byte("HTTP/2.0")
 
 // BodyReceived implements http2.Request.
-func (x *http2Exchange) BodyReceived(p []byte) error { return x.ctx.keepBody(p) }
+func (x *http2Exchange) BodyReceived(p []byte) error {
+	x.wake()
+	return x.ctx.keepBody(p)
+}
 
 // BodyComplete implements http2.Request.
 func (x *http2Exchange) BodyComplete(t *field.Table) {
+	x.wake()
 	h := &x.ctx.Request.Header.m
 	if t != nil {
 		h.ReceiveTrailers(t)
@@ -117,16 +122,9 @@ func (x *http2Exchange) BodyComplete(t *field.Table) {
 	}
 }
 
-// BodyDue implements http2.Request.
-func (x *http2Exchange) BodyDue(heard int64) int64 {
-	if timeout := x.ctx.bodyTimeout(); timeout > 0 {
-		return x.ctx.start + int64(timeout)
-	}
-	return heard + int64(x.host.cfg.http2.ReadTimeout)
-}
-
 // Refuse implements http2.Request. ErrorHandler sees which protocol it is.
 func (x *http2Exchange) Refuse(err error, method []byte) {
+	x.wake()
 	x.failure = err
 	x.ctx.streamID = x.stream.ID()
 	h := &x.ctx.Request.Header
@@ -259,7 +257,7 @@ func (x *http2Exchange) keepStreamed() error {
 	}
 	for {
 		now := clock.Nanos()
-		x.stream.SetReadDeadline(now, time.Duration(max(x.BodyDue(now)-now, 1)))
+		x.stream.SetReadDeadline(now, time.Duration(max(x.bodyDue(now)-now, 1)))
 		n, err := x.stream.ReadBody(x.buffer, noWaitHook)
 		if n > 0 {
 			if err := x.ctx.keepBody(x.buffer[:n]); err != nil {
@@ -315,6 +313,7 @@ func (x *http2Exchange) End() {
 	}
 	isTunnel := x.stream.IsTunnel()
 	x.stream.Release()
+	x.forget()
 	if x.endRequest(); isTunnel {
 		return // Tunnels may be called late
 	}

@@ -108,9 +108,11 @@ type Request interface {
 	// BodyComplete is called at the end of a body that is not streamed. t has the
 	// trailer fields; nil: there are none. t belongs to the caller.
 	BodyComplete(t *field.Table)
-	// BodyDue returns when more of a body that is not streamed must arrive, in Nanos;
-	// 0: never. heard is when its last part came. It is called like HeadReceived.
+	// BodyDue returns when BodyLate is called unless more of a body that is not streamed
+	// arrives, in Nanos; 0: never. heard is when its last part came. BodyLate refuses the
+	// request with isOver, or else must have another BodyDue. They are called like HeadReceived.
 	BodyDue(heard int64) int64
+	BodyLate(heard, now int64) (isOver bool)
 	// Refuse makes Serve answer with err instead of calling a handler. method is that of a
 	// request whose head was refused, without a call of HeadReceived; empty: it is not known,
 	// or there was the call.

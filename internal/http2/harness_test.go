@@ -342,6 +342,8 @@ func (r *testRequest) BodyComplete(t *field.Table) { r.isComplete, r.hasTrailer 
 
 func (r *testRequest) BodyDue(heard int64) int64 { return heard + int64(10*time.Second) }
 
+func (r *testRequest) BodyLate(_, _ int64) (isOver bool) { return true }
+
 func (r *testRequest) Refuse(err error, _ []byte) { r.failure = err }
 
 func (r *testRequest) Serve() (outlived bool) {

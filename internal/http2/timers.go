@@ -198,7 +198,7 @@ func (c *Conn) timeOutStreams(now int64) {
 		case s.isReading:
 			s.isReading = false
 			s.wake.Broadcast()
-		default:
+		case s.Request.BodyLate(s.heard, now):
 			c.refuseRequest(s, ErrTimeout, nil)
 		}
 	}
