@@ -94,3 +94,57 @@ func TestOptionsHold(t *testing.T) {
 		}
 	}
 }
+
+// TestUsedWithoutServer compares what tests of handlers do without a server: S76
+// and H31.
+func TestUsedWithoutServer(t *testing.T) {
+	var theirCtx fasthttp.RequestCtx
+	theirCtx.Init(&fasthttp.Request{}, nil, silent{})
+	var ourCtx sluice.RequestCtx
+	ourCtx.Init(&sluice.Request{}, nil, silent{})
+	if theirs, ours := theirCtx.Conn() != nil, ourCtx.Conn() != nil; !theirs || ours {
+		t.Errorf("S76: fasthttp has a connection: %v, sluice: %v", theirs, ours)
+	}
+	if theirs, ours := theirCtx.EarlyHints(), ourCtx.EarlyHints(); theirs != nil || ours == nil {
+		t.Errorf("S76: EarlyHints: fasthttp %v, sluice %v", theirs, ours)
+	}
+	if theirs, ours := theirCtx.RemoteAddr().String(), ourCtx.RemoteAddr().String(); theirs != ours {
+		t.Errorf("RemoteAddr: fasthttp %s, sluice %s", theirs, ours)
+	}
+	theirs, ours := theirCtx.Response.Header.AppendBytes([]byte("x")), ourCtx.Response.Header.AppendBytes([]byte("x"))
+	if theirs[0] != 'H' || string(ours[:2]) != "xH" {
+		t.Errorf("H31: fasthttp %q, sluice %q", theirs, ours)
+	}
+}
+
+// TestCopiesOfStreams compares the bodies of copies of requests whose bodies are
+// streamed (D28).
+func TestCopiesOfStreams(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"
+	for _, r := range []struct {
+		isRead       bool
+		theirs, ours string
+	}{{true, "abc", "abc"}, {false, "abc", ""}} {
+		theirs := &fasthttp.Server{Logger: silent{}, StreamRequestBody: true, Handler: func(ctx *fasthttp.RequestCtx) {
+			if r.isRead {
+				ctx.PostBody()
+			}
+			var request fasthttp.Request
+			ctx.Request.CopyTo(&request)
+			ctx.SetBody(request.Body())
+		}}
+		ours := &sluice.Server{Logger: silent{}, StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			if r.isRead {
+				ctx.PostBody()
+			}
+			var request sluice.Request
+			ctx.Request.CopyTo(&request)
+			ctx.SetBody(request.Body())
+		}}
+		_, their, _ := strings.Cut(answersOf(t, theirs, post), "\r\n\r\n")
+		_, our, _ := strings.Cut(answersOf(t, ours, post), "\r\n\r\n")
+		if their != r.theirs || our != r.ours {
+			t.Errorf("read %v: fasthttp %q, sluice %q", r.isRead, their, our)
+		}
+	}
+}
