@@ -38,7 +38,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
 		prefork.Command(), ratios.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -50,7 +50,7 @@ func main() {
 // roles are what the processes do that subcommands start.
 func roles() map[string]process.Role {
 	all := servers.Roles()
-	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles(), websockets.Roles()} {
+	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles(), h2.Roles(), websockets.Roles()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -13,7 +14,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	process.Main(servers.Roles())
+	all := servers.Roles()
+	maps.Copy(all, Roles())
+	process.Main(all)
 	os.Exit(m.Run())
 }
 

@@ -84,11 +84,11 @@ func measure(ctx context.Context, o options, c loadCase) (all map[string]*sample
 
 // start starts a server. errAbsent: it cannot do the case.
 func start(ctx context.Context, kind string, c loadCase, folder string) (*contender, error) {
-	peer := kind
-	switch kind {
-	case nginx, h2o, nghttpd:
+	if isProgram(kind) {
 		return startProgram(ctx, kind, c, folder)
-	case ownHTTP:
+	}
+	peer := kind
+	if kind == ownHTTP {
 		peer = peers.Epoll
 	}
 	server, err := servers.Start(ctx, servers.Options{Options: process.Options{CPU: serverCPU, Procs: 1}, Kind: peer, Peer: c.peer})

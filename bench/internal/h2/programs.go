@@ -46,6 +46,9 @@ func startProgram(ctx context.Context, kind string, c loadCase, folder string) (
 	return &contender{kind: kind, addr: addr, cpu: server.CPU, stop: server.Stop}, nil
 }
 
+// isProgram tells whether startProgram starts the server.
+func isProgram(kind string) bool { return kind == nginx || kind == h2o || kind == nghttpd }
+
 // writeSite writes what a program serves, and a certificate.
 func writeSite(folder string, c loadCase) error {
 	if err := os.MkdirAll(filepath.Join(folder, "site"), 0o755); err != nil {
@@ -61,6 +64,7 @@ func writeSite(folder string, c loadCase) error {
 	certificate, key, err := sluice.GenerateTestCertificate("127.0.0.1")
 	return errors.Join(err,
 		os.WriteFile(filepath.Join(folder, "site", "articles"), body, 0o644),
+		os.WriteFile(filepath.Join(folder, "site", "large"), peers.Large(), 0o644),
 		os.WriteFile(filepath.Join(folder, "certificate.pem"), certificate, 0o600),
 		os.WriteFile(filepath.Join(folder, "key.pem"), key, 0o600))
 }
@@ -98,7 +102,7 @@ func programArguments(kind, addr, folder string, c loadCase) ([]string, error) {
 	if c.peer.TLS {
 		overTLS = fmt.Sprintf(" ssl; ssl_certificate %s; ssl_certificate_key %s; ssl_protocols TLSv1.3", certificate, key)
 	}
-	if c.peer.Answer == peers.AnswerHello {
+	if c.peer.Answer == peers.AnswerHello && !c.peer.Handler.Mixed {
 		location = fmt.Sprintf("return 200 %q;", peers.Body)
 	}
 	user := ""

@@ -23,6 +23,7 @@ const (
 	CPUPath     = "/cpu"   // computes for Handler.Spins
 	SleepPath   = "/sleep" // sleeps for Handler.Sleep
 	InstantPath = "/instant"
+	LargePath   = "/large" // answers LargeSize bytes
 )
 
 // A Handler says what a request costs the handler before it answers Body. The
@@ -50,6 +51,14 @@ func (h Handler) work() func(path []byte) {
 		return func([]byte) { time.Sleep(h.Sleep) }
 	}
 	return nil
+}
+
+// large returns what is answered to LargePath; nil if the handler is not Mixed.
+func (h Handler) large() []byte {
+	if !h.Mixed {
+		return nil
+	}
+	return Large()
 }
 
 // Spin computes: it hashes a block n times over. A number of times is the same

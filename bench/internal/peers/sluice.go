@@ -59,6 +59,7 @@ func SluiceHandler(o Options) (sluice.RequestHandler, error) {
 	if err != nil {
 		return nil, err
 	}
+	large := o.Handler.large()
 	handler := func(ctx *sluice.RequestCtx) {
 		if len(ctx.PostBody()) != o.BodySize || !isGood(ctx.Path(), ctx.UserAgent(), ctx.QueryArgs().Peek("page")) {
 			ctx.SetStatusCode(sluice.StatusBadRequest)
@@ -68,6 +69,10 @@ func SluiceHandler(o Options) (sluice.RequestHandler, error) {
 			work(ctx.Path())
 		}
 		ctx.SetContentType(answer.contentType)
+		if o.Handler.Mixed && string(ctx.Path()) == LargePath {
+			ctx.Response.SetBodyRaw(large)
+			return
+		}
 		if o.Answer == AnswerLarge {
 			ctx.Response.SetBodyRaw(answer.body())
 			return
