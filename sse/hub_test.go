@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -391,4 +392,19 @@ func readAll(f *fixture, c *client, topics string, reconnects bool) {
 			}
 		}
 	}
+}
+
+// TestLongestTimes: the longest times are those without an end.
+func TestLongestTimes(t *testing.T) {
+	onEngines(t, func(t *testing.T, e sluice.Engine) {
+		f := start(t, e, Options{Heartbeat: math.MaxInt64, WriteTimeout: math.MaxInt64, RestartSpread: math.MaxInt64, Retry: math.MaxInt64})
+		for i := range 20 {
+			c := f.open("a", "")
+			f.joined("a", i+1)
+			f.publish("a", "1")
+			c.want("1")
+			f.publish("a", "2")
+			c.want("2")
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -405,4 +406,23 @@ func TestErrors(t *testing.T) {
 	if c.Close(CodeNormal, strings.Repeat("x", 124)) != ErrCode || c.Close(CodeNormal, "\xff") != ErrCode {
 		t.Error("Close accepts wrong reasons")
 	}
+}
+
+// TestLongestTimes: the longest times are those without an end.
+func TestLongestTimes(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		f := startEndpoint(t, engine, &Endpoint{
+			OnMessage: echoMessage, PingAfter: math.MaxInt64, PongWithin: math.MaxInt64, CloseWithin: math.MaxInt64,
+			MessageWithin: math.MaxInt64, WriteTimeout: math.MaxInt64, RestartSpread: math.MaxInt64,
+		})
+		for range 20 {
+			c := f.dial()
+			head := masked(ws.OpText, "hello")
+			c.raw(head[:3])
+			c.raw(head[3:])
+			c.expect("text hello")
+			c.raw(masked(ws.OpText, "again"))
+			c.expect("text again")
+		}
+	})
 }
