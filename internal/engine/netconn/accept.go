@@ -270,7 +270,8 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, mayGo boo
 	}
 	c := d.newConn(nc, a, hooks.Departed)
 	c.Unread = p.Leftover
-	if state := p.State; state != nil {
+	if p.State != nil {
+		state := p.State // a variable of this block: only here it is allocated
 		c.packed = &state
 	}
 	// The former owner of an adopted socket sets no deadlines on it.
