@@ -88,10 +88,10 @@ type napper struct {
 
 // naps counts what happens to the nappers of a connection.
 type naps struct {
-	slept, woken, prompted, timedOut int
-	stays                            bool // the nappers do not want to sleep
-	ended                            []error
-	prompter                         engine.Prompter
+	slept, woken atomic.Int32
+	stays        atomic.Bool // the nappers do not want to sleep
+	ended        []error
+	prompter     engine.Prompter
 }
 
 func (n *napper) Capabilities() engine.Capabilities { return engine.CanSleep | engine.CanPrompt }
@@ -108,15 +108,15 @@ func (n *napper) Run(out []byte) ([]byte, engine.Next) {
 }
 
 func (n *napper) Sleep() (engine.Memo, bool) {
-	if n.log.stays {
+	if n.log.stays.Load() {
 		return engine.Memo{}, false
 	}
-	n.log.slept++
+	n.log.slept.Add(1)
 	return engine.Memo{ID: n.count, Served: 7, Opened: 9}, true
 }
 
 func (n *napper) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
-	n.log.woken++
+	n.log.woken.Add(1)
 	if m.Served != 7 || m.Opened != 9 {
 		panic("another memo")
 	}
@@ -124,12 +124,10 @@ func (n *napper) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
 }
 
 func (n *napper) Prompted(out []byte) ([]byte, engine.Next) {
-	n.log.prompted++
 	return append(out, 'p'), engine.Read
 }
 
 func (n *napper) TimedOut(out []byte) ([]byte, engine.Next) {
-	n.log.timedOut++
 	return append(out, 't'), engine.Read
 }
 
@@ -147,11 +145,11 @@ func TestRestSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &naps{}
 		client, _ := serveResting(t, &napper{log: log})
-		rests := func(times int) {
+		rests := func(times int32) {
 			t.Helper()
 			doze(time.Minute)
-			if log.slept != times || log.woken != times-1 {
-				t.Errorf("slept %d times and woke %d times, want %d and %d", log.slept, log.woken, times, times-1)
+			if log.slept.Load() != times || log.woken.Load() != times-1 {
+				t.Errorf("slept %d times and woke %d times, want %d and %d", log.slept.Load(), log.woken.Load(), times, times-1)
 			}
 		}
 		expect := func(want, got byte) {
@@ -176,14 +174,14 @@ func TestRestSleeps(t *testing.T) {
 		doze(time.Hour)
 		expect('t', read())
 		rests(4)
-		log.stays = true
+		log.stays.Store(true)
 		expect('4', answerOf(t, client))
 		doze(time.Minute)
-		log.stays = false
+		log.stays.Store(false)
 		expect('5', answerOf(t, client))
 		synctest.Wait()
-		if log.slept != 4 || log.woken != 4 {
-			t.Errorf("slept %d times and woke %d times although it did not want to", log.slept, log.woken)
+		if log.slept.Load() != 4 || log.woken.Load() != 4 {
+			t.Errorf("slept %d times and woke %d times although it did not want to", log.slept.Load(), log.woken.Load())
 		}
 		doze(time.Minute)
 		_ = client.Close()
@@ -213,8 +211,8 @@ func TestRestEnds(t *testing.T) {
 				doze(time.Minute)
 				end(d, stop)
 				synctest.Wait()
-				if log.slept != 1 || log.woken != 1 || len(log.ended) != 1 {
-					t.Errorf("slept %d times, woke %d times, and ended with %v", log.slept, log.woken, log.ended)
+				if log.slept.Load() != 1 || log.woken.Load() != 1 || len(log.ended) != 1 {
+					t.Errorf("slept %d times, woke %d times, and ended with %v", log.slept.Load(), log.woken.Load(), log.ended)
 				}
 				_ = client.Close()
 				_ = d.Shutdown(context.Background())
