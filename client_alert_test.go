@@ -3,6 +3,7 @@ package sluice
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -116,6 +117,32 @@ func TestAlertOfIdleConnections(t *testing.T) {
 		c.CloseIdleConnections()
 		if err := <-ends; err != io.EOF { // without an alert, it is io.ErrUnexpectedEOF
 			t.Errorf("the connection ends with %v", err)
+		}
+	}
+}
+
+// TestHandshakeOfDialersConnection: a dialer may leave the handshake of its TLS connection to
+// the client, whose limits then hold for it.
+func TestHandshakeOfDialersConnection(t *testing.T) {
+	for _, mode := range []HTTP2Mode{HTTP2Off, HTTP2Auto} {
+		for _, limit := range []time.Duration{0, 50 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe() // nobody reads from it
+				defer far.Close()
+				c := &HostClient{
+					Addr: "h", IsTLS: true, HTTP2: mode, WriteTimeout: limit, MaxIdemponentCallAttempts: 1,
+					Dial: func(string) (net.Conn, error) { return tls.Client(near, &tls.Config{ServerName: "h"}), nil },
+				}
+				began, want := time.Now(), limit
+				if limit == 0 {
+					want = 30 * time.Second
+				}
+				err := c.Do(newCall("GET", "https://h/"))
+				if d := time.Since(began); !errors.Is(err, ErrTLSHandshakeTimeout) || d != want {
+					t.Errorf("HTTP/2 %v, limit %v: %v after %v", mode, limit, err, d)
+				}
+				checkPool(t, c, 0, 0)
+			})
 		}
 	}
 }

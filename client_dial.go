@@ -92,7 +92,7 @@ func (c *HostClient) open(call *clientCall) (cc *clientConn, err error) {
 			if !call.offersHTTP2 {
 				return cc, nil
 			}
-			if cc.isHTTP2, err = c.chosen(call, nc); err == nil {
+			if cc.isHTTP2, err = c.chosen(nc); err == nil {
 				return cc, nil
 			}
 			cc.close()
@@ -131,11 +131,15 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if secure, ok := nc.(*tls.Conn); ok {
-		return secure, nil // the dialer has set up TLS itself
-	}
 	call.phase = PhaseTLS
-	secure, err := c.handshake(call, nc, addr)
+	secure, ok := nc.(*tls.Conn)
+	if ok { // the dialer has set up TLS itself, but may have left the handshake to the first write
+		ctx, cancel := call.Within()
+		defer cancel()
+		err = dial.Complete(ctx, secure)
+	} else {
+		secure, err = c.handshake(call, nc, addr)
+	}
 	if err != nil {
 		_ = nc.Close()
 		if clock.IsTimeout(err) {

@@ -58,8 +58,8 @@ func (c *HostClient) prepareHTTP2() {
 	}
 }
 
-// chosen reports whether HTTP/2 is spoken on a new connection.
-func (c *HostClient) chosen(call *clientCall, nc net.Conn) (isHTTP2 bool, err error) {
+// chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.
+func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
 	isOnly := c.HTTP2 == HTTP2Only
 	if !c.IsTLS {
 		return isOnly, nil
@@ -67,11 +67,6 @@ func (c *HostClient) chosen(call *clientCall, nc net.Conn) (isHTTP2 bool, err er
 	secure, ok := nc.(*tls.Conn)
 	if !ok {
 		return false, nil // impossible: dialTLS returns no other connection
-	}
-	ctx, cancel := call.Within()
-	defer cancel()
-	if err := secure.HandshakeContext(ctx); err != nil { // a dialer's connection may not have done it
-		return false, err
 	}
 	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == alpnHTTP2
 	if !isHTTP2 && isOnly {

@@ -199,7 +199,7 @@ func TestHTTP2InvalidRequest(t *testing.T) {
 // connection is closed if it does not.
 func TestHTTP2NotChosen(t *testing.T) {
 	c := &HostClient{IsTLS: true, HTTP2: HTTP2Auto}
-	if isHTTP2, err := c.chosen(new(clientCall), &stubConn{}); isHTTP2 || err != nil {
+	if isHTTP2, err := c.chosen(&stubConn{}); isHTTP2 || err != nil {
 		t.Errorf("not TLS: %v, %v", isHTTP2, err)
 	}
 	stub := &stubConn{}
@@ -208,7 +208,7 @@ func TestHTTP2NotChosen(t *testing.T) {
 	}}
 	req, resp := newCall("GET", "https://h/")
 	var dialed *ErrDialWithUpstream
-	if err := c.DoTimeout(req, resp, time.Hour); err != ErrTimeout && !errors.As(err, &dialed) {
+	if err := c.DoTimeout(req, resp, time.Hour); err != ErrTLSHandshakeTimeout && !errors.As(err, &dialed) {
 		t.Errorf("a failed handshake: %v", err)
 	}
 	if n := len(stub.told); n == 0 || stub.told[n-1] != "close" {

@@ -27,7 +27,12 @@ func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr stri
 		config.ServerName = host
 	}
 	secure := tls.Client(conn, config)
+	return secure, Complete(ctx, secure)
+}
+
+// Complete makes the handshake on a connection that may not have done it, until ctx ends.
+func Complete(ctx context.Context, secure *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	return secure, secure.HandshakeContext(ctx)
+	return secure.HandshakeContext(ctx)
 }
