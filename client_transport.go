@@ -29,8 +29,13 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	call.hasConn, call.hasSent = false, false
 	skips, streams := resp.SkipBody, resp.StreamBody
 	prepareForClient(c, req, resp)
-	defer func() { resp.SkipBody, resp.StreamBody = skips, streams }()
 	var cc *clientConn
+	defer func() {
+		resp.SkipBody, resp.StreamBody = skips, streams
+		if cc != nil { // a hook of the trace panics, for example
+			c.cut(cc)
+		}
+	}()
 	isTunnel := req.Header.IsConnect()
 	switch {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
@@ -53,13 +58,15 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	fate, err := c.exchangeOn(cc, req, resp, isTunnel)
 	if err == pool.ErrNotQuiet { // a new connection takes its place, as in acquireAny
 		cc.close()
-		call.hasConn, call.upstream = false, ""
+		cc, call.hasConn, call.upstream = nil, false, ""
 		if cc, err = c.connect(call); err != nil {
 			return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 		}
 		fate, err = c.exchangeOn(cc, req, resp, isTunnel)
 	}
-	c.settle(cc, fate)
+	settled := cc
+	cc = nil
+	c.settle(settled, fate)
 	// A response that is too long is too long on every connection.
 	return err != nil && !errors.Is(err, ErrBodyTooLarge), call.explain(err)
 }

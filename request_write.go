@@ -34,7 +34,7 @@ func (r *Request) Write(w *bufio.Writer) error {
 	if r.stream != nil {
 		if r.streamSize < 0 && r.Header.m.IsHTTP10 {
 			// HTTP/1.0 has no way to send a body of unknown length to a server.
-			if err := r.bufferStream(); err != nil {
+			if err := r.bufferGuarded(); err != nil {
 				return err
 			}
 			return r.writeBuffered(w)
@@ -42,6 +42,17 @@ func (r *Request) Write(w *bufio.Writer) error {
 		return r.writeStreamed(w)
 	}
 	return r.writeBuffered(w)
+}
+
+// bufferGuarded is bufferStream that returns a panic as an error, as writeStream does: a
+// client calls Write on a goroutine of its own.
+func (r *Request) bufferGuarded() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = r.endStream(writePanicked(v))
+		}
+	}()
+	return r.bufferStream()
 }
 
 // prepareHead gives Header its final target, Host and Authorization.
