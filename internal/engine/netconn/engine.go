@@ -85,7 +85,7 @@ func New(options engine.Options) engine.Engine {
 		drained:  make(chan struct{}),
 		servings: make(map[*serving]struct{}),
 	}
-	d.tasks.driver, d.tasks.handed = d, make(chan engine.Task, maxWaiting)
+	d.tasks.driver, d.tasks.wake = d, make(chan struct{}, maxWaiting)
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }

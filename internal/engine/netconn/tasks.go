@@ -1,21 +1,26 @@
 package netconn
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// taskPool implements engine.Workers. Each Task has a goroutine while it runs.
+// taskPool implements engine.Workers. Its goroutines run one Task after another. Any
+// Task may block, so while some are queued, a goroutine must be about to look at the
+// queue: one that takes a Task and leaves others calls a spare, unless there is one. If
+// nothing blocks, one goroutine runs all that came together.
 type taskPool struct {
 	driver *driver
-	handed chan engine.Task // to goroutines that wait
+	wake   chan struct{} // to goroutines that wait
 
 	mu      sync.Mutex
-	queue   []engine.Task // waiting because of MaxWorkers
+	queue   []engine.Task // first come, first served
 	running int
 	excused int
 	waiting int  // goroutines that wait for a Task
+	isSpare bool // a goroutine was called that has not looked at the queue yet
 	isOver  bool // Tasks are lost from now on
 }
 
@@ -28,7 +33,7 @@ func (p *taskPool) Go(t engine.Task) {
 		return
 	}
 	p.queue = append(p.queue, t)
-	p.fill()
+	p.callSpare()
 }
 
 // Excuse implements engine.Workers.
@@ -36,65 +41,89 @@ func (p *taskPool) Excuse(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.excused += n
-	p.fill()
+	p.callSpare()
 }
 
-// fill starts as many queued Tasks as may run; mu is held.
-func (p *taskPool) fill() {
+// mayRun tells whether there is a Task that MaxWorkers allows to run; mu is held.
+func (p *taskPool) mayRun() bool {
 	limit := p.driver.options.MaxWorkers
-	for len(p.queue) > 0 && (limit == 0 || p.running-p.excused < limit) {
-		t := p.queue[0]
-		p.queue[0] = nil
-		if p.queue = p.queue[1:]; len(p.queue) == 0 {
-			p.queue = nil
-		}
-		p.running++
-		if p.waiting > 0 {
-			p.waiting--
-			p.handed <- t
-		} else {
-			go p.work(t)
-		}
+	return len(p.queue) > 0 && (limit == 0 || p.running-p.excused < limit)
+}
+
+// callSpare calls a goroutine if one is needed; mu is held.
+func (p *taskPool) callSpare() {
+	switch {
+	case p.isSpare || !p.mayRun():
+		return
+	case p.waiting > 0:
+		p.waiting--
+		p.wake <- struct{}{}
+	default:
+		go p.work()
 	}
+	p.isSpare = true
 }
 
 // maxWaiting bounds taskPool.waiting. A new goroutine costs more than one that waits,
 // because its stack must grow in several steps.
 const maxWaiting = 64
 
-// work is a goroutine that runs t, and others after it.
-func (p *taskPool) work(t engine.Task) {
-	for ok := true; ok; t, ok = <-p.handed {
-		if !p.run(t) {
+// tasksInARow is how many Tasks a goroutine runs before it yields to the connections.
+const tasksInARow = 64
+
+// work is a goroutine that runs Tasks.
+func (p *taskPool) work() {
+	done := 0
+	for ok := true; ok; _, ok = <-p.wake {
+		p.mu.Lock()
+		p.isSpare = false
+		for p.mayRun() {
+			t := p.queue[0]
+			p.queue[0] = nil
+			if p.queue = p.queue[1:]; len(p.queue) == 0 {
+				p.queue = nil
+			}
+			p.running++
+			p.callSpare()
+			p.mu.Unlock()
+			p.run(t)
+			if done++; done%tasksInARow == 0 {
+				runtime.Gosched()
+			}
+			p.mu.Lock()
+			p.ended()
+		}
+		waits := p.waiting < maxWaiting && !p.isOver
+		if waits {
+			p.waiting++
+		}
+		p.mu.Unlock()
+		if !waits {
 			return
 		}
 	}
 }
 
-// run runs t, and tells whether the caller is to wait for another Task.
-func (p *taskPool) run(t engine.Task) (waits bool) {
-	hasReturned := false // or t calls Goexit
-	defer func() { waits = p.ended(hasReturned) }()
+// run runs t. If t calls Goexit, its goroutine ends here.
+func (p *taskPool) run(t engine.Task) {
+	hasReturned := false
+	defer func() {
+		if !hasReturned {
+			p.mu.Lock()
+			p.ended()
+			p.callSpare()
+			p.mu.Unlock()
+		}
+	}()
 	engine.RunTask(t)
 	hasReturned = true
-	return
 }
 
-// ended counts the end of a Task, and tells whether its goroutine, if it mayWait, waits.
-func (p *taskPool) ended(mayWait bool) (waits bool) {
-	p.mu.Lock()
-	p.running--
-	p.fill()
-	isLast := p.running == 0 && len(p.queue) == 0
-	if mayWait && p.waiting < maxWaiting && !p.isOver {
-		p.waiting++
-		waits = true
-	}
-	p.mu.Unlock()
-	if isLast {
+// ended counts the end of a Task; mu is held.
+func (p *taskPool) ended() {
+	if p.running--; p.running == 0 && len(p.queue) == 0 {
 		p.driver.tellEmptied()
 	}
-	return waits
 }
 
 // count returns the number of Tasks that are queued or running.
@@ -119,7 +148,7 @@ func (p *taskPool) end() bool {
 func (p *taskPool) setOver() {
 	if !p.isOver {
 		p.isOver = true
-		close(p.handed)
+		close(p.wake)
 	}
 }
 
