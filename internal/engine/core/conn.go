@@ -386,7 +386,7 @@ func (c *conn) SetReadDeadline(now int64, timeout time.Duration) {
 		c.deadline = 0
 		return
 	}
-	c.deadline = now + int64(timeout)
+	c.deadline = deadlineOf(now, timeout)
 }
 
 // readDeadline returns the deadline for waiting for input, 0 for none.
