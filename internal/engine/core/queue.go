@@ -23,7 +23,7 @@ import (
 // The tasks that a connection begins are ahead of the other connections, and so is the
 // connection when the tasks have output for it. If the input of all connections were
 // read first, thousands of requests would wait, and none would be in the processor's
-// cache when its turn comes. That is a third of the time of a request over HTTP/2.
+// cache when its turn comes: 10 to 30 % of the time of a request over HTTP/2.
 type runQueue struct {
 	mu      sync.Mutex
 	ahead   ring[int32]       // as ready, and before it
