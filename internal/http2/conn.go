@@ -349,10 +349,9 @@ func (c *Conn) breakStream(s *Stream) {
 
 // settle removes s if it is over.
 func (c *Conn) settle(s *Stream) {
-	if !s.isOver() || s.conn == nil || c.streams.find(s.id) != s {
+	if !s.isOver() || s.conn == nil || !c.streams.remove(s) {
 		return
 	}
-	c.streams.remove(s.id)
 	if s.carriage != nil {
 		s.carriage.stream = nil
 	}

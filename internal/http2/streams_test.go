@@ -24,7 +24,9 @@ func TestOpenStreams(t *testing.T) {
 			if s := o.find(id); s != model[id] {
 				t.Fatalf("stream %d is %p, want %p", id, s, model[id])
 			} else if s != nil {
-				o.remove(id)
+				if !o.remove(s) || o.remove(s) {
+					t.Fatalf("stream %d was not removed once", id)
+				}
 				delete(model, id)
 			}
 		}
@@ -41,15 +43,15 @@ func TestOpenStreams(t *testing.T) {
 	}
 	for s := range o.each() { // some of them first, then all
 		if s.id%3 == 0 {
-			o.remove(s.id)
+			o.remove(s)
 			delete(model, s.id)
 		}
 	}
 	for s := range o.each() {
 		if model[s.id] != s {
-			t.Errorf("stream %d is left", s.id)
+			t.Errorf("the loop returned stream %d, which was removed", s.id)
 		}
-		o.remove(s.id)
+		o.remove(s)
 		delete(model, s.id)
 	}
 	if len(model) > 0 {
@@ -63,11 +65,10 @@ func TestOpenStreams(t *testing.T) {
 // Many streams that come and go in order need no more room than those that are open.
 func TestOpenStreamsKeepsLittle(t *testing.T) {
 	var o openStreams
-	s := &Stream{}
 	for id := uint32(1); id < 100_001; id += 2 {
-		o.add(id, s)
+		o.add(id, &Stream{id: id})
 		if o.count() > 100 {
-			o.remove(id - 200)
+			o.remove(o.find(id - 200))
 		}
 	}
 	if cap(o.all) > 512 {
