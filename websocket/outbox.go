@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/buf"
@@ -163,9 +164,7 @@ func (o *outbox) take(dst []byte, limit int) (out []byte, hasMore bool) {
 			o.count(-int(w.size))
 		}
 	}
-	left := copy(o.items, o.items[n:])
-	clear(o.items[left:]) // which may refer to large messages
-	o.items = o.items[:left]
+	o.items = slices.Delete(o.items, 0, n) // clears the rest, which may refer to large messages
 	o.compact()
 	return dst, len(o.items) > 0
 }
