@@ -48,7 +48,6 @@ var allCompany = []company{
 type streamsOptions struct {
 	rounds, conns int
 	duration      time.Duration
-	spins         int
 	kinds         []string
 	company       []company
 }
@@ -65,7 +64,6 @@ func streamsFlags(flags *pflag.FlagSet) func() (streamsOptions, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, after one to warm up")
 	flags.IntVar(&o.conns, "conns", 4, "connections")
 	flags.DurationVar(&o.duration, "duration", 2*time.Second, "time of one server in one round")
-	flags.IntVar(&o.spins, "spins", 9000, "hashes of a request that computes; 9,000 take about 1 ms")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
 	servers := flags.String("servers", strings.Join(kinds, ","), "servers to compare; "+baseline+" always is")
 	return func() (_ streamsOptions, err error) {
@@ -93,6 +91,10 @@ func runStreams(ctx context.Context, o streamsOptions) (d report.Document, err e
 	if err := command.Require("taskset"); err != nil {
 		return d, err
 	}
+	spins, err := peers.Calibrate(computeTime)
+	if err != nil {
+		return d, err
+	}
 	folder, err := os.MkdirTemp("", "streams")
 	if err != nil {
 		return d, err
@@ -111,7 +113,7 @@ func runStreams(ctx context.Context, o streamsOptions) (d report.Document, err e
 	if err != nil {
 		return d, err
 	}
-	c := loadCase{peer: peers.Options{HTTP2: true, Handler: peers.Handler{Mixed: true, Sleep: sleepTime, Spins: o.spins}}}
+	c := loadCase{peer: peers.Options{HTTP2: true, Handler: peers.Handler{Mixed: true, Sleep: sleepTime, Spins: spins}}}
 	for _, kind := range o.kinds {
 		server, err := start(ctx, kind, c, folder)
 		if errors.Is(err, errAbsent) {

@@ -123,7 +123,7 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 		return d, err
 	}
 	command.Progress("calibrating")
-	spins, err := calibrate(o.compute)
+	spins, err := peers.Calibrate(o.compute)
 	if err != nil {
 		return d, err
 	}

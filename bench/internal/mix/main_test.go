@@ -20,16 +20,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestCalibrate(t *testing.T) {
-	short, err := calibrate(time.Millisecond)
-	if err != nil || short < 1 {
-		t.Fatalf("%d spins, %v", short, err)
-	}
-	if long, err := calibrate(time.Second); err != nil || long < 50*short {
-		t.Errorf("%d spins for 1 ms, %d for 1 s, %v", short, long, err)
-	}
-}
-
 // answered returns a sample in which every request took so long.
 func answered(d time.Duration) sample {
 	var s sample

@@ -1,16 +1,14 @@
-package mix
+package peers
 
 import (
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
 
-// calibrate returns how many of peers.Spin take a thread so much CPU time.
-func calibrate(want time.Duration) (spins int, err error) {
+// Calibrate returns how many of Spin take a thread so much CPU time.
+func Calibrate(want time.Duration) (spins int, err error) {
 	runtime.LockOSThread() // the clock is the thread's
 	defer runtime.UnlockOSThread()
 	const sample, tries = 20_000, 5
@@ -20,7 +18,7 @@ func calibrate(want time.Duration) (spins int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		peers.Spin(sample)
+		Spin(sample)
 		after, err := threadTime()
 		if err != nil {
 			return 0, err

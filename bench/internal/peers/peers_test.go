@@ -157,3 +157,13 @@ func TestUnknownKind(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestCalibrate(t *testing.T) {
+	short, err := Calibrate(time.Millisecond)
+	if err != nil || short < 1 {
+		t.Fatalf("%d spins, %v", short, err)
+	}
+	if long, err := Calibrate(time.Second); err != nil || long < 50*short {
+		t.Errorf("%d spins for 1 ms, %d for 1 s, %v", short, long, err)
+	}
+}
