@@ -127,7 +127,7 @@ func TestHandshakeOfDialersConnection(t *testing.T) {
 	for _, mode := range []HTTP2Mode{HTTP2Off, HTTP2Auto} {
 		for _, limit := range []time.Duration{0, 50 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
-				near, far := net.Pipe() // nobody reads from it
+				near, far := net.Pipe() // nothing reads from it
 				defer far.Close()
 				c := &HostClient{
 					Addr: "h", IsTLS: true, HTTP2: mode, WriteTimeout: limit, MaxIdemponentCallAttempts: 1,

@@ -15,7 +15,7 @@ import (
 type worker struct {
 	loop   *loop
 	conn   *conn       // what it serves; nil: nothing
-	task   engine.Task // what it runs instead; nil: nothing
+	task   engine.Task // what it runs instead, or has run; nil: nothing
 	spare  *conn       // for the next connection that has none
 	input  *buf.Buffer
 	output *buf.Buffer
