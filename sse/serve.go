@@ -58,8 +58,8 @@ func areValid(topics []string) bool {
 // lastEventID returns the value of Last-Event-ID in any spelling: a server with
 // DisableHeaderNamesNormalizing keeps names as they were sent.
 func lastEventID(h *sluice.RequestHeader) string {
-	for value := range upgrade.Values(h.All(), headerLastEventID) {
-		return string(value)
+	if found := upgrade.Values(h.All(), headerLastEventID); len(found) > 0 {
+		return string(found[0])
 	}
 	return ""
 }

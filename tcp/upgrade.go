@@ -69,7 +69,7 @@ func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 
 // lists tells whether a field of that name, in any spelling, has a member.
 func lists(h *sluice.RequestHeader, field, member string) bool {
-	for list := range upgrade.Values(h.All(), field) {
+	for _, list := range upgrade.Values(h.All(), field) {
 		if ascii.HasMember(list, member) {
 			return true
 		}

@@ -77,7 +77,8 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 	ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
 	h.Set(sluice.HeaderConnection, "Upgrade")
 	h.Set(sluice.HeaderUpgrade, ws.Token)
-	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, value(&ctx.Request.Header, ws.FieldKey)))
+	var accept [28]byte // base64 of SHA-1
+	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(accept[:0], value(&ctx.Request.Header, ws.FieldKey)))
 	h.Del(ws.FieldProtocol)
 	h.Del(ws.FieldExtensions)
 	if deflates {
@@ -129,7 +130,7 @@ func values(h header, name string) [][]byte {
 	if found := h.PeekAll(name); len(found) > 0 {
 		return found
 	}
-	return slices.Collect(upgrade.Values(h.All(), name))
+	return upgrade.Values(h.All(), name)
 }
 
 // value returns the first of values, nil if there is none. Results of values stay valid.
@@ -137,8 +138,8 @@ func value(h header, name string) []byte {
 	if value := h.Peek(name); value != nil {
 		return value
 	}
-	for value := range upgrade.Values(h.All(), name) {
-		return value
+	if found := upgrade.Values(h.All(), name); len(found) > 0 {
+		return found[0]
 	}
 	return nil
 }

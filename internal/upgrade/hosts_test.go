@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -83,30 +84,29 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestValues: a field is found in any spelling, and nothing else is.
+// TestValues: a field is found in any spelling, and nothing else is. What is not there
+// allocates nothing.
 func TestValues(t *testing.T) {
+	text := "upgrade=a,Upgrades=b,UPGRADE=,Upgrade=c"
 	fields := func(yield func(name, value []byte) bool) {
-		for _, field := range []string{"upgrade=a", "Upgrades=b", "UPGRADE=", "Upgrade=c"} {
+		for field := range strings.SplitSeq(text, ",") {
 			name, value, _ := strings.Cut(field, "=")
 			if !yield([]byte(name), []byte(value)) {
 				return
 			}
 		}
 	}
-	var got []string
-	for value := range Values(fields, "Upgrade") {
-		got = append(got, string(value))
-		if string(value) == "c" {
-			break
+	for range 2 {
+		if got := bytes.Join(Values(fields, "Upgrade"), []byte(",")); string(got) != "a,,c" {
+			t.Errorf("%q", got)
+		}
+		if got := Values(fields, "Downgrade"); len(got) > 0 {
+			t.Errorf("%q of a field that is not there", got)
 		}
 	}
-	if strings.Join(got, ",") != "a,,c" {
-		t.Errorf("%q", got)
-	}
-	for value := range Values(fields, "Upgrade") {
-		if string(value) != "a" {
-			t.Errorf("%q after the end", value)
-		}
-		break
+	name, value := []byte("Host"), []byte("h")
+	fields = func(yield func(name, value []byte) bool) { yield(name, value) }
+	if n := testing.AllocsPerRun(100, func() { Values(fields, "Origin") }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
