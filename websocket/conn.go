@@ -62,11 +62,15 @@ type extra struct {
 	apart   *apart        // nil: none of it
 }
 
-// An apart is what only Conns without a Target have, and few others. It stays until the end.
+// An apart is what Conns without a Target have, and those with a loop, and few others. It
+// stays until the end.
 type apart struct {
 	prompter engine.Prompter
 	number   uint64 // the ID
-	rare     *rare  // nil: none of it
+	loop     *loop  // of Endpoint.Accept; nil: callbacks
+	remote   net.Addr
+	local    net.Addr
+	rare     *rare // nil: none of it
 }
 
 // A rare is what few Conns have. It stays until the end.
@@ -74,12 +78,10 @@ type rare struct {
 	pings   []pingWait      // of Conn.Ping, oldest first
 	ctx     context.Context // of Conn.Context; nil: not asked for
 	cancel  context.CancelCauseFunc
-	closing *CloseError // of a Close while the Conn was asleep
-	loop    *loop       // of Endpoint.Accept; nil: callbacks
-	writer  *writer     // nil: none is open
-	remote  net.Addr
-	local   net.Addr
+	closing *CloseError  // of a Close while the Conn was asleep
+	writer  *writer      // nil: none is open
 	groups  []membership // besides extra.group
+	moved   []movedRooms // of a loop, in the process from which the connection came
 	windows *windows     // of compression; nil: no message refers to others
 	dropped uint64       // messages, because the peer is slow
 }
@@ -128,10 +130,10 @@ func (m *extra) pokeLoop() {
 
 // loop returns the loop of Endpoint.Accept; nil: the connection has callbacks.
 func (m *extra) loop() *loop {
-	if m.rare() == nil {
+	if m.apart == nil {
 		return nil
 	}
-	return m.rare().loop
+	return m.apart.loop
 }
 
 // ended returns the error of methods of a Conn that is not open; the lock is held.
@@ -481,13 +483,13 @@ func (c *Conn) addrs() (remote, local net.Addr) {
 	if m == nil {
 		return nil, nil
 	}
-	if s := m.session; s != nil && s.run != notRunning && m.rarely().remote == nil {
-		m.rare().remote, m.rare().local = s.engine.RemoteAddr(), s.engine.LocalAddr()
+	if s := m.session; s != nil && s.run != notRunning && m.separate().remote == nil {
+		m.apart.remote, m.apart.local = s.engine.RemoteAddr(), s.engine.LocalAddr()
 	}
-	if m.rare() == nil {
+	if m.apart == nil {
 		return nil, nil
 	}
-	return m.rare().remote, m.rare().local
+	return m.apart.remote, m.apart.local
 }
 
 // Pending returns how many bytes wait to be sent. Those that the system has taken do not

@@ -86,8 +86,8 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	}
 	if o.loop != noLoop {
 		s.loop = newLoop(o.loop)
-		m.rarely().loop = s.loop
-		m.rare().remote, m.rare().local = conn.RemoteAddr(), conn.LocalAddr()
+		a := m.separate()
+		a.loop, a.remote, a.local = s.loop, conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
 	conn.SetWriteTimeout(h.writeTimeout)
@@ -102,16 +102,16 @@ const (
 )
 
 // Wake implements upgrade.Host.
-func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
-	c := h.conns.get(uint32(h.server.Served(m)))
+func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
+	c := h.conns.get(uint32(h.server.Served(left)))
 	s := acquireSession(h, c, conn)
-	s.isPinged, s.stays, s.isCarried = m.ID&memoPinged != 0, m.ID&memoStays != 0, m.ID&memoCarried != 0
-	s.controls = controls(m.Opened)
+	s.isPinged, s.stays, s.isCarried = left.ID&memoPinged != 0, left.ID&memoStays != 0, left.ID&memoCarried != 0
+	s.controls = controls(left.Opened)
 	c.lock().Lock()
-	if r := c.attach(s).rare(); r != nil {
-		if s.loop = r.loop; r.closing != nil {
-			s.note(r.closing)
-		}
+	m := c.attach(s)
+	s.loop = m.loop()
+	if r := m.rare(); r != nil && r.closing != nil {
+		s.note(r.closing)
 	}
 	c.lock().Unlock()
 	return s

@@ -11,12 +11,11 @@ type loop struct {
 	handed   chan struct{} // something was given; holds one; closed at the end of the connection
 	wake     chan struct{} // to Run: something has changed; holds one; nil: Run does not wait
 	err      error         // for Read after the end
+	question question      // of the call that asks
+	asked    uint64        // how often a call has asked
 	reading  readState
-	question question // of the call that asks
-	asked    uint64   // how often a call has asked
 	kind     loopKind
-	isDone   bool         // serve has returned
-	moved    []movedRooms // the Groups in the process from which the connection came
+	isDone   bool // serve has returned
 }
 
 // A loopKind says who calls Read.

@@ -187,8 +187,10 @@ func (c *Conn) TakeMark(group string) string {
 		return ""
 	}
 	var all []movedRooms
-	if l := c.more.loop(); l != nil {
-		all = l.moved
+	if c.more.loop() != nil {
+		if r := c.more.rare(); r != nil {
+			all = r.moved
+		}
 	} else {
 		c.host.movedMu.Lock()
 		defer c.host.movedMu.Unlock()
@@ -262,14 +264,12 @@ func (s *session) mayMove() bool {
 	if s.stays || !s.reader.IsBetween() || s.conn.phase != phaseOpen || m.pending != nil || s.run != notRunning {
 		return false
 	}
-	if m.rare() == nil {
-		return true
-	}
-	if m.rare().loop != nil && m.rare().loop.kind != serveLoop {
+	l, r := m.loop(), m.rare()
+	if l != nil && l.kind != serveLoop {
 		s.stays = true
 		return false
 	}
-	return len(m.rare().pings) == 0 && (m.rare().loop == nil || m.rare().loop.mayMove())
+	return (r == nil || len(r.pings) == 0) && (l == nil || l.mayMove())
 }
 
 // groups returns the Groups of a Conn; the lock is held.
@@ -378,7 +378,9 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
 	case o.loop == serveLoop:
-		s.conn.more.loop().moved = m.rooms // no other goroutine has the loop yet
+		if len(m.rooms) > 0 { // no other goroutine has the Conn yet
+			s.conn.more.rarely().moved = m.rooms
+		}
 		go s.conn.serve(o.serve)
 	case f != nil:
 		names := m.names() // TakeMark changes m

@@ -72,7 +72,10 @@ func (s *session) Closed(err error) {
 	s.run = running // the addresses are known
 	m := c.more
 	m.makeRoom()
-	r := m.rarely()
+	r := m.rare()
+	if r == nil {
+		r = &rare{}
+	}
 	r.endPings(len(r.pings))
 	m.dropOutbox()
 	m.dropBehind()
@@ -87,8 +90,8 @@ func (s *session) Closed(err error) {
 	}
 	c.leaveGroups()
 	switch f := s.host.Endpoint.OnClose; {
-	case r.loop != nil:
-		r.loop.end(err)
+	case s.loop != nil:
+		s.loop.end(err)
 	case f != nil && !isMoved:
 		s.callClose(f, err)
 	}
@@ -97,8 +100,8 @@ func (s *session) Closed(err error) {
 	}
 	c.lock().Lock()
 	c.more = nil // m is not used again: other goroutines may know its channels
-	if r.loop != nil {
-		c.more = &extra{apart: &apart{number: m.apart.number, rare: &rare{loop: r.loop}}} // Read returns its error
+	if s.loop != nil {
+		c.more = &extra{apart: &apart{number: m.apart.number, loop: s.loop}} // Read returns its error
 	}
 	c.lock().Unlock()
 	s.host.conns.remove(c.index)

@@ -37,7 +37,8 @@ type serving struct {
 	config   *tls.Config  // nil: no TLS
 	network  string
 	index    uint16
-	users    []tally // connections, by loop
+	users    []tally                     // connections, by loop
+	local    atomic.Pointer[net.TCPAddr] // the last local address that was asked for
 
 	// The rest is for the first kind.
 	control  syscall.RawConn // of listener; nil: another kind

@@ -101,14 +101,20 @@ func (s *serving) remoteAddr(remote netip.AddrPort) net.Addr {
 	return net.TCPAddrFromAddrPort(remote)
 }
 
-// localAddr returns the local address of the socket.
+// localAddr returns the local address of the socket. Most connections of a listener have the
+// same one, and those that keep it share it.
 func (d *driver) localAddr(fd int, s *serving) net.Addr {
 	var a sock.Address
 	if sock.LocalName(fd, &a) == 0 {
 		var local slot
 		local.setRemote(&a)
 		if addr := local.remote(); addr.IsValid() {
-			return net.TCPAddrFromAddrPort(addr)
+			last := s.local.Load()
+			if last == nil || last.AddrPort() != addr {
+				last = net.TCPAddrFromAddrPort(addr)
+				s.local.Store(last)
+			}
+			return last
 		}
 	}
 	return s.listener.Addr()
