@@ -60,7 +60,7 @@ func BenchmarkServer(b *testing.B) {
 		{"Get10ReqPerConn10KClients", get(10, manyClients)}, {"Get100ReqPerConn10KClients", get(100, manyClients)},
 		{"GetBrowser", getBrowser()}, {"Post1KiB", post1KiB()}, {"Pipelined16", pipelined16()},
 	} {
-		for _, by := range []struct{ name, kind string }{{"sluice", peers.Sluice}, {"fasthttp", peers.FastHTTP}, {"nethttp", peers.NetHTTP}} {
+		for _, by := range []struct{ name, kind string }{{"sluice", peers.Sluice}, {"fasthttp", peers.FastHTTP}, {"nethttp", peers.NetHTTP}, {"floor", floorKind}} {
 			b.Run(c.name+"/"+by.name, func(b *testing.B) { c.run(b, by.kind) })
 		}
 	}
