@@ -42,11 +42,12 @@ type HTTP2Config struct {
 	HeaderTableSize int
 
 	// StreamWindow limits how many bytes of a body a client may send beyond those that the
-	// handler has read; 1 MiB if 0. The window of a request begins with 64 KiB, and grows
-	// with the speed of the client, as that of the connection does. ConnWindow limits the
-	// latter, and what all of them grow by together; 16 MiB if 0. It does not limit how many
-	// requests have 64 KiB: a handler that reads nothing must not stop the others. So the
-	// bodies of a connection that are not read are at most ConnWindow, and 64 KiB for each of
+	// handler has read; 1 MiB if 0. The window of a request begins with 64 KiB. It grows to
+	// what Content-Length declares when the body is read and has not arrived, else with the
+	// speed of the client, as that of the connection does. ConnWindow limits the latter, and
+	// what all of them grow by together; 16 MiB if 0. It does not limit how many requests
+	// have 64 KiB: a handler that reads nothing must not stop the others. So the bodies of a
+	// connection that are not read are at most ConnWindow, and 64 KiB for each of
 	// MaxConcurrentStreams.
 	StreamWindow, ConnWindow int
 

@@ -58,6 +58,20 @@ func (g *Growth) AppendCredit(dst []byte, stream uint32, w *ReceiveWindow, now i
 	return dst
 }
 
+// AppendRoom appends a WINDOW_UPDATE for w, which is that of stream, by which n bytes fit
+// into it that are yet to come, as far as its bound and Room allow. It is for bytes that are
+// consumed as they arrive: their sender needs not wait until the window has grown in steps.
+// If the window would grow by less than its half, nothing changes.
+func (g *Growth) AppendRoom(dst []byte, stream uint32, w *ReceiveWindow, n int64) []byte {
+	more := min(min(n, int64(w.most))-int64(w.size), g.Room)
+	if more < int64(w.size/2) || int64(w.left)+more > maxWindow {
+		return dst
+	}
+	w.resize(w.size+uint32(more), g)
+	w.left += int32(more)
+	return AppendWindowUpdate(dst, stream, uint32(more))
+}
+
 // shrinkRounds and shrinkNanos: a window whose half was not used for so many round trips
 // and so many nanoseconds is halved.
 const (

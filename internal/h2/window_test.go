@@ -62,6 +62,30 @@ func TestNewConnectionWindow(t *testing.T) {
 	}
 }
 
+// Room for bytes that were announced is within the bounds, and at least half a window.
+func TestAppendRoom(t *testing.T) {
+	for _, c := range []struct{ size, most, room, n, want int64 }{
+		{64, 1000, 1000, 500, 436},
+		{64, 200, 1000, 500, 136},
+		{64, 1000, 100, 500, 100},
+		{64, 1000, 1000, 96, 32},
+		{64, 1000, 1000, 95, 0},
+		{64, 1000, 31, 500, 0},
+		{64, 1000, 1000, -1, 0},
+		{64, 1 << 31, 1 << 40, 1 << 40, 1<<31 - 1 - 64},
+	} {
+		g := Growth{Room: c.room}
+		w := NewReceiveWindow(0, 64, uint32(c.size), uint32(c.most))
+		out := g.AppendRoom(nil, 1, &w, c.n)
+		if got := int64(w.Left()) - 64; got != c.want || (len(out) > 0) != (c.want > 0) || int64(w.Size()) != c.size+c.want || g.Room != c.room-c.want {
+			t.Errorf("%+v: credit %d, size %d, room %d, % x", c, got, w.Size(), g.Room, out)
+		}
+		if again := g.AppendRoom(nil, 1, &w, c.n); len(again) > 0 && c.room > c.want {
+			t.Errorf("%+v: again % x", c, again)
+		}
+	}
+}
+
 func TestReceiveWindowShift(t *testing.T) {
 	g := Growth{}
 	w := NewReceiveWindow(0, 65_535, 1<<16, 1<<16)

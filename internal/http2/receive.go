@@ -189,6 +189,7 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	default:
 		s.heard = now
 		c.bodyBegan(now)
+		c.makeRoom(s) // the body is consumed as it arrives
 	}
 	return nil
 }
@@ -356,6 +357,13 @@ func (c *Conn) consumedOf(s *Stream, n int, now int64) {
 	}
 }
 
+// makeRoom returns credit for what of the body of s was declared and has not arrived yet.
+func (c *Conn) makeRoom(s *Stream) {
+	if s.input != inputEnded {
+		c.out = c.growth.AppendRoom(c.out, s.id, &s.window, s.declared-s.received)
+	}
+}
+
 // ReadBody waits for a part of a streamed body. It returns io.EOF at the end of the
 // body, and ErrReset after a reset. mayWait is called before it waits.
 func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
@@ -405,6 +413,11 @@ func (c *Conn) takeBody(s *Stream, p []byte) int {
 
 // awaitBody waits for more of a streamed body.
 func (s *Stream) awaitBody() {
+	c := s.conn
+	before := len(c.out)
+	if c.makeRoom(s); len(c.out) > before { // the handler is faster than the peer
+		c.prompter.Prompt()
+	}
 	s.armWait(s.readDue)
 	s.isReading = true
 	s.wait()
