@@ -51,7 +51,7 @@ func TestClientTLS(t *testing.T) {
 func startSuite(t *testing.T) *suite {
 	wstest := findSuite(t)
 	t.Parallel()
-	s := &suite{t: t, dir: t.TempDir(), addr: "127.0.0.1:" + freePort(t)}
+	s := &suite{t: t, dir: t.TempDir(), addr: "127.0.0.1:" + freePort(t), ended: make(chan struct{})}
 	s.url = "ws://" + s.addr
 	spec, err := json.Marshal(map[string]any{
 		"url": s.url, "outdir": filepath.Join(s.dir, "report"), "cases": caseNames(),
@@ -65,13 +65,17 @@ func startSuite(t *testing.T) *suite {
 	}
 	// Without a page of the reports, whose port all would share.
 	command := exec.Command(wstest, "-m", "fuzzingserver", "-s", file, "--webport=0")
-	command.Dir = s.dir
+	command.Dir, command.Stdout, command.Stderr = s.dir, t.Output(), t.Output()
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		_ = command.Wait()
+		close(s.ended)
+	}()
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
-		_ = command.Wait()
+		<-s.ended
 	})
 	if s.cases, err = strconv.Atoi(s.count()); err != nil || s.cases == 0 {
 		t.Fatalf("%d cases: %v", s.cases, err)
@@ -149,7 +153,8 @@ type suite struct {
 	client *sluice.Client
 	dial   func(ctx context.Context, addr string) (net.Conn, error)
 	cases  int
-	agents int // that have run
+	agents int           // that have run
+	ended  chan struct{} // closed when its process has ended
 }
 
 // options are those of the cases. Messages of up to 16 MiB are part of them.
@@ -158,11 +163,17 @@ func (s *suite) options(e *websocket.Endpoint) *websocket.DialOptions {
 	return &websocket.DialOptions{Endpoint: e, Client: s.client, Dial: s.dial, TLSConfig: &tls.Config{InsecureSkipVerify: true}}
 }
 
-// count asks for the number of cases, until the server is there.
+// count asks for the number of cases, until the server is there. On a busy machine that
+// takes more than half a minute.
 func (s *suite) count() string {
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		c, err := websocket.Dial(s.t.Context(), s.url+"/getCaseCount", nil)
 		if err != nil {
+			select {
+			case <-s.ended:
+				s.t.Fatal("the suite has ended")
+			case <-time.After(100 * time.Millisecond):
+			}
 			if time.Now().After(end) {
 				s.t.Fatal(err)
 			}
