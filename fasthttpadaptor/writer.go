@@ -224,13 +224,18 @@ func (w *responseWriter) finish() {
 	}
 	w.sniff()
 	w.copyTrailers(&w.ctx.Response.Header)
-	if w.length <= 0 || w.length == w.written || !w.bodyAllowed() || w.isHead {
+	if w.length <= 0 || w.length == w.written || !w.bodyAllowed() {
+		return
+	}
+	if w.isHead {
+		w.ctx.Response.ResetBody() // the head has the handler's length, not that of what was written
 		return
 	}
 	// The handler has not written Content-Length bytes. A stream that is shorter
 	// makes writing fail, so that the client does not accept the response as
 	// complete.
 	rest := bytes.Clone(w.ctx.Response.Body())
+	w.ctx.Response.ImmediateHeaderFlush = true // the head goes out even if no byte follows
 	w.ctx.SetBodyStream(bytes.NewReader(rest), int(w.length))
 }
 

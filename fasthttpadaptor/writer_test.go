@@ -366,3 +366,39 @@ func TestConnectionOptionsAreJoined(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A length that the handler does not keep to: the client gets the head and the bytes that fit,
+// as from net/http.
+func TestWrongContentLength(t *testing.T) {
+	for name, texts := range map[string][]string{
+		"first Write too long": {"hello"}, "second Write too long": {"he", "llo"}, "no Write": nil, "too short": {"he"},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "3")
+				w.Header().Set("Content-Type", "text/x")
+				for _, text := range texts {
+					if n, err := io.WriteString(w, text); err != nil && (n != 0 || err != http.ErrContentLength) {
+						t.Error(n, err)
+					}
+				}
+			})
+			seen := func(addr string) string {
+				raw := exchange(t, addr, method+" / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+				resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(raw)), &http.Request{Method: method})
+				if err != nil {
+					return err.Error()
+				}
+				body, err := io.ReadAll(resp.Body)
+				return fmt.Sprint(resp.StatusCode, resp.ContentLength, resp.Header["Content-Type"], string(body), err)
+			}
+			reference := httptest.NewServer(h)
+			defer reference.Close()
+			onEachEngine(t, h, func(t *testing.T, addr string) {
+				if got, want := seen(addr), seen(reference.Listener.Addr().String()); got != want {
+					t.Errorf("%s, %s: got %s, want %s", method, name, got, want)
+				}
+			})
+		}
+	}
+}
