@@ -123,7 +123,7 @@ func (c *HostClient) runHTTP2(m *http2Member, req *Request, resp *Response) (htt
 		return http2Invalid, err
 	}
 	if trace := call.trace; trace != nil && trace.WroteRequest != nil {
-		trace.WroteRequest(nil)
+		guarded(func() { trace.WroteRequest(nil) }, x.end)
 	}
 	err := m.Conn.conn.Do(&x.stream)
 	if errors.Is(err, errUnwantedBody) {
@@ -135,21 +135,17 @@ func (c *HostClient) runHTTP2(m *http2Member, req *Request, resp *Response) (htt
 		fate = x.fail(err)
 		err = x.explain(err)
 	case x.form == bodyLent:
-		x.traceFirstByte()
 		x.lend()
+		call.trace.firstByte(resp)
 		return http2Done, nil
 	default:
-		x.traceFirstByte()
 		x.finish()
 	}
 	x.end()
-	return fate, err
-}
-
-func (x *http2Call) traceFirstByte() {
-	if trace := x.req.call.trace; trace != nil && trace.FirstByte != nil {
-		trace.FirstByte()
+	if err == nil {
+		call.trace.firstByte(resp)
 	}
+	return fate, err
 }
 
 // prepare sets what the stream needs of the request.

@@ -62,11 +62,11 @@ func (c *HostClient) acquireEither(call *clientCall) (m *http2Member, cc *client
 	}
 	m, cc, err = c.acquireHTTP2(call)
 	switch {
-	case err != nil || trace == nil || trace.GotConn == nil:
+	case err != nil:
 	case m != nil:
-		trace.GotConn(GotConnInfo{Conn: m.Conn.cc.wire.Net, IsReused: m.Conn.wasUsed.Load()})
+		trace.gotConn(m.Conn.cc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
 	default:
-		trace.GotConn(GotConnInfo{Conn: cc.wire.Net, IsReused: cc.isReused})
+		trace.gotConn(cc, cc.isReused, func() { c.cut(cc) })
 	}
 	return m, cc, err
 }

@@ -10,6 +10,7 @@ import (
 func TestPanicsOfHooks(t *testing.T) {
 	p := newClientPeer(t, answering(okAnswer))
 	for name, trace := range map[string]*ClientTrace{
+		"GotConn":      {GotConn: func(GotConnInfo) { panic("hook") }},
 		"WroteRequest": {WroteRequest: func(error) { panic("hook") }},
 		"FirstByte":    {FirstByte: func() { panic("hook") }},
 	} {

@@ -42,8 +42,8 @@ func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
 		trace.GetConn(c.firstAddr())
 	}
 	cc, err := c.acquireAny(call)
-	if err == nil && trace != nil && trace.GotConn != nil {
-		trace.GotConn(GotConnInfo{Conn: cc.wire.Net, IsReused: cc.isReused})
+	if err == nil {
+		trace.gotConn(cc, cc.isReused, func() { c.cut(cc) })
 	}
 	return cc, err
 }

@@ -60,3 +60,30 @@ func traceOf(ctx context.Context) *ClientTrace {
 	trace, _ := ctx.Value(clientTraceKey{}).(*ClientTrace)
 	return trace
 }
+
+// gotConn calls GotConn of trace, if there is one. giveBack runs if it does not return.
+func (trace *ClientTrace) gotConn(cc *clientConn, isReused bool, giveBack func()) {
+	if trace != nil && trace.GotConn != nil {
+		guarded(func() { trace.GotConn(GotConnInfo{Conn: cc.wire.Net, IsReused: isReused}) }, giveBack)
+	}
+}
+
+// guarded calls a hook. If it panics, or ends the goroutine, undo runs.
+func guarded(hook, undo func()) {
+	hasReturned := false
+	defer func() {
+		if !hasReturned {
+			undo()
+		}
+	}()
+	hook()
+	hasReturned = true
+}
+
+// firstByte calls FirstByte of trace, if there is one. If it does not return, the body of resp
+// is closed.
+func (trace *ClientTrace) firstByte(resp *Response) {
+	if trace != nil && trace.FirstByte != nil {
+		guarded(trace.FirstByte, func() { _ = resp.CloseBodyStream() })
+	}
+}
