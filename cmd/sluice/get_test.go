@@ -240,6 +240,7 @@ func TestGetFailures(t *testing.T) {
 		{"colon in the user", "", []string{"http://us%3Aer:secret@127.0.0.1/"}, "there is a colon in the user name"},
 		{"scheme", "", []string{"ftp://a/b"}, "ftp is neither http nor https"},
 		{"no host", "", []string{"http:///b"}, "there is no host"},
+		{"port alone", "", []string{":8080/b"}, "there is no host"},
 		{"method", "", []string{"-X", "G T", url}, `"G T" is not a method`},
 		{"header", "", []string{"-H", "a b: c", url}, `"a b" is not a field's name`},
 		{"header without colon", "", []string{"-H", "abc", url}, "no colon"},

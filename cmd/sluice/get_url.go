@@ -22,7 +22,7 @@ func (o *getOptions) completeURL() error {
 	switch scheme := strings.ToLower(u.Scheme); {
 	case scheme != "http" && scheme != "https":
 		return fmt.Errorf("URL: %s is neither http nor https", u.Scheme)
-	case u.Host == "":
+	case u.Hostname() == "":
 		return errors.New("URL: there is no host")
 	}
 	if u.User != nil {
