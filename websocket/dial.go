@@ -69,7 +69,8 @@ func (e *HandshakeError) Error() string {
 }
 
 // Dial opens a connection to a URL with the scheme ws or wss (RFC 6455 section 4.1). ctx
-// bounds the handshake, which takes at most 30 seconds; after Dial it has no effect.
+// bounds the handshake, which takes at most 30 seconds; after Dial it has no effect. User
+// information of the URL is sent as Basic authentication, to the URL's origin alone.
 //
 // ws+unix:/run/app.sock:/chat?q=1 asks for /chat?q=1 on the Unix socket /run/app.sock, with
 // the Host "localhost". A colon in the name of the socket is %3A. Without the second colon,
@@ -143,7 +144,7 @@ func parseURL(url string) (*sluice.URI, error) {
 	case err != nil:
 	case portOf(u) == "":
 		err = fmt.Errorf("sluice: websocket: the scheme of %q is not ws, wss or ws+unix", url)
-	case len(u.Host()) == 0:
+	case !hasHost(u):
 		err = fmt.Errorf("sluice: websocket: %q has no host", url)
 	case len(u.Hash()) > 0: // RFC 6455 section 3
 		err = fmt.Errorf("sluice: websocket: %q has a fragment", url)
@@ -154,6 +155,9 @@ func parseURL(url string) (*sluice.URI, error) {
 	}
 	return u, nil
 }
+
+// hasHost tells whether u has more than a port, which addresses may have alone (":80").
+func hasHost(u *sluice.URI) bool { return len(u.Host()) > 0 && u.Host()[0] != ':' }
 
 // isSecure tells whether u needs TLS.
 func isSecure(u *sluice.URI) bool { return string(u.Scheme()) == "wss" }

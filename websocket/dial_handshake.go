@@ -47,12 +47,14 @@ func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
 	}
 	u.SetHash("")
 	switch {
-	case !isURL || portOf(u) == "" || len(u.Host()) == 0:
+	case !isURL || portOf(u) == "" || !hasHost(u):
 		return "it redirects to no URL of WebSocket"
 	case wasSecure && !isSecure(u):
 		return "it redirects from wss to ws"
 	case originOf(u) != before:
 		h.DelCredentials()
+		u.SetUsername("")
+		u.SetPassword("")
 	}
 	return ""
 }
@@ -112,8 +114,6 @@ func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
 func (a *attempt) openStream(ctx context.Context) (*Conn, error) {
 	a.offer()
 	a.req.Header.Del(ws.FieldKey)
-	a.req.SetURI(a.url)
-	a.req.URI().SetScheme(schemeOf(a.url))
 	resp := sluice.AcquireResponse() // the Header of a refusal is part of it
 	resp.StreamBody = true
 	conn, err := a.o.Client.ConnectProtocol(ctx, ws.Token, a.req, resp)
@@ -202,8 +202,11 @@ func (a *attempt) refused(resp *sluice.Response, reason error) *HandshakeError {
 	return refused
 }
 
-// offer sets the fields of the request that do not depend on the version of HTTP.
+// offer sets what does not depend on the version of HTTP: the URI, whose user information the
+// request sends as Authorization, and fields.
 func (a *attempt) offer() {
+	a.req.SetURI(a.url)
+	a.req.URI().SetScheme(schemeOf(a.url))
 	h := &a.req.Header
 	h.SetMethod(sluice.MethodGet)
 	h.Set(ws.FieldVersion, ws.Version)
@@ -221,12 +224,10 @@ func (a *attempt) offer() {
 func (a *attempt) ask(w io.Writer, key []byte) error {
 	a.offer()
 	h := &a.req.Header
-	h.SetRequestURIBytes(a.url.RequestURI())
-	h.SetHostBytes(a.url.Host())
 	h.Set(sluice.HeaderConnection, "Upgrade")
 	h.Set(sluice.HeaderUpgrade, ws.Token)
 	h.SetBytesV(ws.FieldKey, key)
-	_, err := w.Write(h.Header())
+	_, err := a.req.WriteTo(w)
 	return err
 }
 

@@ -157,3 +157,40 @@ func TestDialRedirects(t *testing.T) {
 	}
 	noneDialed(t)
 }
+
+// TestDialUserinfo: the user information of a URL is sent as Basic authentication, to its own
+// origin only, and replaces the Authorization of Header.
+func TestDialUserinfo(t *testing.T) {
+	plain, other := redirecting(t, nil), redirecting(t, nil)
+	for _, test := range []struct{ url, want string }{
+		{"ws://u:p%3A@" + plain + "/", "/ Basic dTpwOg==  "},
+		{"ws://u:p@" + plain + "/?/a", "/a Basic dTpw  "},
+		{"ws://u:p@" + plain + "/?http://" + plain + "/b", "/b Basic dTpw  "},
+		{"ws://u:p@" + plain + "/?//" + other + "/c", "/c   "},
+		{"ws://u:p@" + plain + "/?ws://" + other + "/d", "/d   "},
+		{"ws://u:p@" + plain + "/?ws://x:y@" + other + "/e", "/e   "},
+		{"ws://" + plain + "/", "/ Bearer x  "},
+		{"ws://u%3Av:p@" + plain + "/", "colon"},
+		{"ws://u:p%0A@" + plain + "/", "control character"},
+	} {
+		for _, client := range []*sluice.Client{nil, {HTTP2: sluice.HTTP2Only}} {
+			h := &sluice.RequestHeader{}
+			h.Set("Authorization", "Bearer x")
+			c, err := Dial(t.Context(), test.url, &DialOptions{Header: h, MaxRedirects: 1, Client: client})
+			if err != nil {
+				if !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%s: %v", test.url, err)
+				}
+				continue
+			}
+			if m, err := c.Read(t.Context()); err != nil || string(m.Data) != test.want {
+				t.Errorf("%s, HTTP/2: %v: %q, %v; want %q", test.url, client != nil, m.Data, err, test.want)
+			}
+			_ = c.Close(CodeNormal, "")
+			if client != nil {
+				noStreams(t, client)
+			}
+		}
+	}
+	noneDialed(t)
+}

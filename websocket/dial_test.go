@@ -259,7 +259,7 @@ func TestDialRefused(t *testing.T) {
 			t.Errorf("the body is %q", refused.Body)
 		}
 	}
-	for _, url := range []string{"http://h/", "ws:///", "ws://h/#f", "ws://h:x/", "", "ws://a b/"} {
+	for _, url := range []string{"http://h/", "ws:///", "ws://:80/", "ws://h/#f", "ws://h:x/", "", "ws://a b/"} {
 		if _, err := Dial(t.Context(), url, nil); err == nil {
 			t.Errorf("%q is accepted", url)
 		}
