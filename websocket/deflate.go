@@ -102,6 +102,10 @@ func slide(window, p []byte, size int) []byte {
 // sentSize is how much of what it sends a connection keeps at most.
 func sentSize(side ws.DeflateSide) int { return 1 << min(side.Bits(), windowBits) }
 
+// receivedSize is sentSize for what the peer sends. zlib silently uses a window of 9 bits where
+// 8 were agreed.
+func receivedSize(side ws.DeflateSide) int { return 1 << max(side.Bits(), ws.MinWindowBits+1) }
+
 // pack compresses m if that was agreed and makes it shorter. The lock is not held: a long
 // message delays no other. So another message may be sent meanwhile, to which this one does
 // not refer; then fits returns false, and pack, called again, refers to none.
@@ -197,7 +201,7 @@ func (s *session) inflate(k Kind, data []byte) {
 		return
 	}
 	if w != nil {
-		w.received = slide(w.received, out.B, 1<<s.conn.in.Bits())
+		w.received = slide(w.received, out.B, receivedSize(s.conn.in))
 	}
 	s.deliver(Message{Kind: k, Data: out.B})
 }

@@ -31,6 +31,7 @@ func (f *fixture) dialDeflate(offer, answer string) *client {
 const (
 	deflateShared = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 	deflateKeeps  = "permessage-deflate; client_max_window_bits=12"
+	deflateLeast  = "permessage-deflate; server_max_window_bits=8; client_max_window_bits=8"
 )
 
 // A deflater is the compression of a test's client. Without bits it has no history.
@@ -139,6 +140,7 @@ func TestDeflateEcho(t *testing.T) {
 			{CompressionTakeover, "permessage-deflate; client_max_window_bits", deflateKeeps, 12},
 			{CompressionTakeover, "permessage-deflate", "permessage-deflate", 15},
 			{CompressionTakeover, "permessage-deflate; server_max_window_bits=8", "permessage-deflate; server_max_window_bits=8", 15},
+			{CompressionTakeover, deflateLeast, deflateLeast, 9}, // zlib takes 9 bits for 8
 		} {
 			f := startEndpoint(t, engine, &Endpoint{Compression: test.compression, OnMessage: echoMessage})
 			c := f.dialDeflate(test.offer, test.answer)

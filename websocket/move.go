@@ -116,7 +116,7 @@ func parseMoved(in []byte) (m moved, ok bool) {
 	if !m.out.IsValid() || !m.in.IsValid() || (m.out == 0) != (m.in == 0) {
 		return m, false
 	}
-	if m.window, in, ok = upgrade.CutText(in[3:]); !ok || len(m.window) > 1<<m.in.Bits() || len(m.window) > 0 && !m.in.Keeps() {
+	if m.window, in, ok = upgrade.CutText(in[3:]); !ok || len(m.window) > receivedSize(m.in) || len(m.window) > 0 && !m.in.Keeps() {
 		return m, false
 	}
 	if m.protocol, in, ok = upgrade.CutText(in); !ok {
