@@ -254,7 +254,8 @@ func (t *dynamicTable) unpack(b []byte) error {
 			if name, b, ok = cutPacked(b); !ok {
 				return ErrPackedDecoder
 			}
-			if n.code = codeOf(name); staticName(n.code, name) != 0 {
+			n.code = codeOf(name) // in any case: of "Host", too, which is no name of HTTP/2
+			if n.flaw = nameFlaw(n.code, name); n.flaw == noFlaw && staticName(n.code, name) != 0 {
 				return ErrPackedDecoder
 			}
 		} else {
@@ -268,9 +269,6 @@ func (t *dynamicTable) unpack(b []byte) error {
 		}
 		if value, b, ok = cutPacked(b); !ok {
 			return ErrPackedDecoder
-		}
-		if n.static == 0 {
-			n.flaw = nameFlaw(n.code, name)
 		}
 		n.flaw = fieldFlaw(n, name, value)
 		count := t.count
