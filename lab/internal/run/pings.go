@@ -18,6 +18,9 @@ const (
 	pingSize = 2
 	// minPings is the shortest time of silence: the fleet's figures come once a second.
 	minPings = 2 * time.Second
+	// earlyRounds pass before the measurement. In the first one, pings come in the order of
+	// the load; the time of silence is another one for each connection, so they then spread.
+	earlyRounds = 2
 )
 
 // checkPings tells what is wrong with the pings of s.
@@ -35,14 +38,20 @@ func checkPings(s *scenario.Scenario) error {
 	return nil
 }
 
-// pings lets the servers send pings until each connection must have had one, and measures.
+// pings lets the servers send pings for some rounds, in each of which every connection must
+// have one, and measures the last.
 func (s *session) pings(ctx context.Context) error {
 	after := s.Scenario.Pings
 	if after == 0 {
 		return nil
 	}
 	length := after + after/5 // the time of silence is spread by a fifth
-	s.Progress.Phase("pings", int(length/time.Second))
+	s.Progress.Phase("pings", int((earlyRounds+1)*length/time.Second))
+	select {
+	case <-time.After(earlyRounds * length):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	before, err := s.counts(ctx)
 	if err != nil {
 		return err
@@ -63,7 +72,7 @@ func (s *session) pings(ctx context.Context) error {
 		now := s.sums().written
 		p.MostPerSec = max(p.MostPerSec, (now-last)/pingSize)
 		last, p.Elapsed = now, time.Since(began)
-		s.Progress.Set(int(p.Elapsed/time.Second), "")
+		s.Progress.Set(int((earlyRounds*length+p.Elapsed)/time.Second), "")
 	}
 	end, err := s.counts(ctx)
 	if err != nil {
