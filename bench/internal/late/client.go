@@ -82,9 +82,13 @@ func (o options) try(ctx context.Context, engine string, procs int) (result tall
 
 // client sends one request after another until ending is done.
 func (t *trial) client(ending, ctx context.Context, number int) {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(number%4 != 0)
-	protocols.SetUnencryptedHTTP2(number%4 == 0)
+	protocols, over := new(http.Protocols), " over HTTP/1.1"
+	if number%4 == 0 {
+		over = " over HTTP/2"
+		protocols.SetUnencryptedHTTP2(true)
+	} else {
+		protocols.SetHTTP1(true)
+	}
 	transport := &http.Transport{Protocols: protocols, DisableCompression: true, DisableKeepAlives: number%8 == 1}
 	defer transport.CloseIdleConnections()
 	for ending.Err() == nil {
@@ -98,7 +102,7 @@ func (t *trial) client(ending, ctx context.Context, number int) {
 		if err != nil {
 			panic(err) // the URL is right
 		}
-		t.send(transport, message, path+" "+strconv.Itoa(n), path == downloadPath || path == uploadPath)
+		t.send(transport, message, path+" "+strconv.Itoa(n)+over, path == downloadPath || path == uploadPath)
 	}
 }
 
