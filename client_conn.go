@@ -51,7 +51,7 @@ func (cc *clientConn) LastUseTime() time.Time {
 // ReadBufferSize. It is for custom RoundTrippers. The caller owns it until
 // ReleaseReader.
 func (c *HostClient) AcquireReader(conn net.Conn) *bufio.Reader {
-	return http1client.AcquireReader(conn, sizeOr(c.ReadBufferSize, defaultClientBuffer))
+	return http1client.AcquireReader(conn, positiveOr(c.ReadBufferSize, defaultClientBuffer))
 }
 
 // ReleaseReader returns br to the pool. Its buffered bytes are lost.
@@ -60,7 +60,7 @@ func (c *HostClient) ReleaseReader(br *bufio.Reader) { http1client.ReleaseReader
 // AcquireWriter returns a pooled writer to conn with a buffer of
 // WriteBufferSize. The caller owns it until ReleaseWriter.
 func (c *HostClient) AcquireWriter(conn net.Conn) *bufio.Writer {
-	return http1client.AcquireWriter(conn, sizeOr(c.WriteBufferSize, defaultClientBuffer))
+	return http1client.AcquireWriter(conn, positiveOr(c.WriteBufferSize, defaultClientBuffer))
 }
 
 // ReleaseWriter returns bw to the pool. Bytes that were not flushed are lost.
@@ -68,13 +68,6 @@ func (c *HostClient) ReleaseWriter(bw *bufio.Writer) { http1client.ReleaseWriter
 
 // defaultClientBuffer is the default size of buffers in bytes.
 const defaultClientBuffer = 4096
-
-func sizeOr(size, otherwise int) int {
-	if size > 0 {
-		return size
-	}
-	return otherwise
-}
 
 // AcquireConn returns an idle connection or opens one. It is for custom
 // RoundTrippers. The connection speaks HTTP/1.1, whatever HTTP2 is. The time limit is reqTimeout, and exceeding it is ErrTimeout;

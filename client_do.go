@@ -112,7 +112,7 @@ func checkTarget(req *Request, isTLS bool) error {
 
 // repeats decides whether a failed request is sent again.
 func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) bool {
-	limit := sizeOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
+	limit := positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
 	call := &req.call
 	if attempt >= limit || call.HasEnded() {
 		return false

@@ -73,7 +73,7 @@ func (c *HostClient) connectProtocol(protocol string, req *Request, resp *Respon
 			return nil, ErrNoConnectProtocol
 		case fate == http2Stale && isReused: // m had ended unnoticed, or is full
 			continue
-		case call.hasSent, attempt == sizeOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts):
+		case call.hasSent, attempt == positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts):
 			return nil, err
 		}
 		attempt++

@@ -8,10 +8,10 @@ import (
 // prepareHTTP2 sets the fields of host that concern HTTP/2.
 func (c *PipelineClient) prepareHTTP2() {
 	h := &c.host
-	h.HTTP2, h.MaxHTTP2Conns = c.HTTP2, sizeOr(c.MaxConns, 1)
+	h.HTTP2, h.MaxHTTP2Conns = c.HTTP2, positiveOr(c.MaxConns, 1)
 	h.ReadTimeout, h.MaxResponseBodySize = c.ReadTimeout, c.MaxResponseBodySize
 	h.MaxConnWaitTimeout = math.MaxInt64
-	h.http2.maxStreams = sizeOr(c.MaxPendingRequests, DefaultMaxPendingRequests)
+	h.http2.maxStreams = positiveOr(c.MaxPendingRequests, DefaultMaxPendingRequests)
 	h.http2.passHTTP1 = func(cc *clientConn) { c.spare.Store(cc) }
 }
 

@@ -44,7 +44,7 @@ func (c *HostClient) mayUseHTTP2() bool {
 // http2Settings returns the settings that concern the pool of HTTP/2.
 func (c *HostClient) http2Settings() pool.SharedSettings[*http2Peer] {
 	return pool.SharedSettings[*http2Peer]{
-		MaxConns: sizeOr(c.MaxHTTP2Conns, defaultHTTP2Conns),
+		MaxConns: positiveOr(c.MaxHTTP2Conns, defaultHTTP2Conns),
 		MaxIdle:  c.maxIdle(),
 		MaxAge:   c.MaxConnDuration,
 		Close:    (*http2Peer).close,

@@ -82,7 +82,7 @@ type LBClient struct {
 // Timeout. It returns ErrNoAvailableClients if there are no clients, and
 // otherwise the error of the client that it used.
 func (c *LBClient) Do(req *Request, resp *Response) error {
-	return c.do(lbBounds{deadline: time.Now().Add(c.timeout())}, req, resp)
+	return c.do(lbBounds{deadline: time.Now().Add(positiveOr(c.Timeout, DefaultLBClientTimeout))}, req, resp)
 }
 
 // DoTimeout is Do with timeout instead of Timeout.
@@ -101,16 +101,9 @@ func (c *LBClient) DoDeadline(req *Request, resp *Response, deadline time.Time) 
 func (c *LBClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	bounds := lbBounds{ctx: ctx}
 	if _, ok := ctx.Deadline(); !ok {
-		bounds.deadline = time.Now().Add(c.timeout())
+		bounds.deadline = time.Now().Add(positiveOr(c.Timeout, DefaultLBClientTimeout))
 	}
 	return c.do(bounds, req, resp)
-}
-
-func (c *LBClient) timeout() time.Duration {
-	if c.Timeout > 0 {
-		return c.Timeout
-	}
-	return DefaultLBClientTimeout
 }
 
 // AddClient adds a client and returns the new number of clients.

@@ -38,7 +38,7 @@ func (c *LBClient) doHedged(bounds lbBounds, req *Request, resp *Response) error
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	bounds.ctx = ctx
-	most := 1 + sizeOr(c.MaxHedges, 1)
+	most := 1 + positiveOr(c.MaxHedges, 1)
 	h := hedge{c: c, bounds: bounds, req: req, resp: resp, results: make(chan *hedgeAttempt, most)}
 	if !h.start() {
 		return ErrNoAvailableClients

@@ -159,12 +159,12 @@ func (c *PipelineClient) prepare() {
 	h.MaxIdleConnDuration, h.ReadBufferSize, h.WriteTimeout = c.MaxIdleConnDuration, c.ReadBufferSize, c.WriteTimeout
 	c.prepareHTTP2()
 	c.lines = pipeline.New(pipeline.Config{
-		Conns:        sizeOr(c.MaxConns, 1),
-		Pending:      sizeOr(c.MaxPendingRequests, DefaultMaxPendingRequests),
+		Conns:        positiveOr(c.MaxConns, 1),
+		Pending:      positiveOr(c.MaxPendingRequests, DefaultMaxPendingRequests),
 		Attempts:     DefaultMaxIdemponentCallAttempts,
 		BatchDelay:   c.MaxBatchDelay,
-		ReadBuffer:   sizeOr(c.ReadBufferSize, defaultPipelineRead),
-		WriteBuffer:  sizeOr(c.WriteBufferSize, defaultPipelineWrite),
+		ReadBuffer:   positiveOr(c.ReadBufferSize, defaultPipelineRead),
+		WriteBuffer:  positiveOr(c.WriteBufferSize, defaultPipelineWrite),
 		ReadTimeout:  c.ReadTimeout,
 		WriteTimeout: c.WriteTimeout,
 		MaxIdle:      h.maxIdle(),

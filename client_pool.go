@@ -11,23 +11,16 @@ import (
 
 // poolSettings returns the settings that concern the pool.
 func (c *HostClient) poolSettings() pool.Settings[clientConn] {
-	s := pool.Settings[clientConn]{
-		MaxConns: c.MaxConns,
+	return pool.Settings[clientConn]{
+		MaxConns: positiveOr(c.MaxConns, DefaultMaxConnsPerHost),
 		MaxIdle:  c.maxIdle(),
 		IsLIFO:   c.ConnPoolStrategy == LIFO,
 		Close:    (*clientConn).close,
 	}
-	if s.MaxConns <= 0 {
-		s.MaxConns = DefaultMaxConnsPerHost
-	}
-	return s
 }
 
 func (c *HostClient) maxIdle() time.Duration {
-	if c.MaxIdleConnDuration > 0 {
-		return c.MaxIdleConnDuration
-	}
-	return DefaultMaxIdleConnDuration
+	return positiveOr(c.MaxIdleConnDuration, DefaultMaxIdleConnDuration)
 }
 
 // acquire returns a connection for a call: an idle one that is open and has no

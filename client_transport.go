@@ -169,7 +169,7 @@ func (x *exchange) run() (fate http1client.Fate, err error) {
 	c, req := x.c, x.req
 	x.call.phase = PhaseWrite
 	x.WriteTimeout, x.ReadTimeout = c.WriteTimeout, c.ReadTimeout
-	x.ReadBuffer = sizeOr(c.ReadBufferSize, defaultClientBuffer)
+	x.ReadBuffer = positiveOr(c.ReadBufferSize, defaultClientBuffer)
 	if trace := x.call.trace; trace != nil {
 		x.Wrote = trace.WroteRequest
 	}
@@ -182,7 +182,7 @@ func (x *exchange) run() (fate http1client.Fate, err error) {
 		}
 		x.Content = req.wire
 	} else {
-		x.WriteBuffer = sizeOr(c.WriteBufferSize, defaultClientBuffer)
+		x.WriteBuffer = positiveOr(c.WriteBufferSize, defaultClientBuffer)
 		x.IsWatched = req.stream != nil || len(req.bodyBytes()) >= watchedBody
 		x.Upload, _ = req.stream.(io.Closer)
 	}

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"log"
 	"time"
 
@@ -116,7 +117,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = name
-		if own := stringOr(s.Name, defaultServerName); string(name) != own {
+		if own := cmp.Or(s.Name, defaultServerName); string(name) != own {
 			c.name = h1.AppendFieldValue(nil, []byte(own))
 		}
 	}
@@ -126,7 +127,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 func (s *Server) engineOptions() engine.Options {
 	o := engine.Options{
 		FlushSize:         s.WriteBufferSize,
-		HandshakeTimeout:  s.ReadTimeout,
+		HandshakeTimeout:  positiveOr(s.ReadTimeout, handshakePatience),
 		MaxIdleWorkerTime: s.MaxIdleWorkerDuration,
 		Loops:             max(s.Loops, 0),
 		MaxWorkers:        max(s.MaxWorkers, 0),
@@ -135,14 +136,8 @@ func (s *Server) engineOptions() engine.Options {
 		SparesDeadlines: true, // listeners may have set deadlines of their own
 		ReduceMemory:    s.ReduceMemoryUsage,
 	}
-	if o.HandshakeTimeout <= 0 {
-		o.HandshakeTimeout = handshakePatience
-	}
 	if s.TCPKeepalive {
-		o.KeepAlivePeriod = defaultKeepAlive
-		if s.TCPKeepalivePeriod > 0 {
-			o.KeepAlivePeriod = s.TCPKeepalivePeriod
-		}
+		o.KeepAlivePeriod = positiveOr(s.TCPKeepalivePeriod, defaultKeepAlive)
 	}
 	if s.ReadBufferSize > 0 {
 		o.ReadBufferSize = min(s.ReadBufferSize, 64<<10)
@@ -150,16 +145,9 @@ func (s *Server) engineOptions() engine.Options {
 	return o
 }
 
-func positiveOr(n, fallback int) int {
+func positiveOr[T int | time.Duration](n, fallback T) T {
 	if n > 0 {
 		return n
-	}
-	return fallback
-}
-
-func stringOr(s, fallback string) string {
-	if s != "" {
-		return s
 	}
 	return fallback
 }
