@@ -69,7 +69,7 @@ func PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (s
 // status is 0 and the body is what was received of it; after ErrTimeout, or if
 // a context ended, the body is dst.
 func (c *Client) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
-	return clientGet(c, dst, url)
+	return clientGet(context.Background(), c, dst, url)
 }
 
 // GetTimeout is Get with a time limit for all requests together; exceeding it
@@ -86,7 +86,7 @@ func (c *Client) GetDeadline(dst []byte, url string, deadline time.Time) (status
 
 // GetContext is Get with a context; see DoContext.
 func (c *Client) GetContext(ctx context.Context, dst []byte, url string) (statusCode int, body []byte, err error) {
-	return clientGetContext(ctx, c, dst, url)
+	return clientGet(ctx, c, dst, url)
 }
 
 // Post sends postArgs as a form (application/x-www-form-urlencoded) to url, or
@@ -121,7 +121,7 @@ func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int
 // status is 0 and the body is what was received of it; after ErrTimeout, or if
 // a context ended, the body is dst.
 func (c *HostClient) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
-	return clientGet(c, dst, url)
+	return clientGet(context.Background(), c, dst, url)
 }
 
 // GetTimeout is Get with a time limit for all requests together; exceeding it
@@ -138,7 +138,7 @@ func (c *HostClient) GetDeadline(dst []byte, url string, deadline time.Time) (st
 
 // GetContext is Get with a context; see DoContext.
 func (c *HostClient) GetContext(ctx context.Context, dst []byte, url string) (statusCode int, body []byte, err error) {
-	return clientGetContext(ctx, c, dst, url)
+	return clientGet(ctx, c, dst, url)
 }
 
 // Post sends postArgs as a form (application/x-www-form-urlencoded) to url, or
@@ -177,10 +177,10 @@ type fetching struct {
 	resp Response
 }
 
-func clientGet(c doer, dst []byte, url string) (int, []byte, error) {
+func clientGet(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
 	f := acquireFetching()
 	defer releaseFetching(f)
-	return f.fetch(c, dst, url)
+	return f.fetch(ctx, c, dst, url)
 }
 
 func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int, []byte, error) {
@@ -191,13 +191,7 @@ func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int,
 	f := acquireFetching()
 	defer releaseFetching(f)
 	f.req.call.Allow(left)
-	return f.fetch(c, dst, url)
-}
-
-func clientGetContext(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
-	f := acquireFetching()
-	defer releaseFetching(f)
-	return f.fetchContext(ctx, c, dst, url)
+	return f.fetch(context.Background(), c, dst, url)
 }
 
 func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *Args) (int, []byte, error) {
@@ -208,11 +202,11 @@ func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *A
 	if postArgs != nil {
 		f.req.SetBody(postArgs.QueryString())
 	}
-	return f.fetchContext(ctx, c, dst, url)
+	return f.fetch(ctx, c, dst, url)
 }
 
-// fetchContext is fetch with a context.
-func (f *fetching) fetchContext(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
+// fetch sends the request to url and returns what Get returns.
+func (f *fetching) fetch(ctx context.Context, c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
 	if ctx.Done() != nil {
 		if err := context.Cause(ctx); err != nil {
 			return 0, dst, &PhaseError{Phase: PhaseWait, Err: err}
@@ -220,11 +214,6 @@ func (f *fetching) fetchContext(ctx context.Context, c doer, dst []byte, url str
 		f.req.call.Context = ctx
 	}
 	f.req.call.trace = traceOf(ctx)
-	return f.fetch(c, dst, url)
-}
-
-// fetch sends the request to url and returns what Get returns.
-func (f *fetching) fetch(c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
 	req, resp := &f.req, &f.resp
 	req.SetRequestURI(url)
 	req.call.wants = wantsBytes
