@@ -4,6 +4,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -118,12 +119,8 @@ func (b *body) isBuffered() bool {
 // dropOthers is drop for a body that is not buffered.
 func (b *body) dropOthers() {
 	b.raw, b.failure = nil, nil
-	if b.stream != nil {
-		_ = b.CloseBodyStream() // there is no caller to return the error to
-	}
-	if b.form != nil {
-		b.removeForm()
-	}
+	_ = b.closeStream(nil) // there is no caller to return the error to
+	b.removeForm()
 }
 
 // Body returns the body, nil or empty if there is none. The message owns the
@@ -179,10 +176,7 @@ func (b *body) SetBody(p []byte) {
 }
 
 // SetBodyString makes s the body.
-func (b *body) SetBodyString(s string) {
-	b.drop()
-	b.bytes = append(b.bytes[:0], s...)
-}
+func (b *body) SetBodyString(s string) { b.SetBody(ascii.Bytes(s)) }
 
 // SetBodyRaw makes p itself the body, without a copy. Do not change p until the
 // message is written, reset or released.
@@ -201,12 +195,7 @@ func (b *body) AppendBody(p []byte) {
 }
 
 // AppendBodyString appends s to the body. It drops a body stream.
-func (b *body) AppendBodyString(s string) {
-	if !b.isBuffered() {
-		b.own()
-	}
-	b.bytes = append(b.bytes, s...)
-}
+func (b *body) AppendBodyString(s string) { b.AppendBody(ascii.Bytes(s)) }
 
 // appendBodyBytes appends received bytes.
 func (b *body) appendBodyBytes(p []byte) { b.bytes = append(b.bytes, p...) }

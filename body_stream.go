@@ -56,12 +56,7 @@ func (b *body) IsBodyStream() bool { return b.stream != nil || b.form != nil && 
 
 // CloseBodyStream closes the body stream, if there is one and it is an
 // io.Closer or a ReadCloserWithError. The body is then empty.
-func (b *body) CloseBodyStream() error {
-	if b.stream == nil {
-		return nil
-	}
-	return b.closeStream(nil)
-}
+func (b *body) CloseBodyStream() error { return b.closeStream(nil) }
 
 // setStream makes s the body. The caller has cleared the body.
 func (b *body) setStream(s io.Reader, size int) {
@@ -82,8 +77,8 @@ func (b *body) takeStream() io.Reader {
 	return b.stream
 }
 
-// closeStream closes the stream because of err, which may be nil, and returns
-// the first error.
+// closeStream closes the stream, if there is one, because of err, which may be
+// nil, and returns the first error.
 func (b *body) closeStream(err error) error {
 	s := b.stream
 	b.stream, b.streamWriter = nil, nil

@@ -83,9 +83,7 @@ func (ctx *RequestCtx) finishFlushed() bool {
 	f := &ctx.form
 	switch {
 	case !f.HasContent:
-		if resp.stream != nil {
-			_ = resp.endStream(nil)
-		}
+		_ = resp.endStream(nil)
 		return true
 	case resp.stream != nil:
 		left := f.Length

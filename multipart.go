@@ -42,7 +42,11 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	if err != nil {
 		return nil, err
 	}
-	source, isStream := b.formSource()
+	isStream := b.stream != nil
+	var source io.Reader = bytes.NewReader(b.bodyBytes())
+	if isStream {
+		source = b.takeStream()
+	}
 	if isEncoded || !isStream {
 		// Not for an unencoded stream: the client has to send every byte of it.
 		limit = b.bound(limit)
@@ -70,14 +74,6 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 		}
 	}
 	return form, nil
-}
-
-// formSource returns the reader of the form.
-func (b *body) formSource() (r io.Reader, isStream bool) {
-	if b.stream != nil {
-		return b.takeStream(), true
-	}
-	return bytes.NewReader(b.bodyBytes()), false
 }
 
 // removeForm drops the form and removes its temporary files.

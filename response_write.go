@@ -19,7 +19,7 @@ func (r *Response) Write(w *bufio.Writer) error {
 	f, sendsBody := r.framing()
 	h := &r.Header
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
-		return r.closeIfStream(err)
+		return r.endStream(err)
 	}
 	if r.stream == nil {
 		if !sendsBody {
@@ -36,13 +36,6 @@ func (r *Response) Write(w *bufio.Writer) error {
 		return r.endStream(nil)
 	}
 	return r.writeStream(w, f.Length, &h.m.Header)
-}
-
-func (r *Response) closeIfStream(err error) error {
-	if r.stream == nil {
-		return err
-	}
-	return r.endStream(err)
 }
 
 // framing derives how the body is delimited and whether it is sent. It sets the
