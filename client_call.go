@@ -83,21 +83,15 @@ const (
 	PhaseRead               // reading the response
 )
 
+var phaseTexts = [...]string{
+	PhaseWait: "waiting for a connection", PhaseDNS: "looking up the host", PhaseDial: "dialing",
+	PhaseTLS: "TLS handshake", PhaseWrite: "writing the request", PhaseRead: "reading the response",
+}
+
 // String returns the phase in words.
 func (p Phase) String() string {
-	switch p {
-	case PhaseWait:
-		return "waiting for a connection"
-	case PhaseDNS:
-		return "looking up the host"
-	case PhaseDial:
-		return "dialing"
-	case PhaseTLS:
-		return "TLS handshake"
-	case PhaseWrite:
-		return "writing the request"
-	case PhaseRead:
-		return "reading the response"
+	if int(p) < len(phaseTexts) {
+		return phaseTexts[p]
 	}
 	return "unknown phase"
 }

@@ -199,14 +199,10 @@ func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err 
 
 // isOwnFault reports whether err is due to the request and not to the client.
 func isOwnFault(req *Request, err error) bool {
-	switch {
-	case req.uriError != nil,
-		errors.Is(err, uri.ErrUserinfoEscape), errors.Is(err, uri.ErrUserinfoControl), errors.Is(err, uri.ErrUserinfoColon),
-		errors.Is(err, errMissingHost), errors.Is(err, errUnsupportedScheme), errors.Is(err, errPlainHTTPS),
-		errors.Is(err, ErrHostClientRedirectToDifferentScheme):
-		return true
-	}
-	return false
+	return req.uriError != nil ||
+		errors.Is(err, uri.ErrUserinfoEscape) || errors.Is(err, uri.ErrUserinfoControl) || errors.Is(err, uri.ErrUserinfoColon) ||
+		errors.Is(err, errMissingHost) || errors.Is(err, errUnsupportedScheme) || errors.Is(err, errPlainHTTPS) ||
+		errors.Is(err, ErrHostClientRedirectToDifferentScheme)
 }
 
 // doBounded sends a request with client.

@@ -70,21 +70,14 @@ const (
 	StateClosed
 )
 
+var connStateNames = [...]string{"new", "active", "idle", "hijacked", "closed"}
+
 // String returns the name that net/http uses for the state.
 func (s ConnState) String() string {
-	switch s {
-	case StateNew:
-		return "new"
-	case StateActive:
-		return "active"
-	case StateIdle:
-		return "idle"
-	case StateHijacked:
-		return "hijacked"
-	case StateClosed:
-		return "closed"
+	if s < 0 || int(s) >= len(connStateNames) {
+		return ""
 	}
-	return ""
+	return connStateNames[s]
 }
 
 // DefaultConcurrency is the limit of connections that a Server serves at once
