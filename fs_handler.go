@@ -111,8 +111,10 @@ func (s *fileServer) handle(ctx *RequestCtx) {
 	switch {
 	case err != nil:
 		s.refuse(ctx, err)
+	case s.only != nil && len(name) > 0 && string(name) != files.RootName: // the only file is at the root
+		s.refuse(ctx, fs.ErrNotExist)
 	case s.only != nil:
-		s.serveOnly(ctx, name)
+		s.serveName(ctx, s.only)
 	case isFolder:
 		s.serveFolder(ctx, name)
 	case len(name) == 0 && !files.HasFinalSlash(ctx.Path()):
@@ -137,15 +139,6 @@ func (s *fileServer) lookAtRoot(f *FS) {
 	if isFile {
 		s.store, s.only = files.New(o), []byte(name)
 	}
-}
-
-// serveOnly answers with the only file, which is at the root.
-func (s *fileServer) serveOnly(ctx *RequestCtx, name []byte) {
-	if len(name) > 0 && string(name) != files.RootName {
-		s.refuse(ctx, fs.ErrNotExist)
-		return
-	}
-	s.serveName(ctx, s.only)
 }
 
 // errBadRewrite says that a PathRewriteFunc returned a path with "..".
@@ -202,15 +195,9 @@ func redirectToFolder(ctx *RequestCtx) {
 // entries. The path of a file may also end with a slash, because rewriters
 // append one.
 func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
-	if s.serveIndex(ctx, name) {
-		return
+	if !s.serveIndex(ctx, name) {
+		s.sendOrList(ctx, name)
 	}
-	f, err := s.open(ctx, name)
-	if err != nil {
-		s.refuseFile(ctx, name, err)
-		return
-	}
-	s.send(ctx, f)
 }
 
 // serveIndex answers with the index file of a folder, if it has one.
@@ -234,10 +221,12 @@ func (s *fileServer) serveIndex(ctx *RequestCtx, name []byte) (isAnswered bool) 
 	return false
 }
 
-// refuseFile answers when err says that name cannot be served as a file: it
-// lists a folder.
-func (s *fileServer) refuseFile(ctx *RequestCtx, name []byte, err error) {
+// sendOrList answers with the file of a name, or with a list of a folder.
+func (s *fileServer) sendOrList(ctx *RequestCtx, name []byte) {
+	f, err := s.open(ctx, name)
 	switch {
+	case err == nil:
+		s.send(ctx, f)
 	case !errors.Is(err, files.ErrIsDirectory):
 		s.refuse(ctx, err)
 	case s.hasListing:

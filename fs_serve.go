@@ -120,10 +120,5 @@ func (s *fileServer) serveEverything(ctx *RequestCtx, p []byte) {
 	if len(name) == 0 { // a network share on Windows
 		name = ascii.Bytes(files.RootName)
 	}
-	f, err := s.open(ctx, name)
-	if err != nil {
-		s.refuseFile(ctx, name, err)
-		return
-	}
-	s.send(ctx, f)
+	s.sendOrList(ctx, name)
 }
