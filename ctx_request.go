@@ -362,10 +362,6 @@ func (ctx *RequestCtx) FormValue(key string) []byte {
 	if ctx.server != nil && ctx.server.FormValueFunc != nil {
 		return ctx.server.FormValueFunc(ctx, key)
 	}
-	return defaultFormValue(ctx, key)
-}
-
-func defaultFormValue(ctx *RequestCtx, key string) []byte {
 	if v := ctx.QueryArgs().Peek(key); len(v) > 0 {
 		return v
 	}

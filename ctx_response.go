@@ -117,13 +117,11 @@ func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 // Location to the result, and sets the status to statusCode. The status is 302
 // if statusCode is none of 301, 302, 303, 307 and 308.
 func (ctx *RequestCtx) Redirect(uri string, statusCode int) {
-	ctx.redirect([]byte(uri), statusCode)
+	ctx.RedirectBytes(ascii.Bytes(uri), statusCode)
 }
 
 // RedirectBytes is Redirect with a []byte.
-func (ctx *RequestCtx) RedirectBytes(uri []byte, statusCode int) { ctx.redirect(uri, statusCode) }
-
-func (ctx *RequestCtx) redirect(uri []byte, statusCode int) {
+func (ctx *RequestCtx) RedirectBytes(uri []byte, statusCode int) {
 	u := AcquireURI()
 	defer ReleaseURI(u)
 	ctx.URI().CopyTo(u)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -120,7 +121,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		s.gauges.rejected.Add(1)
 		a.cfg.fail(ErrConcurrencyLimit)
 		a.cfg.logger.Printf("connection from %s refused: Server.Concurrency=%d is reached", c.RemoteAddr(), a.cfg.concurrency)
-		refusalPause(a.cfg.refusalPause)
+		time.Sleep(a.cfg.refusalPause)
 		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
 	}
 	if !s.perIP.Add(c, a.cfg.perIP) {

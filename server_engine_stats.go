@@ -1,9 +1,6 @@
 package sluice
 
-import (
-	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/http2"
-)
+import "github.com/sluicehttp/sluice/internal/http2"
 
 // EngineStats is a snapshot of the gauges of a Server's engine. Its fields are
 // read one after the other while the server runs, so they may disagree
@@ -82,24 +79,17 @@ type LoopStats struct {
 // the server does not serve. Use it for monitoring only: it visits each
 // connection or each loop.
 func (s *Server) EngineStats() EngineStats {
-	s.mu.Lock()
-	e := s.state.engine
-	s.mu.Unlock()
+	e := s.currentEngine()
 	if e == nil {
 		return EngineStats{}
 	}
-	stats := engineStats(e)
-	stats.HTTP2 = http2Stats(s.http2Gauges())
-	return stats
-}
-
-func engineStats(e engine.Engine) EngineStats {
 	total, loops := e.Stats(), e.Loops()
 	stats := EngineStats{
 		Engine:      e.Name(),
 		Connections: total.Open,
 		Active:      total.Active,
 		Loops:       make([]LoopStats, len(loops)),
+		HTTP2:       http2Stats(s.http2Gauges()),
 	}
 	for i, l := range loops {
 		stats.Loops[i] = LoopStats(l)

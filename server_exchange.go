@@ -169,10 +169,7 @@ func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
 	ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
 	switch {
 	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
-		resp := &Response{}
-		resp.SetStatusCode(StatusInternalServerError)
-		resp.SetBodyString(StatusMessage(StatusInternalServerError))
-		ctx.timeoutResponse.Store(resp)
+		ctx.TimeoutErrorWithCode(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 		return handlerPanicked
 	case ctx.phase == phaseFlushed:
 		return handlerAborted

@@ -9,58 +9,49 @@ import (
 	"net"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // Serve serves HTTP on connections from ln with handler; see Server.Serve.
 func Serve(ln net.Listener, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.Serve(ln)
+	return (&Server{Handler: handler}).Serve(ln)
 }
 
 // ServeTLS is Serve over TLS; see Server.ServeTLS.
 func ServeTLS(ln net.Listener, certFile, keyFile string, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ServeTLS(ln, certFile, keyFile)
+	return (&Server{Handler: handler}).ServeTLS(ln, certFile, keyFile)
 }
 
 // ServeTLSEmbed is Serve over TLS; see Server.ServeTLSEmbed.
 func ServeTLSEmbed(ln net.Listener, certData, keyData []byte, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ServeTLSEmbed(ln, certData, keyData)
+	return (&Server{Handler: handler}).ServeTLSEmbed(ln, certData, keyData)
 }
 
 // ServeConn serves HTTP on one connection with handler; see Server.ServeConn.
 func ServeConn(c net.Conn, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ServeConn(c)
+	return (&Server{Handler: handler}).ServeConn(c)
 }
 
 // ListenAndServe serves HTTP on the TCP address addr with handler.
 func ListenAndServe(addr string, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ListenAndServe(addr)
+	return (&Server{Handler: handler}).ListenAndServe(addr)
 }
 
 // ListenAndServeUNIX serves HTTP on the unix socket at path addr with handler;
 // see Server.ListenAndServeUNIX.
 func ListenAndServeUNIX(addr string, mode fs.FileMode, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ListenAndServeUNIX(addr, mode)
+	return (&Server{Handler: handler}).ListenAndServeUNIX(addr, mode)
 }
 
 // ListenAndServeTLS serves HTTPS on the TCP address addr with handler.
 func ListenAndServeTLS(addr, certFile, keyFile string, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ListenAndServeTLS(addr, certFile, keyFile)
+	return (&Server{Handler: handler}).ListenAndServeTLS(addr, certFile, keyFile)
 }
 
 // ListenAndServeTLSEmbed serves HTTPS on the TCP address addr with handler.
 func ListenAndServeTLSEmbed(addr string, certData, keyData []byte, handler RequestHandler) error {
-	s := &Server{Handler: handler}
-	return s.ListenAndServeTLSEmbed(addr, certData, keyData)
+	return (&Server{Handler: handler}).ListenAndServeTLSEmbed(addr, certData, keyData)
 }
 
 // ListenAndServe serves HTTP on the TCP address addr ("host:port"; without a
@@ -264,7 +255,9 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 			timeout = err
 			continue
 		}
-		s.forgetEngine(e)
+		s.mu.Lock()
+		s.state.draining = slices.DeleteFunc(s.state.draining, func(other engine.Engine) bool { return other == e })
+		s.mu.Unlock()
 	}
 	if timeout != nil {
 		return timeout
@@ -296,20 +289,6 @@ func closeListeners(listeners map[*net.Listener]struct{}) (first error) {
 	return first
 }
 
-// forgetEngine removes e, which has ended, from the draining engines.
-func (s *Server) forgetEngine(e engine.Engine) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.draining = slices.DeleteFunc(s.state.draining, func(other engine.Engine) bool { return other == e })
-}
-
 // closeRequested reports whether connections must close after their next
 // response.
 func (s *Server) closeRequested() bool { return s.gauges.isClosing.Load() }
-
-// refusalPause sleeps after a refused connection, if configured.
-func refusalPause(d time.Duration) {
-	if d > 0 {
-		time.Sleep(d)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 
@@ -84,7 +85,7 @@ func (s *Server) serveTLS(ln net.Listener) error {
 	if !s.HTTP2.Disable && len(config.NextProtos) == 0 {
 		config.NextProtos = append(config.NextProtos, protocolALPN)
 	}
-	for _, proto := range s.sortedNextProtos() {
+	for _, proto := range slices.Sorted(maps.Keys(s.nextProtos)) {
 		if !slices.Contains(config.NextProtos, proto) {
 			config.NextProtos = append(config.NextProtos, proto)
 		}
@@ -120,16 +121,6 @@ func withholdHTTP2(config *tls.Config) {
 		}
 		return old, nil
 	}
-}
-
-// sortedNextProtos lists the ALPN protocols of NextProto; mu is held.
-func (s *Server) sortedNextProtos() []string {
-	protos := make([]string, 0, len(s.nextProtos))
-	for proto := range s.nextProtos {
-		protos = append(protos, proto)
-	}
-	slices.Sort(protos)
-	return protos
 }
 
 // tlsConfig returns the server's own TLSConfig; mu is held.
