@@ -190,36 +190,27 @@ func (b *body) BodyGunzipWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Gzip, maxBodySize)
 }
 
-// BodyInflate returns the body decoded from deflate, which is the zlib format,
-// whatever Content-Encoding says. The result is a new slice. The limit is that
-// of BodyUncompressed.
+// BodyInflate returns the body decoded from deflate, the zlib format; see
+// BodyGunzip.
 func (b *body) BodyInflate() ([]byte, error) { return b.decoded(compress.Deflate, 0) }
 
-// BodyInflateWithLimit is BodyInflate with a limit of maxBodySize bytes: if the
-// result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means the
-// limit of BodyInflate.
+// BodyInflateWithLimit is BodyInflate with a limit; see BodyGunzipWithLimit.
 func (b *body) BodyInflateWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Deflate, maxBodySize)
 }
 
-// BodyUnbrotli returns the body decoded from brotli, whatever Content-Encoding
-// says. The result is a new slice. The limit is that of BodyUncompressed.
+// BodyUnbrotli returns the body decoded from brotli; see BodyGunzip.
 func (b *body) BodyUnbrotli() ([]byte, error) { return b.decoded(compress.Brotli, 0) }
 
-// BodyUnbrotliWithLimit is BodyUnbrotli with a limit of maxBodySize bytes: if
-// the result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means
-// the limit of BodyUnbrotli.
+// BodyUnbrotliWithLimit is BodyUnbrotli with a limit; see BodyGunzipWithLimit.
 func (b *body) BodyUnbrotliWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Brotli, maxBodySize)
 }
 
-// BodyUnzstd returns the body decoded from zstd, whatever Content-Encoding
-// says. The result is a new slice. The limit is that of BodyUncompressed.
+// BodyUnzstd returns the body decoded from zstd; see BodyGunzip.
 func (b *body) BodyUnzstd() ([]byte, error) { return b.decoded(compress.Zstd, 0) }
 
-// BodyUnzstdWithLimit is BodyUnzstd with a limit of maxBodySize bytes: if the
-// result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means the
-// limit of BodyUnzstd.
+// BodyUnzstdWithLimit is BodyUnzstd with a limit; see BodyGunzipWithLimit.
 func (b *body) BodyUnzstdWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Zstd, maxBodySize)
 }

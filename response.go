@@ -75,15 +75,10 @@ func (r *Response) CopyTo(dst *Response) {
 // ResetBody makes the body empty.
 func (r *Response) ResetBody() { r.clear(r.KeepBodyBuffer, &bodyPoolLimits.response) }
 
-// SetBodyStream makes the content of stream, up to io.EOF, the body. size is
-// its length in bytes. Writing the response fails if the stream has fewer bytes,
-// and reads no more. A negative size stands for an unknown length: the body is
-// then sent chunked, or, to clients of HTTP/1.0, up to the end of the connection.
-//
-// The response owns the stream. It closes the stream after writing it, and when
-// the response is reset, released or given another body. It calls
-// CloseWithError if the stream is a ReadCloserWithError, and otherwise Close if
-// it is an io.Closer. For streams with a WriteTo method, see BodyWriterTo.
+// SetBodyStream makes the content of stream, up to io.EOF, the body, of size
+// bytes; see Request.SetBodyStream. The response owns the stream. A body of
+// unknown length, whose size is negative, is sent to clients of HTTP/1.0 up to
+// the end of the connection.
 func (r *Response) SetBodyStream(stream io.Reader, size int) {
 	r.ResetBody()
 	r.setStream(stream, size)
@@ -124,20 +119,15 @@ func (r *Response) SendFile(path string) error {
 	return nil
 }
 
-// BodyUncompressed returns the body, decoded according to Content-Encoding:
-// gzip, deflate, br or zstd. For another coding the error is
-// ErrContentEncodingUnsupported. A body that is not encoded is returned without
-// a copy.
-//
-// The error is ErrBodyTooLarge if the decoded body is larger than the limit of
-// the response. The limit is the client's MaxResponseBodySize or the argument
-// of ReadLimitBody, and stays until ResetBody. Without a limit the decoded size
-// is not bounded: use BodyUncompressedWithLimit for bodies that you do not trust.
+// BodyUncompressed returns the body, decoded according to Content-Encoding; see
+// Request.BodyUncompressed. The limit of a response is the client's
+// MaxResponseBodySize or the argument of ReadLimitBody. Without a limit the
+// decoded size is not bounded: use BodyUncompressedWithLimit for bodies that you
+// do not trust.
 func (r *Response) BodyUncompressed() ([]byte, error) { return r.BodyUncompressedWithLimit(0) }
 
-// BodyUncompressedWithLimit is BodyUncompressed for at most maxBodySize bytes.
-// The error of a larger body is ErrBodyTooLarge. maxBodySize <= 0 selects the
-// limit of BodyUncompressed.
+// BodyUncompressedWithLimit is BodyUncompressed with a limit; see
+// Request.BodyUncompressedWithLimit.
 func (r *Response) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 	return r.uncompressed(r.Header.ContentEncoding(), maxBodySize)
 }
