@@ -9,16 +9,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Do sends req and reads the response into resp, which may be nil. Do does not
-// follow redirects. The request's own timeout (Request.SetTimeout) limits the
-// call.
-//
-// Do returns ErrNoFreeConns if MaxConns connections are in use, ErrTimeout if
-// the time ran out, ErrConnectionClosed if the server closed the connection
-// without a response, ErrHostClientRedirectToDifferentScheme if the request's
-// scheme does not match IsTLS, and *ErrDialWithUpstream if it could not
-// connect. Other errors describe what is wrong with the request or the
-// response.
+// Do sends req and reads the response into resp, which may be nil. It is
+// Client.Do, with the same errors, for a host that is known already. The error
+// is ErrHostClientRedirectToDifferentScheme if the request's scheme does not
+// match IsTLS.
 func (c *HostClient) Do(req *Request, resp *Response) error {
 	c.pending.Add(1)
 	defer c.pending.Add(-1)

@@ -53,10 +53,9 @@ const (
 // replicas. The zero value with an Addr is ready to use. A HostClient must not
 // be copied, and its fields must not be changed while it is used.
 //
-// Its methods may be called concurrently. A Request or Response belongs to one
-// call at a time; when the call returns, the caller owns both again. The URI's
-// host only determines the Host field. Addr alone determines where a request is
-// sent.
+// Its methods may be called concurrently; Client says who owns a Request and a
+// Response. The URI's host only determines the Host field. Addr alone determines
+// where a request is sent.
 type HostClient struct {
 	noCopy noCopy
 
@@ -76,31 +75,19 @@ type HostClient struct {
 	// NoDefaultUserAgentHeader omits the default User-Agent if Name is "".
 	NoDefaultUserAgentHeader bool
 
-	// DialContext opens connections until ctx ends; the client adds TLS to the
-	// connection unless it is a *tls.Conn already. DialContext takes precedence
-	// over DialTimeout, and DialTimeout over Dial. If all three are nil, the
-	// client dials TCP itself; see DialDualStack.
-	// TCPDialer.DialContext fits here; fasthttpproxy has a function that returns
-	// such a dialer.
+	// DialContext opens connections until ctx ends; see Client.DialContext.
 	DialContext func(ctx context.Context, addr string) (net.Conn, error)
 
-	// Dial opens connections. If the request ends first, Dial keeps running and
-	// its connection is closed.
+	// Dial opens connections; see Client.Dial.
 	Dial DialFunc
 
-	// DialTimeout opens connections. Its timeout is the remaining time of the
-	// request, at most DefaultDialTimeout. If the request ends first, DialTimeout
-	// keeps running and its connection is closed.
+	// DialTimeout opens connections; see Client.DialTimeout.
 	DialTimeout DialFuncWithTimeout
 
-	// DialDualStack dials IPv6 and IPv4 addresses (RFC 8305). false dials IPv4
-	// addresses only: a host without one fails with *net.AddrError. The field has
-	// no effect on the dialers above.
+	// DialDualStack dials IPv6 and IPv4 addresses; see Client.DialDualStack.
 	DialDualStack bool
 
-	// TLSConfig is the TLS configuration for https; nil is the default
-	// configuration. If ServerName is empty, the client sets it to the host that
-	// it dials.
+	// TLSConfig is the TLS configuration for https; see Client.TLSConfig.
 	TLSConfig *tls.Config
 
 	// MaxConns is the maximum number of connections; 0 is DefaultMaxConnsPerHost.
@@ -112,92 +99,61 @@ type HostClient struct {
 	// ConnPoolStrategy concern connections of HTTP/1.1 only.
 	HTTP2 HTTP2Mode
 
-	// MaxHTTP2Conns is the maximum number of connections that speak
-	// HTTP/2; 0 is 4. Another one is opened when all carry as many requests as the
-	// server admits. If the maximum is reached, requests wait; see
-	// MaxConnWaitTimeout.
+	// MaxHTTP2Conns is the maximum number of connections that speak HTTP/2; see Client.MaxHTTP2Conns.
 	MaxHTTP2Conns int
 
-	// MaxIdleConnDuration is how long an unused connection is kept; 0 is
-	// DefaultMaxIdleConnDuration. The actual time may be up to 12.5 % shorter.
+	// MaxIdleConnDuration is how long an unused connection is kept; see Client.MaxIdleConnDuration.
 	MaxIdleConnDuration time.Duration
 
-	// MaxConnDuration is the maximum age of a connection. An older one is closed
-	// after its next response. 0 is no limit.
+	// MaxConnDuration is the maximum age of a connection; see Client.MaxConnDuration.
 	MaxConnDuration time.Duration
 
-	// MaxIdemponentCallAttempts is the maximum number of times that a request is
-	// sent; 0 is DefaultMaxIdemponentCallAttempts. 1 disables retries.
+	// MaxIdemponentCallAttempts limits how often a request is sent; see Client.MaxIdemponentCallAttempts.
 	MaxIdemponentCallAttempts int
 
-	// ReadBufferSize is the size of the read buffer in bytes, and the limit of a
-	// response's head. 0 is a buffer of 4 KiB and a limit of 64 KiB.
+	// ReadBufferSize is the size of the read buffer in bytes; see Client.ReadBufferSize.
 	ReadBufferSize int
 
 	// WriteBufferSize is the size of the write buffer in bytes; 0 is 4096.
 	WriteBufferSize int
 
-	// ReadTimeout limits the time to read a response after the request is
-	// written. For a streamed body, it limits each Read. 0 is no limit. With
-	// HTTP/2, exceeding it or WriteTimeout ends the stream, not the connection.
+	// ReadTimeout limits the time to read a response; see Client.ReadTimeout.
 	ReadTimeout time.Duration
 
-	// WriteTimeout limits the time to write a request. With TLS, it also limits,
-	// separately, the time of dialing and handshake together; exceeding that is
-	// ErrTLSHandshakeTimeout. If it is 0, there is no limit for writing, and the
-	// dialer's own timeout limits dialing. A handshake never takes longer than 30
-	// s.
+	// WriteTimeout limits the time to write a request; see Client.WriteTimeout.
 	WriteTimeout time.Duration
 
-	// MaxResponseBodySize limits response bodies, streamed or not, in bytes; a
-	// longer body is ErrBodyTooLarge. It also limits the decoded size that
-	// Response.BodyUncompressed and similar methods return. 0 is no limit.
+	// MaxResponseBodySize limits response bodies, in bytes; see Client.MaxResponseBodySize.
 	MaxResponseBodySize int
 
-	// DisableHeaderNamesNormalizing sends field names as they were set, and keeps
-	// received field names unchanged.
+	// DisableHeaderNamesNormalizing keeps the case of field names; see Client.DisableHeaderNamesNormalizing.
 	DisableHeaderNamesNormalizing bool
 
-	// DisablePathNormalizing sends paths as they were set, including "//" and dot
-	// segments.
+	// DisablePathNormalizing sends paths as they were set; see Client.DisablePathNormalizing.
 	DisablePathNormalizing bool
 
-	// MaxConnWaitTimeout is how long a request waits for a connection while the
-	// maximum number is in use; it then fails with ErrNoFreeConns. If it is 0, a
-	// request with a context waits until the context ends, and other requests
-	// fail at once.
+	// MaxConnWaitTimeout is how long a request waits for a connection; see Client.MaxConnWaitTimeout.
 	MaxConnWaitTimeout time.Duration
 
-	// RetryIf reports whether a failed request may be sent again although the
-	// server may have processed it. nil retries a request that is idempotent (RFC
-	// 9110 section 9.2.2) or has an Idempotency-Key, unless it timed out. RetryIf
-	// is not called if RetryIfErr or RetryIfErrUpstream is set.
+	// RetryIf reports whether a failed request may be sent again; see Client.RetryIf.
 	RetryIf RetryIfFunc
 
-	// RetryIfErr decides whether a failed request is sent again, whatever the
-	// error is.
+	// RetryIfErr decides whether a failed request is sent again; see Client.RetryIfErr.
 	RetryIfErr RetryIfErrFunc
 
-	// RetryIfErrUpstream is a RetryIfErr that also receives the address. It takes
-	// precedence over RetryIfErr.
+	// RetryIfErrUpstream is a RetryIfErr that also receives the address; see Client.RetryIfErrUpstream.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
-	// ConnPoolStrategy selects the idle connection that is used next, and the
-	// waiting call that is served next. The zero value is FIFO.
+	// ConnPoolStrategy selects the idle connection that is used next; see Client.ConnPoolStrategy.
 	ConnPoolStrategy ConnPoolStrategyType
 
-	// StreamResponseBody makes the body of each response a stream, which must be
-	// read to its end or closed; see Response.StreamBody. A body is unwanted if
-	// Do has no Response or if its redirect is followed. The client reads up to 8
-	// KiB of an unwanted body; a longer one closes the connection. With HTTP/2, what
-	// closes the connection here resets the stream.
+	// StreamResponseBody makes the body of each response a stream; see Client.StreamResponseBody.
 	StreamResponseBody bool
 
 	// Transport sends requests; nil is DefaultTransport.
 	Transport RoundTripper
 
-	// Trace holds functions that are called while a request is sent; nil calls
-	// none. Hooks in a request's context (WithClientTrace) replace it.
+	// Trace holds functions that are called while a request is sent; see Client.Trace.
 	Trace *ClientTrace
 
 	// SecureErrorLogMessage has no effect: errors never contain what the server

@@ -80,25 +80,19 @@ type PipelineClient struct {
 	// client adds TLS to the connection unless it is a *tls.Conn already.
 	Dial DialFunc
 
-	// DialDualStack dials IPv6 and IPv4 addresses (RFC 8305). false dials IPv4
-	// addresses only: a host without one fails with *net.AddrError. The field has
-	// no effect on Dial.
+	// DialDualStack dials IPv6 and IPv4 addresses; see Client.DialDualStack.
 	DialDualStack bool
 
-	// DisableHeaderNamesNormalizing sends field names as they were set, and keeps
-	// received field names unchanged.
+	// DisableHeaderNamesNormalizing keeps the case of field names; see Client.DisableHeaderNamesNormalizing.
 	DisableHeaderNamesNormalizing bool
 
-	// DisablePathNormalizing sends paths as they were set, including "//" and dot
-	// segments.
+	// DisablePathNormalizing sends paths as they were set; see Client.DisablePathNormalizing.
 	DisablePathNormalizing bool
 
 	// IsTLS makes the connections use TLS.
 	IsTLS bool
 
-	// TLSConfig is the TLS configuration for IsTLS; nil is the default
-	// configuration. If ServerName is empty, the client sets it to the host that
-	// it dials.
+	// TLSConfig is the TLS configuration for IsTLS; see Client.TLSConfig.
 	TLSConfig *tls.Config
 
 	// MaxIdleConnDuration is how long an unused connection is kept. It is also
@@ -132,9 +126,7 @@ type PipelineClient struct {
 	// errors in any case.
 	Logger Logger
 
-	// MaxResponseBodySize limits response bodies in bytes; a longer body is
-	// ErrBodyTooLarge. It also limits the decoded size that
-	// Response.BodyUncompressed and similar methods return. 0 is no limit.
+	// MaxResponseBodySize limits response bodies, in bytes; see Client.MaxResponseBodySize.
 	MaxResponseBodySize int
 
 	once  sync.Once

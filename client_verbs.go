@@ -115,23 +115,17 @@ func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int
 	return doRedirects(c, req, resp, maxRedirectsCount)
 }
 
-// Get requests url, follows up to 16 redirects, and returns the status and the
-// body of the last response. The body is appended to dst[:0] and so reuses the
-// memory of dst if it fits. The caller owns it. If there is an error, the
-// status is 0 and the body is what was received of it; after ErrTimeout, or if
-// a context ended, the body is dst.
+// Get requests url and returns status and body; see Client.Get.
 func (c *HostClient) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(context.Background(), c, dst, url)
 }
 
-// GetTimeout is Get with a time limit for all requests together; exceeding it
-// is ErrTimeout.
+// GetTimeout is Get with a time limit; see Client.GetTimeout.
 func (c *HostClient) GetTimeout(dst []byte, url string, timeout time.Duration) (statusCode int, body []byte, err error) {
 	return c.GetDeadline(dst, url, time.Now().Add(timeout))
 }
 
-// GetDeadline is Get with a deadline for all requests together; exceeding it is
-// ErrTimeout.
+// GetDeadline is Get with a deadline; see Client.GetDeadline.
 func (c *HostClient) GetDeadline(dst []byte, url string, deadline time.Time) (statusCode int, body []byte, err error) {
 	return clientGetDeadline(c, dst, url, deadline)
 }
@@ -141,9 +135,7 @@ func (c *HostClient) GetContext(ctx context.Context, dst []byte, url string) (st
 	return clientGet(ctx, c, dst, url)
 }
 
-// Post sends postArgs as a form (application/x-www-form-urlencoded) to url, or
-// an empty body if postArgs is nil. It returns what Get returns, and follows
-// redirects as Get does.
+// Post sends a form to url; see Client.Post.
 func (c *HostClient) Post(dst []byte, url string, postArgs *Args) (statusCode int, body []byte, err error) {
 	return clientPost(context.Background(), c, dst, url, postArgs)
 }
@@ -153,16 +145,7 @@ func (c *HostClient) PostContext(ctx context.Context, dst []byte, url string, po
 	return clientPost(ctx, c, dst, url, postArgs)
 }
 
-// DoRedirects is Do that follows at most maxRedirectsCount redirects. One more
-// redirect is ErrTooManyRedirects. A redirect without a Location is
-// ErrMissingLocation.
-//
-// According to RFC 9110 section 15.4, status 303 turns every method except HEAD
-// into GET, and 301 and 302 turn POST into GET; the body and the fields that
-// describe it are then removed. A body stream cannot be sent twice:
-// ErrRedirectBodyStream. Credentials (Authorization, Cookie and similar fields)
-// are not sent to another origin. Afterwards, req is the last request that was
-// sent.
+// DoRedirects is Do that follows redirects; see Client.DoRedirects.
 func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
 	return doRedirects(c, req, resp, maxRedirectsCount)
 }
