@@ -184,7 +184,7 @@ func (t *takeOverTest) run() {
 	if err := t.server.Shutdown(); err != nil {
 		t.Error(err)
 	}
-	if n := len(t.server.state.draining); n > 0 {
+	if _, n := t.server.state.Counts(); n > 0 {
 		t.Errorf("after Shutdown, %d engines are kept", n)
 	}
 	if t.family.closed.Load() != 1 || t.hijacked.Load() != 1 {

@@ -3,7 +3,6 @@ package sluice
 import (
 	"crypto/tls"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/cancel"
@@ -316,9 +315,8 @@ type Server struct {
 
 	control ServerControl
 
-	mu         sync.Mutex
-	state      serverState // guarded by mu
-	nextProtos map[string]ServeHandler
+	state      serverState
+	nextProtos map[string]ServeHandler // guarded by state
 
 	gauges   serverGauges
 	upgrades upgrade.Hosts

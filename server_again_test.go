@@ -93,7 +93,7 @@ func TestShutdownGivesUpNudging(t *testing.T) {
 	s := &Server{Handler: func(*RequestCtx) {}}
 	e := &slowEngine{s.engine(), make(chan struct{}), make(chan struct{})}
 	defer close(e.end)
-	s.state.engine = e
+	s.state.Engine = e
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-e.nudged

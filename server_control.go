@@ -39,8 +39,8 @@ type ServerControl struct {
 
 // Control returns the ServerControl of s, always the same one.
 func (s *Server) Control() *ServerControl {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	if s.control.server == nil { // others may use it already
 		s.control.server = s
 	}
@@ -173,11 +173,11 @@ func (c *ServerControl) StopAccepting(ln net.Listener) error {
 // connection closes after their open requests. Use it to move clients to another server without an error.
 func (c *ServerControl) CloseOnNextResponse() {
 	s := c.server
-	s.mu.Lock()
+	s.state.Lock()
 	e := s.engineLocked()
 	e.CloseOnNextResponse()
 	s.gauges.isClosing.Store(true) // second, because streams of HTTP/2 then ask the engine
-	s.mu.Unlock()
+	s.state.Unlock()
 	if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 		e.Nudge()
 	}
@@ -196,9 +196,9 @@ func (c *ServerControl) Probe(ctx context.Context) error {
 
 // currentEngine returns the engine in use, nil if there is none.
 func (s *Server) currentEngine() engine.Engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state.engine
+	s.state.Lock()
+	defer s.state.Unlock()
+	return s.state.Engine
 }
 
 // adopting returns the engine and the acceptor for adopted connections. All
@@ -207,8 +207,8 @@ func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	if s.Handler == nil {
 		return nil, nil, errNoHandler
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	if s.state.isShutDown {
 		return nil, nil, ErrServerClosed
 	}

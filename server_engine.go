@@ -125,9 +125,9 @@ func textOf(err error) string { return strings.TrimPrefix(err.Error(), "sluice: 
 
 // epollObstacle returns why EngineEpoll cannot serve ln, nil if it can.
 func (s *Server) epollObstacle(ln net.Listener) error {
-	s.mu.Lock()
-	isServing, err := s.state.engine != nil, s.state.noEpoll
-	s.mu.Unlock()
+	s.state.Lock()
+	isServing, err := s.state.Engine != nil, s.state.noEpoll
+	s.state.Unlock()
 	if !isServing {
 		_, err = s.newEngine() // only a test: an engine holds no resources before it serves
 	}

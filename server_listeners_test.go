@@ -18,9 +18,8 @@ func TestServeMeetsShutdown(t *testing.T) {
 			s, served := &Server{Engine: e, Handler: func(*RequestCtx) {}}, make(chan error, 1)
 			go func() { served <- s.Serve(ln) }()
 			for isTracked := false; !isTracked; runtime.Gosched() {
-				s.mu.Lock()
-				isTracked = len(s.state.listeners) > 0
-				s.mu.Unlock()
+				listeners, _ := s.state.Counts()
+				isTracked = listeners > 0
 			}
 			if err := s.Shutdown(); err != nil {
 				t.Fatal(err)

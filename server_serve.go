@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
-	"slices"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -104,13 +102,11 @@ func (s *Server) serveOwn(ln net.Listener) error {
 	return s.Serve(ln)
 }
 
-// serverState is the serving state of a Server, guarded by Server.mu.
+// serverState is the serving state of a Server, with the mutex that guards it.
 type serverState struct {
-	engine    engine.Engine
-	noEpoll   error                      // why engine is not EngineEpoll; nil if it is, or was not wanted
-	listeners map[*net.Listener]struct{} // by address: listener types need not be comparable
-	draining  []engine.Engine            // engines that were shut down and have not ended
-	adopting  *acceptor                  // used by AdoptConn and AdoptSocket; nil: none yet
+	engine.Serving
+	noEpoll  error     // why Engine is not EngineEpoll; nil if it is, or was not wanted
+	adopting *acceptor // used by AdoptConn and AdoptSocket; nil: none yet
 	// isShutDown is set by Shutdown, until the server serves again.
 	isShutDown bool
 }
@@ -118,21 +114,21 @@ type serverState struct {
 // engine returns the engine in use, and creates one if there is none. It ends
 // the effect of an earlier Shutdown.
 func (s *Server) engine() engine.Engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	s.state.isShutDown = false
 	return s.engineLocked()
 }
 
-// engineLocked returns the engine in use, and creates one if there is none; mu
-// is held.
+// engineLocked returns the engine in use, and creates one if there is none; the
+// mutex is held.
 func (s *Server) engineLocked() engine.Engine {
-	if s.state.engine == nil {
-		s.state.engine, s.state.noEpoll = s.newEngine()
+	if s.state.Engine == nil {
+		s.state.Engine, s.state.noEpoll = s.newEngine()
 		s.done.Open()
 		s.gauges.isClosing.Store(false)
 	}
-	return s.state.engine
+	return s.state.Engine
 }
 
 // Serve serves HTTP on connections from ln until ln fails or Shutdown is
@@ -154,39 +150,19 @@ func (s *Server) Serve(ln net.Listener) error {
 	cfg := s.config()
 	s.logListener(ln, cfg.logger)
 	e := s.beginServe(&ln)
-	defer s.endServe(&ln)
-	err := e.Serve(ln, newAcceptor(s, cfg))
-	if isOrderlyEnd(err) {
-		return nil
-	}
-	return err
+	defer s.state.End(&ln)
+	return engine.ServeError(e.Serve(ln, newAcceptor(s, cfg)))
 }
 
 var errNoHandler = errors.New("sluice: Server.Handler is nil")
 
-// beginServe returns the engine that serves ln. The Shutdown that ends this engine closes
-// ln, and no other one does.
+// beginServe returns the engine that serves ln.
 func (s *Server) beginServe(ln *net.Listener) engine.Engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	s.state.isShutDown = false
-	if s.state.listeners == nil {
-		s.state.listeners = make(map[*net.Listener]struct{})
-	}
-	s.state.listeners[ln] = struct{}{}
+	s.state.Begin(ln)
 	return s.engineLocked()
-}
-
-func (s *Server) endServe(ln *net.Listener) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.state.listeners, ln)
-}
-
-// isOrderlyEnd reports whether err is an orderly end of Serve: the listener was
-// closed, or Shutdown was called before the engine used it.
-func isOrderlyEnd(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }
 
 // ServeConn serves HTTP on one connection. It returns when the connection is
@@ -226,43 +202,19 @@ func (s *Server) Shutdown() error { return s.ShutdownWithContext(context.Backgro
 // first ctx that ends closes what is left. Afterwards the Server may serve
 // again.
 func (s *Server) ShutdownWithContext(ctx context.Context) error {
-	s.mu.Lock()
-	e := s.state.engine
-	s.state.engine = nil
-	if e != nil {
-		s.state.draining = append(s.state.draining, e)
-		// With mu held: the server may serve again at once, with another engine.
-		e.CloseOnNextResponse()
-		s.gauges.isClosing.Store(true)
-		s.done.Close()
-	}
-	draining := slices.Clone(s.state.draining)
-	listeners := s.state.listeners
-	s.state.listeners = nil
-	s.state.adopting = nil
-	s.state.isShutDown = true
-	s.mu.Unlock()
-	var firstErr error
-	if e != nil {
-		firstErr = closeListeners(listeners)
+	return s.state.Shutdown(ctx, func(e engine.Engine) {
+		if e != nil {
+			e.CloseOnNextResponse()
+			s.gauges.isClosing.Store(true)
+			s.done.Close()
+		}
+		s.state.adopting = nil
+		s.state.isShutDown = true
+	}, func(e engine.Engine) {
 		if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 			nudge(ctx, e) // so that connections of HTTP/2 and WebSockets tell their clients
 		}
-	}
-	var timeout error
-	for _, e := range slices.Backward(draining) { // the latest first: the others are already shutting down
-		if err := e.Shutdown(ctx); err != nil {
-			timeout = err
-			continue
-		}
-		s.mu.Lock()
-		s.state.draining = slices.DeleteFunc(s.state.draining, func(other engine.Engine) bool { return other == e })
-		s.mu.Unlock()
-	}
-	if timeout != nil {
-		return timeout
-	}
-	return firstErr
+	})
 }
 
 // nudge is e.Nudge, which takes seconds where there are a million connections. It returns
@@ -277,16 +229,6 @@ func nudge(ctx context.Context, e engine.Engine) {
 	case <-done:
 	case <-ctx.Done():
 	}
-}
-
-// closeListeners closes listeners and returns the first error.
-func closeListeners(listeners map[*net.Listener]struct{}) (first error) {
-	for ln := range listeners {
-		if err := (*ln).Close(); err != nil && !errors.Is(err, net.ErrClosed) && first == nil {
-			first = err
-		}
-	}
-	return first
 }
 
 // closeRequested reports whether connections must close after their next

@@ -14,8 +14,8 @@ import (
 // NextProto makes nph serve the connections on which the client chose the
 // protocol key by ALPN (RFC 7301). Call it before serving begins.
 func (s *Server) NextProto(key string, nph ServeHandler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	if s.nextProtos == nil {
 		s.nextProtos = make(map[string]ServeHandler)
 	}
@@ -27,8 +27,8 @@ func (s *Server) nextProto(key string) ServeHandler {
 	if key == "" {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	return s.nextProtos[key]
 }
 
@@ -80,7 +80,7 @@ func (s *Server) ServeTLSEmbed(ln net.Listener, certData, keyData []byte) error 
 var errNoCertificate = errors.New("sluice: TLS needs a certificate: give files, data, or a TLSConfig that has one")
 
 func (s *Server) serveTLS(ln net.Listener) error {
-	s.mu.Lock()
+	s.state.Lock()
 	config := s.tlsConfig()
 	if !s.HTTP2.Disable && len(config.NextProtos) == 0 {
 		config.NextProtos = append(config.NextProtos, protocolALPN)
@@ -94,7 +94,7 @@ func (s *Server) serveTLS(ln net.Listener) error {
 		config.NextProtos = append(config.NextProtos, "http/1.1")
 	}
 	config = config.Clone()
-	s.mu.Unlock()
+	s.state.Unlock()
 	if !s.HTTP2.Disable {
 		withholdHTTP2(config)
 	}
@@ -123,7 +123,7 @@ func withholdHTTP2(config *tls.Config) {
 	}
 }
 
-// tlsConfig returns the server's own TLSConfig; mu is held.
+// tlsConfig returns the server's own TLSConfig; state's mutex is held.
 func (s *Server) tlsConfig() *tls.Config {
 	if s.TLSConfig == nil {
 		s.TLSConfig = &tls.Config{}
@@ -153,8 +153,8 @@ func (s *Server) AppendCertEmbed(certData, keyData []byte) error {
 }
 
 func (s *Server) appendCertificate(cert tls.Certificate) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	config := s.tlsConfig()
 	config.Certificates = append(config.Certificates, cert)
 }

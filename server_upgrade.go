@@ -79,8 +79,8 @@ func (u *upgradeServer) Closing() upgrade.Closing {
 	if !u.engine.CloseRequested() {
 		return upgrade.CloseNot
 	}
-	u.server.mu.Lock()
-	defer u.server.mu.Unlock()
+	u.server.state.Lock()
+	defer u.server.state.Unlock()
 	if u.server.state.isShutDown {
 		return upgrade.CloseNow
 	}

@@ -53,9 +53,9 @@ func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	if s.Handler == nil {
 		return nil, nil, errNoHandler
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.adopter == nil || s.adopter.engine != s.engine {
+	s.serving.Lock()
+	defer s.serving.Unlock()
+	if s.adopter == nil || s.adopter.engine != s.serving.Engine {
 		cfg := s.config()
 		s.adopter = &acceptor{server: s, cfg: cfg, engine: s.startLocked(cfg)}
 	}

@@ -19,17 +19,17 @@ const (
 
 // start returns the engine in use and makes one if there is none.
 func (s *Server) start(cfg *config) engine.Engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.serving.Lock()
+	defer s.serving.Unlock()
 	return s.startLocked(cfg)
 }
 
-// startLocked is start while mu is held.
+// startLocked is start while the mutex is held.
 func (s *Server) startLocked(cfg *config) engine.Engine {
-	if s.engine == nil {
-		s.engine = s.newEngine(cfg)
+	if s.serving.Engine == nil {
+		s.serving.Engine = s.newEngine(cfg)
 	}
-	return s.engine
+	return s.serving.Engine
 }
 
 // newEngine makes the engine that s asks for, or perconn if epoll does not work.
@@ -55,9 +55,9 @@ type Stats struct {
 // Stats returns a snapshot. It is meant for monitoring, not for hot paths, because
 // it visits each connection or each loop.
 func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	e := s.engine
-	s.mu.Unlock()
+	s.serving.Lock()
+	e := s.serving.Engine
+	s.serving.Unlock()
 	stats := Stats{Accepted: s.gauges.accepted.Load(), Refused: s.gauges.refused.Load()}
 	if e == nil {
 		return stats

@@ -3,11 +3,7 @@ package tcp
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"io"
 	"net"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -104,11 +100,8 @@ type Server struct {
 	// package log.
 	Logger sluice.Logger
 
-	mu        sync.Mutex
-	engine    engine.Engine              // nil: not serving
-	draining  []engine.Engine            // engines that were shut down and have not ended
-	listeners map[*net.Listener]struct{} // by address: listener types need not be comparable
-	adopter   *acceptor                  // of AdoptConn; nil: none yet
+	serving engine.Serving
+	adopter *acceptor // of AdoptConn; nil: none yet; guarded by serving
 
 	gauges   gauges
 	perIP    engine.AddressCounter
@@ -159,16 +152,12 @@ func (s *Server) Serve(ln net.Listener) error {
 	cfg := s.config()
 	choose.LogMultipath(ln, cfg.logger.Printf)
 	e := s.beginServe(&ln, cfg)
-	defer s.endServe(&ln)
+	defer s.serving.End(&ln)
 	source := ln
 	if s.TLSConfig != nil {
 		source = &engine.TLSListener{Listener: ln, Config: s.TLSConfig}
 	}
-	err := e.Serve(source, &acceptor{server: s, cfg: cfg, engine: e})
-	if isOrderlyEnd(err) {
-		return nil
-	}
-	return err
+	return engine.ServeError(e.Serve(source, &acceptor{server: s, cfg: cfg, engine: e}))
 }
 
 // ServeConn serves one connection and returns when it is closed or detached. It
@@ -198,62 +187,14 @@ func (s *Server) ServeConn(c net.Conn) error {
 // each as long as its own ctx; the first ctx to end closes the remaining
 // connections. After Shutdown, the Server may serve again.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	if s.engine != nil {
-		s.draining = append(s.draining, s.engine)
-	}
-	s.engine = nil
-	draining := slices.Clone(s.draining)
-	listeners := s.listeners
-	s.listeners = nil
-	s.mu.Unlock()
-	var firstErr error
-	for ln := range listeners {
-		if err := (*ln).Close(); err != nil && !errors.Is(err, net.ErrClosed) && firstErr == nil {
-			firstErr = err
-		}
-	}
-	var timeout error
-	for _, e := range slices.Backward(draining) { // the latest first: the others already shut down
-		if err := e.Shutdown(ctx); err != nil {
-			timeout = err
-			continue
-		}
-		s.forgetEngine(e)
-	}
-	if timeout != nil {
-		return timeout
-	}
-	return firstErr
+	nothing := func(engine.Engine) {}
+	return s.serving.Shutdown(ctx, nothing, nothing)
 }
 
-// forgetEngine is called when e has ended.
-func (s *Server) forgetEngine(e engine.Engine) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draining = slices.DeleteFunc(s.draining, func(other engine.Engine) bool { return other == e })
-}
-
-// beginServe returns the engine that serves ln. The Shutdown that ends this engine closes
-// ln, and no other one does.
+// beginServe returns the engine that serves ln.
 func (s *Server) beginServe(ln *net.Listener, cfg *config) engine.Engine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listeners == nil {
-		s.listeners = make(map[*net.Listener]struct{})
-	}
-	s.listeners[ln] = struct{}{}
+	s.serving.Lock()
+	defer s.serving.Unlock()
+	s.serving.Begin(ln)
 	return s.startLocked(cfg)
-}
-
-func (s *Server) endServe(ln *net.Listener) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.listeners, ln)
-}
-
-// isOrderlyEnd tells whether err means a regular end: the listener was closed, or
-// Shutdown was called before the engine used it.
-func isOrderlyEnd(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }

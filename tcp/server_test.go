@@ -28,12 +28,12 @@ func TestShutdownForgets(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if ln.closes != 1 || s.engine != nil || len(s.draining) != 0 {
-			t.Errorf("the listener was closed %d times; engine %v, %d others", ln.closes, s.engine, len(s.draining))
+		if _, draining := s.serving.Counts(); ln.closes != 1 || s.serving.Engine != nil || draining != 0 {
+			t.Errorf("the listener was closed %d times; engine %v, %d others", ln.closes, s.serving.Engine, draining)
 		}
 	}
-	s.endServe(&tracked) // Serve returns
-	if len(s.listeners) != 0 {
-		t.Errorf("%d listeners are left", len(s.listeners))
+	s.serving.End(&tracked) // Serve returns
+	if n := ListenersOf(s); n != 0 {
+		t.Errorf("%d listeners are left", n)
 	}
 }
