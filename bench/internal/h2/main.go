@@ -48,16 +48,18 @@ type loadCase struct {
 	name           string
 	conns, streams int
 	peer           peers.Options
+	targets        int // for how many a client asks in turn
 }
 
 var allCases = []loadCase{
-	{"1 connection × 100 streams", 1, 100, peers.Options{}},
-	{"64 × 1", 64, 1, peers.Options{}},
-	{"64 × 32", 64, 32, peers.Options{}},
-	{"512 × 10", 512, 10, peers.Options{}},
-	{"POST of 1 KB, 64 × 10", 64, 10, peers.Options{BodySize: 1 << 10}},
-	{"100 KB, 16 × 10", 16, 10, peers.Options{Answer: peers.AnswerLarge}},
-	{"JSON, 64 × 10", 64, 10, peers.Options{Answer: peers.AnswerJSON}},
+	{"1 connection × 100 streams", 1, 100, peers.Options{}, 1},
+	{"64 × 1", 64, 1, peers.Options{}, 1},
+	{"64 × 32", 64, 32, peers.Options{}, 1},
+	{"64 × 32, 16 targets in turn", 64, 32, peers.Options{}, 16},
+	{"512 × 10", 512, 10, peers.Options{}, 1},
+	{"POST of 1 KB, 64 × 10", 64, 10, peers.Options{BodySize: 1 << 10}, 1},
+	{"100 KB, 16 × 10", 16, 10, peers.Options{Answer: peers.AnswerLarge}, 1},
+	{"JSON, 64 × 10", 64, 10, peers.Options{Answer: peers.AnswerJSON}, 1},
 }
 
 // options are the command's flags.

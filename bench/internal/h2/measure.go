@@ -119,7 +119,10 @@ func turn(ctx context.Context, server *contender, c loadCase, requests int, fold
 	if err != nil {
 		return 0, 0, err
 	}
-	out, err := exec.CommandContext(ctx, "taskset", append(args, scheme+"://"+server.addr+peers.Target)...).CombinedOutput()
+	for i := range c.targets {
+		args = append(args, fmt.Sprintf("%s://%s%s&session=%d", scheme, server.addr, peers.Target, i))
+	}
+	out, err := exec.CommandContext(ctx, "taskset", args...).CombinedOutput()
 	if err != nil {
 		return 0, 0, fmt.Errorf("h2load: %w: %s", err, out)
 	}
