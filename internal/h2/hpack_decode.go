@@ -63,6 +63,9 @@ type Decoder struct {
 	hasCookie bool
 	refused   error // the first violation that makes the message malformed
 	excess    error // the first limit that was exceeded
+
+	last *repeated // nil: no block has come twice
+	mark uint32    // of the last block
 }
 
 // A longField is a field with a string that is too long to be kept.
@@ -75,7 +78,7 @@ type longField struct {
 // Reset makes d ready for a new connection. It keeps Limits, AcceptsConnect and
 // memory.
 func (d *Decoder) Reset() {
-	*d = Decoder{Limits: d.Limits, AcceptsConnect: d.AcceptsConnect, table: d.table, carry: d.carry[:0], scratch: d.scratch}
+	*d = Decoder{Limits: d.Limits, AcceptsConnect: d.AcceptsConnect, table: d.table, carry: d.carry[:0], scratch: d.scratch, last: d.last}
 	d.table.reset(DefaultTableSize)
 	d.limit, d.low = DefaultTableSize, DefaultTableSize
 }
@@ -118,13 +121,20 @@ func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, violatio
 			return false, err, nil
 		}
 	}
+	isWhole := ev.Has(BlockStart) && ev.Has(EndHeaders)
+	if isWhole && d.repeats(ev.Payload) {
+		return true, nil, nil
+	}
+	before := d.table.changes
 	if err := d.Push(ev.Payload); err != nil {
 		return false, Violation(err), nil
 	}
 	if !ev.Has(EndHeaders) {
 		return false, nil, nil
 	}
-	list = d.End()
+	if list = d.End(); isWhole && list == nil {
+		d.keep(ev.Payload, before)
+	}
 	if d.beyond > 0 {
 		if err := b.Spend(now, Cost(min(1+d.beyond>>10, 1000))*CostDecodedKiB); err != nil {
 			return true, err, nil

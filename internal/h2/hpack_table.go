@@ -117,12 +117,13 @@ type dynamicTable struct {
 	entries    []tableEntry
 	first      uint32 // position of the oldest entry
 	count      int
-	size, max  int // as RFC 7541 section 4.1 counts
+	size, max  int    // as RFC 7541 section 4.1 counts
+	changes    uint32 // counts the changes of the table
 }
 
 // reset empties the table, and keeps its memory.
 func (t *dynamicTable) reset(size int) {
-	*t = dynamicTable{bytes: t.bytes, entries: t.entries, max: size}
+	*t = dynamicTable{bytes: t.bytes, entries: t.entries, max: size, changes: t.changes + 1}
 }
 
 // get returns an entry; the newest is 0.
@@ -158,8 +159,10 @@ func (t *dynamicTable) resize(size int) {
 	t.evict(0)
 }
 
-// evict removes the oldest entries until there is room for an entry of that size.
+// evict removes the oldest entries until there is room for an entry of that size. Each
+// change of the table begins with it.
 func (t *dynamicTable) evict(size int) {
+	t.changes++
 	for t.count > 0 && t.size+size > t.max {
 		e := &t.entries[t.first&uint32(len(t.entries)-1)]
 		t.size -= e.size()

@@ -43,6 +43,7 @@ func (c *Conn) becomeBusy() {
 func (c *Conn) rest() {
 	c.restDue, c.isResting = 0, true
 	c.window.Shrink(&c.growth)
+	c.decoder.Forget()
 	c.out = nil
 }
 
