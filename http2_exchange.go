@@ -67,7 +67,7 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	ctx := x.ctx
 	h := &ctx.Request.Header
 	h.m.SetParsed(&head.Head)
-	h.m.SetProtocol(protocolHTTP2)
+	h.m.SetHTTP2()
 	ctx.streamID = x.stream.ID()
 	x.connects = head.Connect != h1.Span{}
 	if x.connects {
@@ -101,9 +101,6 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	return ctx.expectBody(x.bodyLength)
 }
 
-// protocolHTTP2 is what Protocol returns. It is never written to.
-var protocolHTTP2 = []byte("HTTP/2.0")
-
 // BodyReceived implements http2.Request.
 func (x *http2Exchange) BodyReceived(p []byte) error {
 	x.wake()
@@ -128,7 +125,7 @@ func (x *http2Exchange) Refuse(err error, method []byte) {
 	x.failure = err
 	x.ctx.streamID = x.stream.ID()
 	h := &x.ctx.Request.Header
-	h.m.SetProtocol(protocolHTTP2)
+	h.m.SetHTTP2()
 	if len(method) == 0 {
 		return
 	}

@@ -31,6 +31,10 @@ type Encoder struct {
 	count  int
 	date   [dateSize]byte // the last one that was sent
 	dateAt int            // its index in known, or notHeld
+
+	length     int64 // the last content-length
+	lengthText [24]byte
+	lengthSize uint8 // of its field in lengthText; 0: none was sent
 }
 
 // Reset makes e ready for a new connection. Its fields are compared with pairs.
@@ -171,9 +175,13 @@ func (e *Encoder) AppendField(dst []byte, id field.ID, name, value []byte) []byt
 
 // AppendLength appends content-length.
 func (e *Encoder) AppendLength(dst []byte, length int64) []byte {
-	var digits [20]byte
-	dst = appendLiteral(dst, 0, 4, fieldCode(field.ContentLength), nil)
-	return appendString(dst, strconv.AppendInt(digits[:0], length, 10))
+	if length != e.length || e.lengthSize == 0 {
+		var digits [20]byte
+		text := appendLiteral(e.lengthText[:0], 0, 4, fieldCode(field.ContentLength), nil)
+		text = appendString(text, strconv.AppendInt(digits[:0], length, 10))
+		e.length, e.lengthSize = length, uint8(len(text))
+	}
+	return append(dst, e.lengthText[:e.lengthSize]...)
 }
 
 // AppendDate appends the date of a response. It is put into the peer's table when it is
@@ -206,6 +214,11 @@ func (e *Encoder) append(dst []byte, code fieldCode, name, value []byte) []byte 
 		dst = appendLiteral(dst, 0x10, 4, code, name)
 		return appendString(dst, value)
 	}
+	for i, id := range e.known[:e.count] {
+		if id < pairSlots && e.pairs.slots[id].Load().is(code, name, value) {
+			return append(dst, 0x80|byte(len(staticFields)+i))
+		}
+	}
 	if e.limit > 0 {
 		hash := hashField(code, name, value)
 		p, slot := e.pairs.find(hash, code, name, value)
@@ -213,19 +226,10 @@ func (e *Encoder) append(dst []byte, code fieldCode, name, value []byte) []byte 
 		case p == nil:
 			e.pairs.sight(hash, code, name, value)
 		case p.size <= e.limit:
-			return e.appendPair(dst, p, uint16(slot))
+			e.insert(uint16(slot))
+			return append(dst, p.literal...)
 		}
 	}
 	dst = appendLiteral(dst, 0, 4, code, name)
 	return appendString(dst, value)
-}
-
-func (e *Encoder) appendPair(dst []byte, p *pair, slot uint16) []byte {
-	for i, id := range e.known[:e.count] {
-		if id == slot {
-			return append(dst, 0x80|byte(len(staticFields)+i))
-		}
-	}
-	e.insert(slot)
-	return append(dst, p.literal...)
 }

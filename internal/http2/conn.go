@@ -334,6 +334,7 @@ func (c *Conn) breakStream(s *Stream) {
 	}
 	c.ready.Remove(&s.node)
 	s.output, s.input = outputReset, inputEnded
+	s.isReset.Store(true)
 	c.held -= len(s.held)
 	if s.held, s.last = s.held[:0], nil; s.carriage != nil {
 		s.held = s.emptied(&s.heldBuffer, s.held)

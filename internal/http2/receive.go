@@ -66,7 +66,10 @@ func (c *Conn) malformed(s *Stream, err *h2.Error, now int64) *h2.Error {
 func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	b := &c.block
 	*b = block{isOpen: true, kind: h2.UnwantedBlock}
-	s := c.streams.find(ev.Stream)
+	var s *Stream
+	if ev.Stream <= c.newest {
+		s = c.streams.find(ev.Stream)
+	}
 	switch {
 	case s != nil && s.output == outputReset:
 	case s != nil && s.input == inputEnded:

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
@@ -85,6 +86,8 @@ type Stream struct {
 	carriage *carriage // nil: the Task, or a Tunnel, has the content
 	session  *session  // that carriage is a part of; nil: of none
 	isTunnel bool      // there is a Tunnel, which may be called late
+
+	isReset atomic.Bool // output is outputReset; for Run, which takes no lock
 }
 
 const (
@@ -107,6 +110,9 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.isDecoded, s.isConnect, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, false, 0, 0
 	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.Settings.InitialWindowSize, c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
+	if s.isReset.Load() {
+		s.isReset.Store(false)
+	}
 }
 
 // Release forgets the connection. After it, no method may be called until a Host returns
@@ -184,17 +190,10 @@ func (s *Stream) wait() {
 
 // Run implements engine.Task.
 func (s *Stream) Run() {
-	if s.isWanted() && s.Request.Serve() {
+	if !s.isReset.Load() && s.Request.Serve() {
 		return // s may have ended already
 	}
 	s.conn.served(s)
-}
-
-// isWanted tells whether the stream was not reset.
-func (s *Stream) isWanted() bool {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
-	return s.output != outputReset
 }
 
 // Lost implements engine.Task.

@@ -54,9 +54,11 @@ func (o *openStreams) add(id uint32, s *Stream) {
 // remove removes s, and returns false if it is not open. It moves the streams on the shorter
 // side.
 func (o *openStreams) remove(s *Stream) (wasOpen bool) {
-	i := o.search(s.id)
+	i := o.first
 	if i == len(o.all) || o.all[i].stream != s {
-		return false
+		if i = o.search(s.id); i == len(o.all) || o.all[i].stream != s {
+			return false
+		}
 	}
 	if i-o.first < len(o.all)-i {
 		copy(o.all[o.first+1:i+1], o.all[o.first:i])

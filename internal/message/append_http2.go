@@ -112,7 +112,7 @@ func (h *Header) isHopByHop(name []byte) bool {
 // the length -1, as a chunked one: its end does not end the connection.
 func (h *ResponseHeader) SetReceived(head *h2.Head, isLast bool) {
 	h.SetParsed(&head.Head)
-	h.SetProtocol(textHTTP2)
+	h.SetHTTP2()
 	h.ConnectionClose, h.closesByLength = false, false
 	if h.ContentLength == -2 && !BodyForbidden(head.StatusCode) {
 		h.ContentLength = -1

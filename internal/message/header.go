@@ -190,6 +190,9 @@ func (h *Header) SetProtocol(protocol []byte) {
 	}
 }
 
+// SetHTTP2 is SetProtocol for HTTP/2.
+func (h *Header) SetHTTP2() { h.IsHTTP10, h.protocol = false, append(h.protocol[:0], textHTTP2...) }
+
 // setLength sets a known length.
 func (h *Header) setLength(n int) {
 	h.ContentLength = n
