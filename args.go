@@ -168,11 +168,8 @@ func (a *Args) GetUint(key string) (int, error) {
 
 // GetUintOrZero is GetUint, but returns 0 if there is an error.
 func (a *Args) GetUintOrZero(key string) int {
-	n, err := a.GetUint(key)
-	if err != nil {
-		return 0
-	}
-	return n
+	n, _ := a.GetUint(key)
+	return max(n, 0)
 }
 
 // GetUfloat returns the first value of key as a number. The error is
@@ -188,11 +185,8 @@ func (a *Args) GetUfloat(key string) (float64, error) {
 
 // GetUfloatOrZero is GetUfloat, but returns 0 if there is an error.
 func (a *Args) GetUfloatOrZero(key string) float64 {
-	f, err := a.GetUfloat(key)
-	if err != nil {
-		return 0
-	}
-	return f
+	f, _ := a.GetUfloat(key)
+	return max(f, 0)
 }
 
 // GetBool tells whether the first value of key is one of 1, t, T, true, TRUE,

@@ -91,7 +91,7 @@ func (b *body) closeStream(err error) error {
 func (b *body) endStream(err error) (first error) {
 	defer func() {
 		if v := recover(); v != nil {
-			first = cmp.Or[error](err, &ErrBodyStreamWritePanic{cause: panicError(v)})
+			first = cmp.Or(err, writePanicked(v))
 		}
 	}()
 	return b.closeStream(err)
@@ -114,19 +114,19 @@ func (b *body) bufferStream() error {
 func (b *body) writeStream(w *bufio.Writer, length int64, h *message.Header) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
+			err = writePanicked(v)
 		}
 		err = b.endStream(err)
 	}()
 	return b.writer.WriteStream(w, b.takeStream(), length, int64(b.streamSize), h)
 }
 
-// panicError returns the value of a panic as an error.
-func panicError(v any) error {
+// writePanicked is the error for a panic of a body stream with the value v.
+func writePanicked(v any) error {
 	if err, ok := v.(error); ok {
-		return fmt.Errorf("sluice: panic while writing a body stream: %w", err)
+		return &ErrBodyStreamWritePanic{fmt.Errorf("sluice: panic while writing a body stream: %w", err)}
 	}
-	return fmt.Errorf("sluice: panic while writing a body stream: %v", v)
+	return &ErrBodyStreamWritePanic{fmt.Errorf("sluice: panic while writing a body stream: %v", v)}
 }
 
 // mayWait reports whether reading a stream may block.

@@ -95,7 +95,7 @@ func checkTarget(req *Request, isTLS bool) error {
 		return req.uriError
 	case len(uri.Host()) == 0 && len(req.Header.Host()) == 0:
 		return errMissingHost
-	case uri.isHTTPS() != isTLS:
+	case uri.m.IsHTTPS() != isTLS:
 		return ErrHostClientRedirectToDifferentScheme
 	case len(uri.Username()) > 0:
 		_, err := uri.m.AppendCredentials(req.wire[:0])
@@ -157,7 +157,7 @@ func (c *HostClient) DoTimeout(req *Request, resp *Response, timeout time.Durati
 // DoDeadline is Do with a deadline. At deadline, it gives the request up and
 // returns ErrTimeout.
 func (c *HostClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
-	return doDeadline(c, req, resp, deadline)
+	return doTimeout(c, req, resp, time.Until(deadline))
 }
 
 // DoContext is Do with a context. When ctx ends, it gives the request up at
@@ -170,10 +170,6 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 // doer is implemented by Client, HostClient and PipelineClient.
 type doer interface {
 	Do(req *Request, resp *Response) error
-}
-
-func doDeadline(c doer, req *Request, resp *Response, deadline time.Time) error {
-	return doTimeout(c, req, resp, time.Until(deadline))
 }
 
 func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) error {

@@ -37,7 +37,7 @@ func (c *Client) DoTimeout(req *Request, resp *Response, timeout time.Duration) 
 // DoDeadline is Do with a deadline. At deadline, it gives the request up and
 // returns ErrTimeout.
 func (c *Client) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
-	return doDeadline(c, req, resp, deadline)
+	return doTimeout(c, req, resp, time.Until(deadline))
 }
 
 // DoContext is Do with a context. When ctx ends, it gives the request up at
@@ -54,7 +54,7 @@ func (c *Client) hostFor(req *Request) (*HostClient, error) {
 	if req.uriError != nil {
 		return nil, req.uriError
 	}
-	isTLS := uri.isHTTPS()
+	isTLS := uri.m.IsHTTPS()
 	if !isTLS && string(uri.Scheme()) != schemeHTTP {
 		return nil, errUnsupportedScheme
 	}

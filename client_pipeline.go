@@ -259,7 +259,7 @@ func (c *PipelineClient) DoTimeout(req *Request, resp *Response, timeout time.Du
 // returns ErrTimeout. If the request is still in the queue, it is not sent;
 // otherwise its answer is dropped.
 func (c *PipelineClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
-	return doDeadline(c, req, resp, deadline)
+	return doTimeout(c, req, resp, time.Until(deadline))
 }
 
 // DoContext is Do with a context. When ctx ends, it gives the request up as
@@ -289,7 +289,7 @@ func (c *PipelineClient) CloseIdleConnections() {
 
 // encode writes the request into the memory of a work, and empties resp.
 func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, error) {
-	isHTTPS := req.URI().isHTTPS()
+	isHTTPS := req.URI().m.IsHTTPS()
 	switch {
 	case req.uriError != nil:
 		return nil, req.uriError

@@ -14,21 +14,11 @@ import (
 
 // ConnID returns the number of the connection, which is unique within the
 // server. It is 0 outside a server.
-func (ctx *RequestCtx) ConnID() uint64 {
-	if ctx.server == nil {
-		return 0
-	}
-	return ctx.facts.ID
-}
+func (ctx *RequestCtx) ConnID() uint64 { return ctx.facts.ID }
 
 // ConnRequestNum returns the number of the request on its connection, counted
 // from 1. It is 0 outside a server.
-func (ctx *RequestCtx) ConnRequestNum() uint64 {
-	if ctx.server == nil {
-		return 0
-	}
-	return ctx.facts.Served
-}
+func (ctx *RequestCtx) ConnRequestNum() uint64 { return ctx.facts.Served }
 
 // ID returns a number for the request that is unique within the server: ConnID
 // in the upper 32 bits, ConnRequestNum in the lower 32.

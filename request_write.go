@@ -82,7 +82,7 @@ func (r *Request) prepareHead() error {
 	case !h.IsConnect():
 		h.m.SetFitTarget(u.appendRequestURI(h.m.TargetRoom()))
 	case !isAuthority(h.m.Target()):
-		h.SetRequestURI(AddMissingPort(string(host), u.isHTTPS()))
+		h.SetRequestURI(AddMissingPort(string(host), u.m.IsHTTPS()))
 	}
 	return r.authorize(u)
 }

@@ -16,8 +16,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/http2"
 )
 
-type connStateFunc = func(net.Conn, ConnState)
-
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
 	isClosing atomic.Bool // connections are closed after their next response

@@ -3,6 +3,7 @@ package sluice
 import (
 	"cmp"
 	"log"
+	"net"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -26,7 +27,7 @@ type serverConfig struct {
 	headerReceived  func(*RequestHeader) RequestConfig
 	continueHandler func(*RequestHeader) bool
 	expectHandler   func(*RequestCtx) int
-	connState       connStateFunc
+	connState       func(net.Conn, ConnState)
 	single          *single // set by ServeConn; nil: Serve
 	logger          Logger
 	meter           *Meter        // nil: nothing is counted

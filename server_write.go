@@ -48,7 +48,7 @@ func (ctx *RequestCtx) logStreamError(err error) {
 func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
+			err = writePanicked(v)
 			ctx.cfg.logger.Printf("%v\n%s", err, debug.Stack())
 		}
 	}()

@@ -25,9 +25,6 @@ func NewStreamReader(sw StreamWriter) io.ReadCloser {
 	return p
 }
 
-// writePanicked is the error for a panic of a body stream.
-func writePanicked(v any) error { return &ErrBodyStreamWritePanic{cause: panicError(v)} }
-
 // NewBoundedStreamReader is NewStreamReader, whose readers are all bounded: sw
 // is at most 160 KiB ahead of the bytes that the reader has passed on.
 func NewBoundedStreamReader(sw StreamWriter) io.ReadCloser { return NewStreamReader(sw) }

@@ -114,9 +114,6 @@ func (u *URI) SetScheme(scheme string) { u.m.SetScheme(ascii.Bytes(scheme)) }
 // SetSchemeBytes is SetScheme for bytes.
 func (u *URI) SetSchemeBytes(scheme []byte) { u.m.SetScheme(scheme) }
 
-// isHTTPS tells whether the scheme is "https".
-func (u *URI) isHTTPS() bool { return u.m.IsHTTPS() }
-
 // Host returns the host in lower case, with the port if one was given.
 func (u *URI) Host() []byte { return u.m.Host() }
 

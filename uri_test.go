@@ -60,7 +60,7 @@ func TestURISettersForBytes(t *testing.T) {
 	u.SetHashBytes([]byte("f"))
 	u.SetUsernameBytes([]byte("u"))
 	u.SetPasswordBytes([]byte("p"))
-	if got := u.String(); got != "https://h.com:8443/b%20c?q#f" || string(u.Username()) != "u" || string(u.Password()) != "p" || !u.isHTTPS() {
+	if got := u.String(); got != "https://h.com:8443/b%20c?q#f" || string(u.Username()) != "u" || string(u.Password()) != "p" || !u.m.IsHTTPS() {
 		t.Errorf("%q", got)
 	}
 	if string(u.AppendBytes([]byte("> "))) != "> "+u.String() {
