@@ -123,9 +123,15 @@ func (w *ReceiveWindow) Left() int32 { return w.left }
 func (w *ReceiveWindow) Size() uint32 { return w.size }
 
 // Shift handles the acknowledgement of another InitialWindowSize of ours, for an open
-// stream (RFC 9113 section 6.9.2).
+// stream (RFC 9113 section 6.9.2). The peer gets what is more without credit, so the size
+// of a window that it has not acknowledged is what is in force: else it would get that twice.
 func (w *ReceiveWindow) Shift(from, to uint32) {
-	w.left = int32(min(int64(w.left)+int64(to)-int64(from), maxWindow))
+	by := int64(to) - int64(from)
+	w.left = int32(min(int64(w.left)+by, maxWindow))
+	if by > 0 {
+		w.size, w.least = min(w.size+uint32(by), maxWindow), min(w.least+uint32(by), maxWindow)
+		w.most = max(w.most, w.size)
+	}
 }
 
 // Update returns the increment of the WINDOW_UPDATE that is due, or 0: credit is

@@ -88,7 +88,7 @@ func TestAppendRoom(t *testing.T) {
 
 func TestReceiveWindowShift(t *testing.T) {
 	g := Growth{}
-	w := NewReceiveWindow(0, 65_535, 1<<16, 1<<16)
+	w := NewReceiveWindow(0, 65_535, 65_535, 1<<16)
 	if w.Shift(65_535, 1<<16); w.Left() != 1<<16 {
 		t.Error(w.Left())
 	}
@@ -246,5 +246,28 @@ func TestWindowsAllocateNothing(t *testing.T) {
 		w.Update(0, &g)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestShiftedWindow: a stream that was opened, and used, before the peer has acknowledged our
+// initial window gets the difference once: left and held never exceed the window.
+func TestShiftedWindow(t *testing.T) {
+	const before, after = 65_535, 1 << 20
+	for _, consumed := range []uint32{0, 40_000, before} {
+		g := Growth{Room: 1 << 24}
+		w := NewReceiveWindow(0, before, before, 1<<22)
+		w.Received(before)
+		w.Consumed(consumed)
+		_ = w.Update(1, &g)
+		if w.Shift(before, after); int64(w.Left())+int64(w.Held()) > after || w.Size() != after {
+			t.Errorf("%d bytes were consumed: %d may come, %d are held, of %d", consumed, w.Left(), w.Held(), w.Size())
+		}
+		w.Consumed(before)
+		if _ = w.Update(1<<40, &g); int64(w.Left())+int64(w.Held()) > after {
+			t.Errorf("later: %d may come, %d are held", w.Left(), w.Held())
+		}
+		if w.Shrink(&g); g.Room != 1<<24 || w.Size() != after {
+			t.Errorf("after Shrink: size %d, room %d", w.Size(), g.Room)
+		}
 	}
 }

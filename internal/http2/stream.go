@@ -108,7 +108,8 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	c.ready.Place(&s.node, h2.DefaultPriority())
 	s.declared, s.received, s.head = -1, 0, 0
 	s.isDecoded, s.isConnect, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, false, 0, 0
-	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.Settings.InitialWindowSize, c.cfg.MaxStreamWindow)
+	granted := c.own.InForce.InitialWindowSize
+	s.window = h2.NewReceiveWindow(now, granted, min(granted, c.cfg.Settings.InitialWindowSize), c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
 	if s.isReset.Load() {
 		s.isReset.Store(false)

@@ -546,3 +546,27 @@ type quietConn struct {
 type netConn = net.Conn
 
 func (c *quietConn) IsQuiet() bool { return !c.speaks }
+
+// TestLateAcknowledgement: a server that acknowledges our SETTINGS late gets the window of a
+// stream once, not as credit and by the acknowledgement.
+func TestLateAcknowledgement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p, r := startStreamed(t)
+		defer c.Close()
+		for range 3 {
+			p.send(data(1, strings.Repeat("x", 16<<10), false))
+		}
+		if _, err := io.ReadFull(&r.stream, make([]byte, 3+(48<<10))); err != nil {
+			t.Fatal(err)
+		}
+		p.send(h2.AppendSettingsAck(nil), data(1, "end", false))
+		if _, err := io.ReadFull(&r.stream, make([]byte, 3)); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if w := &r.stream.window; w.Size() != c.cfg.StreamWindow || int64(w.Left())+int64(w.Held()) > int64(w.Size()) {
+			t.Errorf("%d bytes may come, %d are held, of %d", w.Left(), w.Held(), w.Size())
+		}
+	})
+}

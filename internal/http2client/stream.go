@@ -155,7 +155,8 @@ func (s *Stream) begin(c *Conn, now int64) {
 	s.moved.L = &c.mu
 	s.node.Owner, s.node.ID = s, s.id
 	c.ready.Place(&s.node, h2.Priority{Urgency: 3, IsIncremental: true})
-	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.StreamWindow, c.cfg.MaxStreamWindow)
+	granted := c.own.InForce.InitialWindowSize
+	s.window = h2.NewReceiveWindow(now, granted, min(granted, c.cfg.StreamWindow), c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
 }
 

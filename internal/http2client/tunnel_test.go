@@ -447,7 +447,7 @@ func TestTunnelIsNoRequest(t *testing.T) {
 		if n, err := reading(); n != 1 || err != nil {
 			t.Error(n, err)
 		}
-		p.await("ping") // of another Read, which finds the peer dead
+		// Another Read finds the peer dead.
 		if _, err := tunnel.Read(b); !errors.Is(err, ErrNoPing) {
 			t.Error(err)
 		}
