@@ -394,4 +394,6 @@ H28 R Read("HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n")
 H28 R Set(a, b) | SetContentLength(-1)
 H30 R Set(Set-Cookie, "") | PeekAll(Set-Cookie)
 H30 R Set(Cookie, "") | PeekAll(Cookie)
+L38 R Read("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n")
+L38 R Read("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n")
 `
