@@ -35,6 +35,7 @@ func suites() []suite {
 		// With an empty Host, that test panics; so it does with fasthttp v1.74.
 		{Module: "github.com/gavv/httpexpect/v2", Version: "v2.16.0", Skip: "^TestE2EWebsocket_HandlerFast$"},
 		{Module: "github.com/codesenberg/bombardier", Version: "v1.2.6"},
+		{Module: "github.com/mymmrac/telego", Version: "v1.6.0"},
 		{Module: "github.com/slok/go-http-metrics", Version: "v0.13.0", Packages: []string{"./middleware/fasthttp/..."}},
 		{Module: "github.com/ulule/limiter/v3", Version: "v3.11.2", Packages: []string{"./drivers/middleware/fasthttp/..."}},
 		fiber2(), fiber3(),
