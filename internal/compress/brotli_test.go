@@ -16,6 +16,9 @@ import (
 // TestLongBrotli: a long message of any kind decodes to itself, and is not much
 // longer than from the encoder for streams.
 func TestLongBrotli(t *testing.T) {
+	if raceEnabled {
+		t.Skip("seconds, and no goroutines")
+	}
 	noise := make([]byte, 300<<10)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range noise {
@@ -77,6 +80,9 @@ func brotliWithWindow(in []byte, bits, quality int) []byte {
 // TestBrotliWindowIsLowered: with a limit the window is lowered and the output is the
 // same, even with the longest possible distances.
 func TestBrotliWindowIsLowered(t *testing.T) {
+	if raceEnabled {
+		t.Skip("seconds, and no goroutines")
+	}
 	noise := make([]byte, 1<<19)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
 	for _, bits := range []int{16, 17, 18, 19, 24} {
@@ -112,6 +118,9 @@ func TestBrotliWindowFor(t *testing.T) {
 
 // TestBrotliWindowCostsNoMemory: 14 bytes declare a window and a block of 16 MiB.
 func TestBrotliWindowCostsNoMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("seconds, and no goroutines")
+	}
 	in := brotliWithWindow(make([]byte, 16<<20), 24, 9)
 	if len(in) > 20 {
 		t.Fatalf("%d bytes", len(in))
