@@ -34,6 +34,9 @@ func (c crowd) ReadDir(string) ([]fs.DirEntry, error) {
 }
 
 func TestListIsBounded(t *testing.T) {
+	if raceEnabled {
+		t.Skip("seconds, and no goroutines")
+	}
 	for there, want := range map[crowd]int{3: 3, 1 << 17: 1 << 17, 1<<17 + 1: 1 << 17} {
 		entries, more, err := New(Options{FS: there}).ReadDir(nil, 0)
 		if err != nil || len(entries) != want || more != (int(there) > want) {
