@@ -1,7 +1,10 @@
 package difftest
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +65,52 @@ func twoAnswers(text string) string {
 		body = " " + body
 	}
 	return fmt.Sprintf("%.3s length %s%s, then %.3s", strings.TrimPrefix(head, "HTTP/1.1 "), length, body, next)
+}
+
+// TestAnswersToHeadThatWereRead compares the answer to HEAD of a proxy: a response
+// that was read, without its body.
+func TestAnswersToHeadThatWereRead(t *testing.T) {
+	for _, head := range []string{
+		"Transfer-Encoding: chunked\r\n", "Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n", "Content-Length: 0\r\n", "Content-Length: 5\r\n",
+		"X: y\r\n", "Content-Type: a/b\r\n", "Content-Type: a/b\r\nTransfer-Encoding: chunked\r\n",
+	} {
+		read := func() *bufio.Reader { return bufio.NewReader(strings.NewReader("HTTP/1.1 200 OK\r\n" + head + "\r\n")) }
+		theirs := &fasthttp.Server{Logger: silent{}, Name: "s", NoDefaultDate: true, Handler: func(ctx *fasthttp.RequestCtx) {
+			ctx.Response.SkipBody = true
+			if err := ctx.Response.Read(read()); err != nil {
+				t.Error(err)
+			}
+			ctx.Response.Header.Del("Connection")
+		}}
+		ours := &sluice.Server{Logger: silent{}, Name: "s", NoDefaultDate: true, Handler: func(ctx *sluice.RequestCtx) {
+			ctx.Response.SkipBody = true
+			if err := ctx.Response.Read(read()); err != nil {
+				t.Error(err)
+			}
+			ctx.Response.Header.Del("Connection")
+		}}
+		request := strings.Replace(closingGet, "GET", "HEAD", 1)
+		if got, want := sortedLines(answersOf(t, ours, request)), sortedLines(answersOf(t, theirs, request)); got != want {
+			t.Errorf("%q: got %q, want %q", head, got, want)
+		}
+		var their fasthttp.Response
+		var our sluice.Response
+		their.SkipBody, our.SkipBody = true, true
+		if err := errors.Join(their.Read(read()), our.Read(read())); err != nil {
+			t.Error(err)
+		}
+		got, want := dateLine.ReplaceAllString(our.String(), ""), dateLine.ReplaceAllString(their.String(), "")
+		if got, want = sortedLines(got), sortedLines(want); got != want {
+			t.Errorf("%q: wrote %q, want %q", head, got, want)
+		}
+	}
+}
+
+// sortedLines are the lines of a head in one order.
+func sortedLines(head string) string {
+	lines := strings.Split(head, "\r\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\r\n")
 }
 
 // TestOptionsHold compares which options of the server hold when a handler
