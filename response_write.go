@@ -55,13 +55,7 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 	default:
 		f.Length = int64(len(r.bodyBytes()))
 		if f.Length == 0 && r.SkipBody {
-			// Content-Length is the length that the body of a response to GET
-			// would have. It is unknown unless it was set.
-			if !h.m.HasLength {
-				f.Length, f.OmitDefaultType = -2, true
-				return f, false
-			}
-			f.Length = int64(max(h.m.ContentLength, -2))
+			return h.m.Framing(), false // that of a response to GET, if it was set or read
 		}
 	}
 	if h.m.HasTrailers() && !r.SkipBody && !h.m.IsHTTP10 {

@@ -55,10 +55,8 @@ func (ctx *RequestCtx) setForm() {
 	default:
 		f.Length = int64(len(resp.bodyBytes()))
 		if isHead && f.Length == 0 {
-			f.Length, f.OmitDefaultType = -2, true // the answer to GET may have a body of unknown length
-			if resp.Header.m.HasLength {
-				f.Length, f.OmitDefaultType = int64(max(resp.Header.m.ContentLength, -2)), false
-			}
+			head := resp.Header.m.Framing() // that of the answer to GET, if it was set or read
+			f.Length, f.OmitDefaultType = head.Length, head.OmitDefaultType
 		}
 	}
 	f.HasContent = !isHead
