@@ -19,7 +19,10 @@ const (
 	// handOverBatch is how many connections are taken from the server at a time.
 	// It is bounded because no worker serves a connection between the taking and
 	// the sending.
-	handOverBatch = 256
+	handOverBatch = 32
+	// handOverPause is how long both workers do other work after a batch. Without it, the
+	// next worker has thousands of connections to take, each of which waits for its turn.
+	handOverPause = time.Millisecond
 	// postPatience bounds the wait for room in an inbox. Its reader receives a
 	// connection within microseconds.
 	postPatience = time.Second
@@ -126,6 +129,7 @@ func (w *worker) handOver(ctx context.Context) int {
 	}
 	poll(ctx, handOverInterval, func() bool {
 		for before := count; s.Control().HandOver(handOverBatch, take) == handOverBatch && count > before; before = count {
+			time.Sleep(handOverPause)
 		}
 		return s.GetOpenConnectionsCount() == 0
 	})
