@@ -220,7 +220,7 @@ func TestRedirectsOfGet(t *testing.T) {
 		})
 		var c Client
 		status, body, err := c.Get(nil, p.url("/"))
-		if !errors.Is(err, want) || err == nil && (status != 200 || string(body) != "ok") {
+		if !errors.Is(err, want) || err == nil && (status != 200 || string(body) != "ok") || err != nil && status != 302 {
 			t.Errorf("%d redirects: %d, %q, %v", n, status, body, err)
 		}
 	}

@@ -66,8 +66,9 @@ func PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (s
 // Get requests url, follows up to 16 redirects, and returns the status and the
 // body of the last response. The body is appended to dst[:0] and so reuses the
 // memory of dst if it fits. The caller owns it. If there is an error, the
-// status is 0 and the body is what was received of it; after ErrTimeout, or if
-// a context ended, the body is dst.
+// status is 0, or that of the redirect with ErrTooManyRedirects and
+// ErrMissingLocation, and the body is what was received of it; after ErrTimeout,
+// or if a context ended, the body is dst.
 func (c *Client) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(context.Background(), c, dst, url)
 }
@@ -209,6 +210,8 @@ func (f *fetching) fetch(ctx context.Context, c doer, dst []byte, url string) (s
 		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), nil
 	case errors.Is(err, ErrTimeout), req.call.HasEnded():
 		return 0, dst, err
+	case err == ErrTooManyRedirects, err == ErrMissingLocation:
+		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), err
 	}
 	return 0, append(dst[:0], resp.bodyBytes()...), err
 }
