@@ -56,6 +56,7 @@ var allCases = []loadCase{
 	{"64 × 1", 64, 1, peers.Options{}, 1},
 	{"64 × 32", 64, 32, peers.Options{}, 1},
 	{"64 × 32, 16 targets in turn", 64, 32, peers.Options{}, 16},
+	{"64 × 10", 64, 10, peers.Options{}, 1},
 	{"512 × 10", 512, 10, peers.Options{}, 1},
 	{"POST of 1 KB, 64 × 10", 64, 10, peers.Options{BodySize: 1 << 10}, 1},
 	{"100 KB, 16 × 10", 16, 10, peers.Options{Answer: peers.AnswerLarge}, 1},
