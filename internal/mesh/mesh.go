@@ -22,7 +22,7 @@ const (
 	// writeInterval is the least time between the beginnings of two writes to a peer, so
 	// that under load a system call takes many frames. With many peers it is longer, by
 	// writeShare for each, up to longestInterval.
-	writeInterval   = 2 * time.Millisecond
+	writeInterval   = 4 * time.Millisecond
 	writeShare      = 500 * time.Microsecond
 	longestInterval = 10 * time.Millisecond
 	// helloPatience bounds the wait for the hellos of peers that are stopped.
