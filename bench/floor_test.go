@@ -25,10 +25,14 @@ const (
 		"Content-Type: " + peers.ContentType + "\r\nContent-Length: 13\r\n\r\n" + peers.Body
 )
 
-func newFloorServer(bodySize int) *floorServer {
+// newServer returns a server of a kind for requests with bodies of that size.
+func newServer(kind string, bodySize int) (peers.Server, error) {
+	if kind != floorKind {
+		return peers.New(kind, peers.Options{BodySize: bodySize})
+	}
 	f := &floorServer{bodySize: bodySize, answers: []byte(strings.Repeat(floorAnswer, floorDepth))}
 	f.buffers.New = func() any { b := make([]byte, 16<<10); return &b }
-	return f
+	return f, nil
 }
 
 func (f *floorServer) Serve(ln net.Listener) error {

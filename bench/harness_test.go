@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
 
 // A scenario says what clients send.
@@ -31,12 +29,9 @@ type scenario struct {
 // that exactly b.N good responses came back. The harness itself allocates only
 // before the clock starts.
 func (s scenario) run(b *testing.B, kind string) {
-	var server peers.Server = newFloorServer(s.bodySize)
-	if kind != floorKind {
-		var err error
-		if server, err = peers.New(kind, peers.Options{BodySize: s.bodySize}); err != nil {
-			b.Fatal(err)
-		}
+	server, err := newServer(kind, s.bodySize)
+	if err != nil {
+		b.Fatal(err)
 	}
 	h := newHarness(s, b.N)
 	served := make(chan error, 1)
