@@ -46,11 +46,13 @@ func (s *session) pings(ctx context.Context) error {
 		return nil
 	}
 	length := after + after/5 // the time of silence is spread by a fifth
-	s.Progress.Phase("pings", int((earlyRounds+1)*length/time.Second))
-	select {
-	case <-time.After(earlyRounds * length):
-	case <-ctx.Done():
-		return ctx.Err()
+	early := earlyRounds * length
+	s.Progress.Phase("pings", int((early+length)/time.Second))
+	start := time.Now()
+	if err := s.fleet.wait(ctx, 2*early, func() bool { return time.Since(start) >= early }, func() {
+		s.Progress.Set(int(time.Since(start)/time.Second), "")
+	}); err != nil {
+		return err
 	}
 	before, err := s.counts(ctx)
 	if err != nil {
@@ -72,7 +74,7 @@ func (s *session) pings(ctx context.Context) error {
 		now := s.sums().written
 		p.MostPerSec = max(p.MostPerSec, (now-last)/pingSize)
 		last, p.Elapsed = now, time.Since(began)
-		s.Progress.Set(int((earlyRounds*length+p.Elapsed)/time.Second), "")
+		s.Progress.Set(int((early+p.Elapsed)/time.Second), "")
 	}
 	end, err := s.counts(ctx)
 	if err != nil {
