@@ -37,8 +37,7 @@ type serving struct {
 	config   *tls.Config  // nil: no TLS
 	network  string
 	index    uint16
-	users    []tally                     // connections, by loop
-	local    atomic.Pointer[net.TCPAddr] // the last local address that was asked for
+	users    []tally // connections, by loop
 
 	// The rest is for the first kind.
 	control  syscall.RawConn // of listener; nil: another kind
@@ -49,7 +48,9 @@ type serving struct {
 	stalled  chan error    // buffered; a temporary error of Accept
 	listenFD int           // while registered
 
-	_        cacheLine
+	_     cacheLine
+	local atomic.Pointer[net.TCPAddr] // the last local address that was asked for
+
 	holds    atomic.Int32 // a Serve that has not returned, and Adopts
 	mu       sync.Mutex   // held while accepting
 	caughtUp bool         // all connections from before TCP_NODELAY was set are accepted

@@ -57,7 +57,7 @@ func TestWrittenWordsAreApart(t *testing.T) {
 				"users": unsafe.Offsetof(s.users), "control": unsafe.Offsetof(s.control),
 				"isPrompt": unsafe.Offsetof(s.isPrompt),
 			},
-			words{"holds": unsafe.Offsetof(s.holds), "mu": unsafe.Offsetof(s.mu), "accepted": unsafe.Offsetof(s.accepted)},
+			words{"local": unsafe.Offsetof(s.local), "holds": unsafe.Offsetof(s.holds), "mu": unsafe.Offsetof(s.mu), "accepted": unsafe.Offsetof(s.accepted)},
 		},
 		{
 			"chunk", unsafe.Sizeof(c),
