@@ -46,6 +46,53 @@ func ParsePriority(value []byte, base Priority) Priority {
 	return p
 }
 
+// maxEarly is how many priorities of requests that have not come are kept.
+const maxEarly = 16
+
+// EarlyPriorities are those of PRIORITY_UPDATE frames that came before their requests (RFC
+// 9218 section 7.1). There are at most 16; more are ignored. The zero value is empty.
+type EarlyPriorities struct {
+	kept  [maxEarly]earlyPriority
+	count int
+}
+
+type earlyPriority struct {
+	stream uint32
+	Priority
+}
+
+// Keep keeps the priority of a stream that the peer has not opened yet. The last one counts.
+func (e *EarlyPriorities) Keep(stream uint32, p Priority) {
+	for i := range e.kept[:e.count] {
+		if e.kept[i].stream == stream {
+			e.kept[i].Priority = p
+			return
+		}
+	}
+	if e.count < maxEarly {
+		e.kept[e.count] = earlyPriority{stream, p}
+		e.count++
+	}
+}
+
+// Take returns what was kept for a stream that is opened, and forgets it. It forgets also
+// what was kept for lower ones, which the peer cannot open any more (RFC 9113 section
+// 5.1.1).
+func (e *EarlyPriorities) Take(stream uint32) (p Priority, ok bool) {
+	all := e.kept[:e.count]
+	e.count = 0
+	for _, early := range all {
+		switch {
+		case early.stream == stream:
+			p, ok = early.Priority, true
+		case early.stream > stream:
+			e.kept[e.count] = early
+			e.count++
+		}
+	}
+	return p, ok
+}
+
 // AppendPriority appends p as a field value, which is empty for DefaultPriority.
 func AppendPriority(dst []byte, p Priority) []byte {
 	hasUrgency := p.Urgency != DefaultPriority().Urgency

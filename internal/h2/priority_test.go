@@ -121,3 +121,31 @@ func FuzzParsePriority(f *testing.F) {
 		}
 	})
 }
+
+// RFC 9218 section 7.1: the last priority of a stream that is not open yet counts. What is
+// kept is bounded.
+func TestEarlyPriorities(t *testing.T) {
+	var e EarlyPriorities
+	if _, ok := e.Take(1); ok {
+		t.Error("the zero value has a priority")
+	}
+	e.Keep(5, Priority{Urgency: 1})
+	e.Keep(3, Priority{Urgency: 2})
+	e.Keep(7, Priority{Urgency: 4})
+	e.Keep(5, Priority{Urgency: 0, IsIncremental: true})
+	if p, ok := e.Take(5); !ok || p != (Priority{IsIncremental: true}) {
+		t.Errorf("stream 5 has %v, %v", p, ok)
+	}
+	if _, ok := e.Take(3); ok || e.count != 1 {
+		t.Errorf("%d priorities are kept after stream 5 was opened, want that of 7", e.count)
+	}
+	for id := uint32(9); id < 50_000; id += 2 {
+		e.Keep(id, Priority{})
+	}
+	if p, ok := e.Take(7); !ok || p.Urgency != 4 || e.count != maxEarly-1 {
+		t.Errorf("stream 7 has %v, %v; %d others are kept", p, ok, e.count)
+	}
+	if _, ok := e.Take(50_001); ok || e.count != 0 {
+		t.Error("priorities of streams that cannot be opened any more are kept")
+	}
+}

@@ -107,6 +107,7 @@ func TestAttacks(t *testing.T) {
 		{"PRIORITY_UPDATE", openOne, func(*fakeEngine, uint32) []byte {
 			return h2.AppendPriorityUpdate(nil, 1, h2.Priority{Urgency: 1})
 		}, 2001},
+		{"PRIORITY_UPDATE of requests to come", nil, func(_ *fakeEngine, id uint32) []byte { return priorityUpdate(nil, id, "u=1") }, 2001},
 		{"names without a byte", nil, func(_ *fakeEngine, id uint32) []byte {
 			return frame(nil, 0x1, 0x5, id, []byte{0x82, 0x84, 0x86, 0, 0, 0})
 		}, 401},

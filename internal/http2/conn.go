@@ -3,6 +3,7 @@ package http2
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -72,6 +73,7 @@ type tenancy struct {
 	peer       h2.PeerSettings
 	sendWindow h2.SendWindow
 	ready      h2.Scheduler[Stream]
+	early      h2.EarlyPriorities
 	held       int      // bytes of Stream.held of all streams
 	progress   progress // of the content of all streams
 
@@ -287,9 +289,18 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 }
 
 func (c *Conn) priorityReceived(ev *h2.Event) {
+	priority := h2.ParsePriority(ev.Payload, h2.DefaultPriority())
 	if s := c.streams.find(ev.Stream); s != nil {
-		c.ready.Place(&s.node, h2.ParsePriority(ev.Payload, h2.DefaultPriority()))
+		c.prioritize(s, priority)
+	} else if ev.Stream > c.newest {
+		c.early.Keep(ev.Stream, priority)
 	}
+}
+
+// prioritize gives s the priority that the peer has named.
+func (c *Conn) prioritize(s *Stream, p h2.Priority) {
+	c.ready.Place(&s.node, p)
+	s.inOrder = math.MaxInt
 }
 
 // streamFailed acts on a frame that is wrong for one stream.

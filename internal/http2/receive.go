@@ -172,14 +172,7 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	if s.isConnect = c.head.Connect != (h1.Span{}); s.isConnect {
 		s.inbox, s.held = nil, nil // keep uses buffers of the pools
 	}
-	priority := h2.DefaultPriority()
-	priority.IsIncremental = s.isConnect // else it sends before all that were opened later
-	if t := s.Request.Fields(); t.Len() > 0 {
-		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
-			priority = h2.ParsePriority(t.Value(i), priority)
-		}
-	}
-	c.ready.Place(&s.node, priority)
+	c.readPriority(s)
 	isStreamed, err := s.Request.HeadReceived(&c.head, isLast)
 	switch {
 	case err != nil:
@@ -195,6 +188,24 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 		c.makeRoom(s) // the body is consumed as it arrives
 	}
 	return nil
+}
+
+// readPriority places s where its request wants to be. A PRIORITY_UPDATE that came before
+// the request overrides its field (RFC 9218 section 7.1).
+func (c *Conn) readPriority(s *Stream) {
+	base := h2.DefaultPriority()
+	if s.isConnect { // else it sends before all that were opened later
+		base.IsIncremental = true
+		c.ready.Place(&s.node, base)
+	}
+	if t := s.Request.Fields(); t.Len() > 0 {
+		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
+			c.prioritize(s, h2.ParsePriority(t.Value(i), base))
+		}
+	}
+	if p, ok := c.early.Take(s.id); ok {
+		c.prioritize(s, p)
+	}
 }
 
 // keepFields counts the head or the trailer section of s. It is false if those of all

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -22,6 +23,9 @@ const (
 	turnSize = 64 << 10
 	// directSize is the size of content that is sent without the scheduler.
 	directSize = 4 << 10
+	// inOrderSize is how much content a response sends before those of later requests, if
+	// the peer has named no priority.
+	inOrderSize = 256 << 10
 	// frameSize is the largest payload of a DATA frame: larger ones would delay other
 	// streams.
 	frameSize = 16 << 10
@@ -198,6 +202,16 @@ func (c *Conn) finish(s *Stream, p []byte) {
 	c.schedule(s)
 }
 
+// takeTurns counts n bytes of content of s. Without a word of the peer, a response is not
+// incremental (RFC 9218 section 4.2), and a download would delay those of later requests
+// until it ends. So a large one becomes incremental: from then on it shares the connection.
+func (c *Conn) takeTurns(s *Stream, n int) {
+	if s.inOrder -= n; s.inOrder <= 0 {
+		c.ready.Place(&s.node, h2.Priority{Urgency: h2.DefaultPriority().Urgency, IsIncremental: true})
+		s.inOrder = math.MaxInt
+	}
+}
+
 // Flush makes the engine send what was given to s. It does not wait.
 func (s *Stream) Flush() bool {
 	c := s.conn
@@ -355,6 +369,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	s.sendWindow.Take(n)
 	c.progress.add(n, now)
 	s.progress.add(n, now)
+	c.takeTurns(s, n)
 	if n == len(p) || n >= h2.MinData {
 		c.budget.SentData()
 	}

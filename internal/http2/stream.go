@@ -80,6 +80,7 @@ type Stream struct {
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
 	progress     progress      // of the content
 	node         h2.Node[Stream]
+	inOrder      int // how much content it sends before it shares the connection; see takeTurns
 
 	wake     sync.Cond // something has changed that ReadBody or Send may wait for
 	onGone   func()
@@ -106,6 +107,7 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.wake.L = &c.mu
 	s.input, s.output, s.task = inputOpen, outputNone, taskNone
 	c.ready.Place(&s.node, h2.DefaultPriority())
+	s.inOrder = inOrderSize
 	s.declared, s.received, s.head = -1, 0, 0
 	s.isDecoded, s.isConnect, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, false, 0, 0
 	granted := c.own.InForce.InitialWindowSize
