@@ -102,6 +102,7 @@ var ErrCalm = connectionError(CodeEnhanceYourCalm, "the peer causes too much wor
 var (
 	ErrIdleStream      = connectionError(CodeProtocolError, "frame on a stream that was not opened")
 	ErrClosedStream    = connectionError(CodeStreamClosed, "frame on a stream that has ended")
+	ErrStreamOrder     = connectionError(CodeProtocolError, "request with a lower number than those before")
 	ErrSettingsTimeout = connectionError(CodeSettingsTimeout, "settings were not acknowledged in time")
 	ErrSlow            = connectionError(CodeEnhanceYourCalm, "field block did not arrive in time")
 	ErrStreamClosed    = streamError(CodeStreamClosed, "frame after the end of the stream")

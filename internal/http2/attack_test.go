@@ -43,6 +43,9 @@ func TestAttacks(t *testing.T) {
 		{"resets of ours: DATA after END_STREAM", nil, func(e *fakeEngine, id uint32) []byte {
 			return data(e.peer.request(nil, id, get, true), id, 100, true)
 		}, 401},
+		{"resets of ours: DATA after a reset of the peer's", nil, func(e *fakeEngine, id uint32) []byte {
+			return data(h2.AppendReset(e.peer.request(nil, id, post, false), id, h2.CodeCancel), id, 100, true)
+		}, 201},
 		{"resets of ours: content-length", nil, func(e *fakeEngine, id uint32) []byte {
 			return e.peer.request(nil, id, post, true, "content-length", "4")
 		}, 401},

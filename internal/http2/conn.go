@@ -65,7 +65,7 @@ type tenancy struct {
 	last    uint32 // the highest one that was accepted or refused with RST_STREAM
 	opened  uint64 // streams that were accepted
 	heads   int    // bytes of the heads and trailer sections of all streams
-	resets  resets
+	endings endings
 
 	// Output.
 	out        []byte // frames in the order in which they are sent
@@ -282,6 +282,7 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	if s.output != outputReset {
 		c.gauge.resets.Add(1)
+		c.endings.set(s.id, endedByPeer)
 	}
 	s.note(cancelled(ev.Code))
 	c.breakStream(s)
@@ -305,13 +306,15 @@ func (c *Conn) prioritize(s *Stream, p h2.Priority) {
 
 // streamFailed acts on a frame that is wrong for one stream.
 func (c *Conn) streamFailed(id uint32, err *h2.Error, now int64) *h2.Error {
-	if s := c.streams.find(id); s != nil {
+	if s := c.streams.find(id); s != nil && s.output != outputReset {
 		return c.resetByUs(s, err, now)
 	}
-	if id > c.newest {
-		return h2.ErrIdleStream
+	switch {
+	case id > c.newest, id&1 == 0: // RST_STREAM must not be sent for it
+		return err
+	case c.endings.of(id) != endedByUs:
+		c.refuseStream(id, err)
 	}
-	c.sendReset(id, err.Code)
 	return c.budget.Spend(now, h2.CostReset)
 }
 
@@ -334,7 +337,7 @@ func (c *Conn) reset(s *Stream, code h2.Code) {
 		return
 	}
 	c.sendReset(s.id, code)
-	c.resets.add(s.id)
+	c.endings.set(s.id, endedByUs)
 	c.breakStream(s)
 }
 

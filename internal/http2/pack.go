@@ -110,7 +110,7 @@ func (c *Conn) unpack(b []byte, form packedForm) (ok bool) {
 	if unpackEncoder(b[:size], c.cfg.Pairs) != nil || c.decoder.Unpack(b[size:]) != nil {
 		return false
 	}
-	c.resets.forget(c.newest)
+	c.endings.forget(c.newest)
 	c.parser.Resume()
 	c.parser.MaxFrameSize = c.own.InForce.MaxFrameSize
 	c.decoder.AcceptsConnect = c.decoder.AcceptsConnect || c.own.InForce.EnableConnectProtocol

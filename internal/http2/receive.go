@@ -33,8 +33,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 	c.block = block{}
 	switch {
 	case stream == nil && refuse != nil:
-		c.sendReset(id, refuse.Code)
-		c.resets.add(id)
+		c.refuseStream(id, refuse)
 		return c.budget.Spend(now, costOf(refuse))
 	case stream == nil:
 		return nil
@@ -71,24 +70,24 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		s = c.streams.find(ev.Stream)
 	}
 	switch {
-	case s != nil && s.output == outputReset:
+	case ev.Stream <= c.newest && (s == nil || s.output == outputReset):
+		var err *h2.Error
+		if b.refuse, err = c.afterEnd(ev.Stream, true); err != nil {
+			return err
+		}
+		if err := c.budget.Spend(now, h2.CostIgnored); err != nil {
+			return err
+		}
 	case s != nil && s.input == inputEnded:
 		b.stream, b.refuse = s, h2.ErrStreamClosed
 	case s != nil && s.isConnect:
 		b.stream, b.refuse = s, h2.ErrTunnelFields
 	case s != nil:
 		b.stream, b.kind = s, h2.TrailerBlock
-	case ev.Stream <= c.newest:
-		if !c.resets.has(ev.Stream) {
-			return h2.ErrClosedStream
-		}
-		if err := c.budget.Spend(now, h2.CostIgnored); err != nil {
-			return err
-		}
 	case c.phase >= phaseDraining: // the peer sends it again elsewhere
 		c.newest = ev.Stream
-		c.resets.open(ev.Stream)
-		c.resets.add(ev.Stream)
+		c.endings.open(ev.Stream)
+		c.endings.set(ev.Stream, endedByUs)
 		if err := c.budget.Spend(now, h2.CostRefused); err != nil {
 			return err
 		}
@@ -112,7 +111,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 // openStream accepts a request, or refuses it if there are too many.
 func (c *Conn) openStream(id uint32, now int64) {
 	c.newest, c.last = id, id
-	c.resets.open(id)
+	c.endings.open(id)
 	b := &c.block
 	if c.isFull() {
 		b.refuse = h2.ErrRefused
@@ -313,10 +312,13 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 		return err
 	}
 	switch {
-	case s == nil && c.resets.has(ev.Stream), s != nil && s.output == outputReset:
-		return nil
-	case s == nil:
-		return h2.ErrClosedStream
+	case s == nil, s.output == outputReset:
+		refuse, err := c.afterEnd(ev.Stream, false)
+		if refuse == nil {
+			return err
+		}
+		c.refuseStream(ev.Stream, refuse)
+		return c.budget.Spend(now, h2.CostReset)
 	case s.input == inputEnded:
 		return c.resetByUs(s, h2.ErrStreamClosed, now)
 	}

@@ -30,7 +30,7 @@ func TestRFC9113(t *testing.T) {
 		}, "RST_STREAM 1 STREAM_CLOSED"},
 		{"5.1.1: a lower number", nil, func(e *fakeEngine) []byte {
 			return e.peer.request(e.peer.request(nil, 5, get, true), 3, get, true)
-		}, "GOAWAY 5 STREAM_CLOSED"},
+		}, "GOAWAY 5 PROTOCOL_ERROR"},
 		{"5.1.2: too many streams", func(e *fakeEngine) { e.conn.cfg.Settings.MaxConcurrentStreams = 1 }, func(e *fakeEngine) []byte {
 			in := e.peer.request(e.peer.request(nil, 1, get, true), 3, post, false)
 			return data(in, 3, 5, true)

@@ -67,7 +67,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		if s := c.streams[ev.Stream]; s != nil {
 			c.resetWith(s, ev.Err.Code, ev.Err)
 		} else if ev.Stream >= c.nextID {
-			return h2.ErrIdleStream
+			return ev.Err // RST_STREAM must not be sent for it
 		}
 		return c.budget.Spend(now, h2.CostReset)
 	}
