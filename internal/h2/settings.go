@@ -158,10 +158,14 @@ func NewPeerSettings() PeerSettings { return PeerSettings{Settings: DefaultSetti
 
 // Receive handles EventSetting, and bounds the table of e. isLast is true for the last value
 // of a frame: if WindowChanged, the caller calls Shift for all open streams, and then it
-// acknowledges the frame.
-func (p *PeerSettings) Receive(ev *Event, e *Encoder) (isLast bool, err *Error) {
+// acknowledges the frame. isFirst: no frame has ended yet. Only that one may choose
+// NoRFC7540Priorities (RFC 9218 section 2.1).
+func (p *PeerSettings) Receive(ev *Event, e *Encoder, isFirst bool) (isLast bool, err *Error) {
 	if ev.Has(FrameStart) {
 		p.before = p.InitialWindowSize
+	}
+	if ev.Setting == SettingNoRFC7540Priorities && !isFirst && p.NoRFC7540Priorities != (ev.Value == 1) {
+		return false, ErrSetting
 	}
 	tableSize := p.HeaderTableSize
 	if err := p.Apply(ev.Setting, ev.Value); err != nil {

@@ -57,7 +57,7 @@ func TestPeerSettings(t *testing.T) {
 	receive := func(marks Marks, id SettingID, value uint32) {
 		t.Helper()
 		ev := Event{Kind: EventSetting, Marks: marks, Setting: id, Value: value}
-		if isLast, err := p.Receive(&ev, e); err != nil || isLast != ev.Has(EndSettings) {
+		if isLast, err := p.Receive(&ev, e, false); err != nil || isLast != ev.Has(EndSettings) {
 			t.Fatal(isLast, err)
 		}
 	}
@@ -77,8 +77,16 @@ func TestPeerSettings(t *testing.T) {
 	}
 	receive(FrameStart|EndSettings, SettingEnableConnectProtocol, 1)
 	ev := Event{Kind: EventSetting, Marks: FrameStart | EndSettings, Setting: SettingEnableConnectProtocol}
-	if isLast, err := p.Receive(&ev, e); isLast || err == nil {
+	if isLast, err := p.Receive(&ev, e, false); isLast || err == nil {
 		t.Errorf("extended CONNECT is withdrawn: %v, %v", isLast, err)
+	}
+	receive(FrameStart|EndSettings, SettingNoRFC7540Priorities, 0)
+	ev = Event{Kind: EventSetting, Marks: FrameStart | EndSettings, Setting: SettingNoRFC7540Priorities, Value: 1}
+	if _, err := p.Receive(&ev, e, false); err != ErrSetting {
+		t.Errorf("priorities chosen late: %v", err)
+	}
+	if isLast, err := p.Receive(&ev, e, true); err != nil || !isLast || !p.NoRFC7540Priorities {
+		t.Errorf("priorities chosen in the first frame: %v, %v", isLast, err)
 	}
 }
 

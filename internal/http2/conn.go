@@ -217,7 +217,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 }
 
 func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
-	if isLast, err := c.peer.Receive(ev, &c.encoder); err != nil || !isLast {
+	if isLast, err := c.peer.Receive(ev, &c.encoder, !c.isPrefaced); err != nil || !isLast {
 		return err
 	}
 	if c.peer.WindowChanged() {

@@ -47,6 +47,9 @@ func TestRFC9113(t *testing.T) {
 			in = h2.AppendWindowUpdate(in, 1, 1<<31-1-65535)
 			return setting(in, uint32(h2.SettingInitialWindowSize), 65536)
 		}, "GOAWAY 1 FLOW_CONTROL_ERROR"},
+		{"RFC 9218, 2.1: another value later", nil, func(*fakeEngine) []byte {
+			return setting(nil, uint32(h2.SettingNoRFC7540Priorities), 1)
+		}, "GOAWAY 0 PROTOCOL_ERROR"},
 		{"6.7: PING", nil, func(e *fakeEngine) []byte { return h2.AppendPing(nil, [8]byte{1}, false) }, "PING ACK"},
 		{"6.9: WINDOW_UPDATE of 0", nil, func(e *fakeEngine) []byte {
 			return h2.AppendWindowUpdate(e.peer.request(nil, 1, get, true), 1, 0)
