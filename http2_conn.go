@@ -154,13 +154,14 @@ func (c *http2Conn) tellState(hasOpened bool) {
 // because few need it.
 func (c *serverConfig) speaksHTTP2(s *Server) bool {
 	if c.http2 == nil && c.single != nil && !s.HTTP2.Disable {
-		c.http2 = newHTTP2Config(&s.HTTP2, c, s.http2Gauges())
+		c.http2 = newHTTP2Config(s, c)
 	}
 	return c.http2 != nil
 }
 
 // newHTTP2Config derives what the HTTP/2 connections of a server share.
-func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *http2.Config {
+func newHTTP2Config(s *Server, cfg *serverConfig) *http2.Config {
+	own := &s.HTTP2
 	maxStream := clampTo(own.StreamWindow, http2MaxStream, http2LargestWindow)
 	maxConn := clampTo(own.ConnWindow, http2MaxConnWindow, http2LargestWindow)
 	settings := h2.DefaultSettings()
@@ -173,7 +174,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 	config := &http2.Config{
 		Settings:        settings,
 		Limits:          cfg.Limits,
-		Gauges:          gauges,
+		Gauges:          s.http2Gauges(),
 		Records:         &http2.Records{},
 		Pairs:           &h2.Pairs{},
 		ConnWindow:      min(http2ConnWindow, maxConn),
@@ -183,6 +184,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 		StallTimeout:    http2StallTimeout,
 		IdleTimeout:     cfg.IdleTimeout,
 		MaxRequests:     cfg.MaxRequests,
+		TasksMayWait:    s.MaxWorkers > 0,
 	}
 	if cfg.ReadTimeout > 0 {
 		config.ReadTimeout = cfg.ReadTimeout

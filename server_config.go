@@ -57,7 +57,7 @@ func (s *Server) config() *serverConfig {
 	c := &serverConfig{}
 	s.resolve(c, nil)
 	if !s.HTTP2.Disable {
-		c.http2 = newHTTP2Config(&s.HTTP2, c, s.http2Gauges())
+		c.http2 = newHTTP2Config(s, c)
 	}
 	return c
 }

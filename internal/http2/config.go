@@ -40,6 +40,8 @@ type Config struct {
 	MaxRequests uint64
 	// IdleTimeout is how long a connection without streams stays open; 0: for ever.
 	IdleTimeout time.Duration
+	// TasksMayWait says that the engine's workers are limited: Tasks may begin late.
+	TasksMayWait bool
 }
 
 // defaultMaxHeads is MaxHeads if it is 0.

@@ -84,12 +84,14 @@ type tenancy struct {
 	counted int // streams that gauge has
 	phase   connPhase
 	told    Stage // what Carried were told
+	isBegun bool  // input was there before Start: Feed follows
+	hasMade bool  // this Feed has made Tasks that prompt first
 	failure error
 	timers
 }
 
 // NewConn returns the Protocol of a connection. begun is the beginning of the preface, as
-// far as another Protocol has used it.
+// far as another Protocol has used it; nil: no input has come.
 func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	now := clock.Nanos()
 	c := newConn(conn, host, cfg)
@@ -102,6 +104,7 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	c.out, _ = c.own.Send(c.out, cfg.Settings)
 	c.credit(now)
 	c.startTimers(now)
+	c.isBegun = begun != nil
 	_, _, _ = c.parser.Next(begun) // it is right so far, and makes no Event
 	return c
 }
@@ -124,13 +127,15 @@ func (c *Conn) Capabilities() engine.Capabilities {
 }
 
 // Start implements engine.Starter. It sets the deadline of the preface and the time-out
-// of writes, and has our SETTINGS sent.
+// of writes, and has our SETTINGS sent. If input was there, Feed does that.
 func (c *Conn) Start() engine.Next {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conn.SetWriteTimeout(c.cfg.StallTimeout)
 	c.arm()
-	c.prompter.Prompt()
+	if !c.isBegun {
+		c.prompter.Prompt()
+	}
 	return engine.Read
 }
 
@@ -159,6 +164,7 @@ func (c *Conn) HasStreams() bool {
 func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	c.mu.Lock()
 	defer c.unlock()
+	c.hasMade = false
 	now := clock.Nanos()
 	for used < len(in) && c.phase < phaseFailed {
 		n, ev, err := c.parser.Next(in[used:])
@@ -178,10 +184,10 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	}
 	c.heard(now)
 	c.arm()
-	if c.hasOutput() {
+	if c.hasOutput() && !(c.hasMade && c.phase == phaseOpen) {
 		return len(in), engine.Run
 	}
-	return len(in), engine.Read
+	return len(in), engine.Read // with output, a Task prompts as soon as it runs
 }
 
 // handle acts on ev. An error ends the connection.

@@ -227,9 +227,14 @@ func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
 	c.serve(s)
 }
 
-// serve queues the Task of s.
+// serve queues the Task of s. At the beginning of a connection our SETTINGS and the
+// acknowledgement of the peer's wait for its Tasks, so that one write has these and the first
+// responses. A Task may block, so it prompts before it does anything: the engine then turns to
+// the connection after the Tasks that are queued, and no later than that.
 func (c *Conn) serve(s *Stream) {
 	s.task = taskQueued
+	s.prompts = c.own.Waits() && !c.cfg.TasksMayWait
+	c.hasMade = c.hasMade || s.prompts
 	c.workers.Go(s)
 }
 

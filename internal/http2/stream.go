@@ -86,6 +86,7 @@ type Stream struct {
 	onGone   func()
 	carriage *carriage // nil: the Task, or a Tunnel, has the content
 	session  *session  // that carriage is a part of; nil: of none
+	prompts  bool      // the Task prompts first; see serve
 	isTunnel bool      // there is a Tunnel, which may be called late
 
 	isReset atomic.Bool // output is outputReset; for Run, which takes no lock
@@ -193,6 +194,9 @@ func (s *Stream) wait() {
 
 // Run implements engine.Task.
 func (s *Stream) Run() {
+	if s.prompts {
+		s.conn.prompter.Prompt()
+	}
 	if !s.isReset.Load() && s.Request.Serve() {
 		return // s may have ended already
 	}
