@@ -72,3 +72,26 @@ func TestFirstWrite(t *testing.T) {
 		t.Errorf("a PING before the Task runs: Feed says %v", next)
 	}
 }
+
+// TestReleasedWhenClosed: a Conn goes to the pool when its connection ends, unless a Task has
+// a stream of it.
+func TestReleasedWhenClosed(t *testing.T) {
+	for _, runs := range []bool{true, false} {
+		e := newEngine(t, testConfig())
+		c := e.conn
+		e.feed(e.peer.request(nil, 1, get, true))
+		if runs {
+			e.runTasks()
+		}
+		e.conn.Closed(nil)
+		if isReleased := c.host == nil; isReleased != runs {
+			t.Errorf("its Task has run: %v; it is released: %v", runs, isReleased)
+		}
+		if !runs {
+			e.runTask()
+			if c.streams.count() != 0 || e.streams[0].ended != 1 {
+				t.Errorf("%d streams remain, End was called %d times", c.streams.count(), e.streams[0].ended)
+			}
+		}
+	}
+}

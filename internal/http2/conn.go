@@ -43,7 +43,7 @@ type Conn struct {
 }
 
 // A tenancy is what a Conn knows of its connection. Another one gets the Conn when the
-// connection sleeps.
+// connection sleeps or has ended.
 type tenancy struct {
 	conn     engine.Conn
 	prompter engine.Prompter
@@ -424,13 +424,16 @@ func (c *Conn) HalfClosed(out []byte) []byte {
 // Detached implements engine.Protocol; no method returns engine.Detach.
 func (c *Conn) Detached(conn net.Conn) { _ = conn.Close() }
 
-// Closed implements engine.Protocol.
+// Closed implements engine.Protocol. It releases c unless a Task or a Tunnel has a stream.
 func (c *Conn) Closed(err error) {
 	c.mu.Lock()
 	c.phase = phaseClosed
 	c.gauge.conns.Add(-1)
 	c.breakAll(err)
-	failure := c.failure
+	failure, host, isFree := c.failure, c.host, c.streams.count() == 0
 	c.unlock()
-	c.host.Closed(errors.Join(failure, err))
+	host.Closed(errors.Join(failure, err))
+	if isFree {
+		c.release()
+	}
 }

@@ -273,6 +273,9 @@ func (e *fakeEngine) wait(d time.Duration) {
 func (e *fakeEngine) close() {
 	e.isClosed = true
 	e.conn.Closed(nil)
+	if e.conn.host == nil { // it was released
+		e.conn = &Conn{}
+	}
 }
 
 // checkEnded fails the test unless every request was ended once. Call it after close

@@ -1,8 +1,12 @@
 package http2
 
-import "sync"
+import (
+	"sync"
 
-// connPool has Conns without a connection. One that sleeps returns its Conn.
+	"github.com/sluicehttp/sluice/internal/buf"
+)
+
+// connPool has Conns without a connection. One that sleeps or has ended returns its Conn.
 var connPool = sync.Pool{New: func() any {
 	c := &Conn{}
 	c.room.L = &c.mu
@@ -11,12 +15,22 @@ var connPool = sync.Pool{New: func() any {
 
 func acquireConn() *Conn { return connPool.Get().(*Conn) }
 
-// release returns c to the pool. Tasks may still be about to unlock c.mu, so that is left
-// alone.
+// connMemory is about what a Conn has, with what release keeps of a usual one.
+const connMemory = 4 << 10
+
+// release returns c to the pool. The engine has made its last call, and there is no stream, so
+// nothing uses the tenancy any more: a Task settles its stream with c.mu locked, and then only
+// unlocks. That may still be to come, and Tunnels and carriages that are over may lock c.mu at
+// any time, or ring. So mu, room and rung are left alone; those calls find out from the Tunnel
+// or the carriage that it is over.
 func (c *Conn) release() {
 	c.decoder.Reset()
 	decoder, streams, out := c.decoder, c.streams, c.out[:0]
+	if cap(out) > keptOut {
+		out = nil
+	}
 	c.tenancy = tenancy{}
 	c.decoder, c.streams, c.out = decoder, streams, out
 	connPool.Put(c)
+	buf.LetGo(connMemory)
 }

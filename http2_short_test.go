@@ -1,0 +1,55 @@
+package sluice_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestHTTP2ShortConnections: what the server keeps of a connection is used for another one
+// when it has ended, also in the middle of requests and before a handler returns. No answer
+// is another connection's.
+func TestHTTP2ShortConnections(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		const clients, rounds = 4, 12
+		holds := make([]chan struct{}, clients)
+		for i := range holds {
+			holds[i] = make(chan struct{}, rounds)
+		}
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			var client int
+			if _, err := fmt.Sscanf(string(ctx.Path()), "/hold/%d", &client); err == nil {
+				<-holds[client]
+			}
+			ctx.SetBody(ctx.Path())
+		}})
+		var all sync.WaitGroup
+		for client := range clients {
+			all.Go(func() {
+				for round := range rounds {
+					f := r.frames()
+					path := func(i int) string { return fmt.Sprintf("/%d/%d/%d", client, round, i) }
+					for i := range 3 {
+						f.head(uint32(2*i+1), "GET", path(i), true, "x-client", path(9))
+					}
+					if round%4 == 3 {
+						f.head(7, "GET", fmt.Sprintf("/hold/%d", client), true)
+					}
+					for range round % 4 { // in any order; the rest is lost
+						if got := f.describe(); !strings.HasPrefix(got, fmt.Sprintf("200 /%d/%d/", client, round)) {
+							t.Errorf("client %d, round %d: %s", client, round, got)
+						}
+					}
+					f.conn.Close()
+					if round%4 == 3 {
+						holds[client] <- struct{}{}
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
