@@ -49,18 +49,35 @@ type loadCase struct {
 	conns, streams int
 	peer           peers.Options
 	targets        int // for how many a client asks in turn
+	each           int // requests on each connection; 0: as many as options say, and leastEach
+}
+
+// leastEach is how many requests a connection has at least, so that its beginning and its end
+// are a small part of what is measured.
+const leastEach = 200
+
+// requests returns how many requests a server gets in a round, where options say wanted.
+func (c *loadCase) requests(wanted int) int {
+	if c.each > 0 {
+		return c.each * c.conns
+	}
+	if c.peer.Answer == peers.AnswerLarge {
+		wanted /= 10
+	}
+	return max(wanted, leastEach*c.conns)
 }
 
 var allCases = []loadCase{
-	{"1 connection × 100 streams", 1, 100, peers.Options{}, 1},
-	{"64 × 1", 64, 1, peers.Options{}, 1},
-	{"64 × 32", 64, 32, peers.Options{}, 1},
-	{"64 × 32, 16 targets in turn", 64, 32, peers.Options{}, 16},
-	{"64 × 10", 64, 10, peers.Options{}, 1},
-	{"512 × 10", 512, 10, peers.Options{}, 1},
-	{"POST of 1 KB, 64 × 10", 64, 10, peers.Options{BodySize: 1 << 10}, 1},
-	{"100 KB, 16 × 10", 16, 10, peers.Options{Answer: peers.AnswerLarge}, 1},
-	{"JSON, 64 × 10", 64, 10, peers.Options{Answer: peers.AnswerJSON}, 1},
+	{"1 connection × 100 streams", 1, 100, peers.Options{}, 1, 0},
+	{"64 × 1", 64, 1, peers.Options{}, 1, 0},
+	{"64 × 32", 64, 32, peers.Options{}, 1, 0},
+	{"64 × 32, 16 targets in turn", 64, 32, peers.Options{}, 16, 0},
+	{"64 × 10", 64, 10, peers.Options{}, 1, 0},
+	{"512 × 10", 512, 10, peers.Options{}, 1, 0},
+	{"512 × 10, 20 requests on each", 512, 10, peers.Options{}, 1, 20},
+	{"POST of 1 KB, 64 × 10", 64, 10, peers.Options{BodySize: 1 << 10}, 1, 0},
+	{"100 KB, 16 × 10", 16, 10, peers.Options{Answer: peers.AnswerLarge}, 1, 0},
+	{"JSON, 64 × 10", 64, 10, peers.Options{Answer: peers.AnswerJSON}, 1, 0},
 }
 
 // options are the command's flags.
@@ -79,7 +96,7 @@ func Command() *cobra.Command {
 func flags(flags *pflag.FlagSet) func() (options, error) {
 	var o options
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds, after one to warm up")
-	flags.IntVar(&o.requests, "requests", 20_000, "requests of a server in a round; a tenth where answers are large")
+	flags.IntVar(&o.requests, "requests", 10_000, "requests of a server in a round; a tenth where answers are large, and at least 200 on each connection")
 	flags.BoolVar(&o.tls, "tls", false, "over TLS 1.3 instead of prior knowledge")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
 	servers := flags.String("servers", strings.Join(allKinds, ","), "servers to compare; "+baseline+" always is")
@@ -113,9 +130,9 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	s := report.Section{
 		Title: "CPU µs per request, medians of the rounds",
 		Head:  []string{"load", "server", "CPU µs/req", "CPU ÷ " + baseline, "failures"},
-		Notes: []string{fmt.Sprintf("%d rounds of %d requests for each server (a tenth for 100 KB), in random order, after one to warm up; TLS: %v. "+
+		Notes: []string{fmt.Sprintf("%d rounds of %d requests for each server (a tenth for 100 KB; at least %d on each connection, unless the load says another number), in random order, after one to warm up; TLS: %v. "+
 			"Sluice and net/http run a handler that reads the path, a header and an argument; the programs serve files of the same size, nginx a constant. "+
-			"h2load is one thread. In brackets the lowest and the highest round's ratio; gaps under 15 %% are ties. A dash: the server cannot do this.", o.rounds, o.requests, o.tls)},
+			"h2load is one thread. In brackets the lowest and the highest round's ratio; gaps under 15 %% are ties. A dash: the server cannot do this.", o.rounds, o.requests, leastEach, o.tls)},
 	}
 	for _, c := range o.cases {
 		samples, err := measure(ctx, o, c)

@@ -35,6 +35,19 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
+// TestRequests: the beginning of a connection is measured only where the load says so.
+func TestRequests(t *testing.T) {
+	large := peers.Options{Answer: peers.AnswerLarge}
+	for _, c := range []struct{ given, conns, each, want int }{{10_000, 1, 0, 10_000}, {10_000, 512, 0, 102_400}, {10_000, 512, 20, 10_240}} {
+		if got := (&loadCase{conns: c.conns, each: c.each}).requests(c.given); got != c.want {
+			t.Errorf("%+v: %d requests", c, got)
+		}
+	}
+	if got := (&loadCase{conns: 1, peer: large}).requests(10_000); got != 1000 {
+		t.Errorf("large answers: %d requests", got)
+	}
+}
+
 func TestParseOutput(t *testing.T) {
 	const good = "requests: 100 total, 100 started, 100 done, 97 succeeded, 3 failed, 2 errored, 1 timeout\nstatus codes: 97 2xx, 0 3xx, 4 4xx, 5 5xx\n"
 	if n, failures, err := parseOutput(good); n != 97 || failures != 3+2+1+4+5 || err != nil {
@@ -54,7 +67,7 @@ func TestMeasure(t *testing.T) {
 	}
 	for _, overTLS := range []bool{false, true} {
 		for _, c := range allCases[3:] {
-			c.conns, c.peer.HTTP2, c.peer.TLS = 8, true, overTLS
+			c.conns, c.each, c.peer.HTTP2, c.peer.TLS = 8, 25, true, overTLS
 			all, err := measure(t.Context(), options{rounds: 1, requests: 1000, kinds: allKinds}, c)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)

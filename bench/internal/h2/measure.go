@@ -60,10 +60,7 @@ func measure(ctx context.Context, o options, c loadCase) (all map[string]*sample
 		alive = append(alive, server)
 		all[kind] = new(samples)
 	}
-	requests := o.requests
-	if c.peer.Answer == peers.AnswerLarge {
-		requests /= 10
-	}
+	requests := c.requests(o.requests)
 	for round := range o.rounds + 1 { // round 0 warms up
 		command.Progress("%s: round %d/%d", c.name, round, o.rounds)
 		for _, i := range rand.Perm(len(alive)) {
