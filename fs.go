@@ -134,12 +134,7 @@ type FS struct {
 // same handler. It does not access the file system before the first request.
 func (fs *FS) NewRequestHandler() RequestHandler {
 	fs.once.Do(func() {
-		server := newFileServer(fs)
-		lookOnce := sync.OnceFunc(func() { server.lookAtRoot(fs) })
-		fs.handler = func(ctx *RequestCtx) {
-			lookOnce()
-			server.handle(ctx)
-		}
+		fs.handler = newFileServer(fs).handle
 	})
 	return fs.handler
 }

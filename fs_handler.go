@@ -2,44 +2,59 @@ package sluice
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
-	"path"
+	"math"
+	"slices"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/files"
 )
 
-// fileServer answers requests with the files of a store.
+// fileServer answers requests with the files of a site.
 type fileServer struct {
-	store      *files.Store
-	only       []byte // the name of the only file, if the root is a file
-	rewrite    PathRewriteFunc
-	notFound   RequestHandler
-	indexNames []string
-	offers     []compress.Offer // the codings for files, the preferred one first
-	hasListing bool
-	hasRanges  bool
-	hasETags   bool
+	site     *files.Site
+	rewrite  PathRewriteFunc
+	notFound RequestHandler
 }
 
 // newFileServer returns a server for the files of f.
 func newFileServer(f *FS) *fileServer {
-	s := &fileServer{
-		rewrite:    f.PathRewrite,
-		notFound:   f.PathNotFound,
-		indexNames: append([]string(nil), f.IndexNames...),
-		hasListing: f.GenerateIndexPages,
-		hasRanges:  f.AcceptByteRange,
-		hasETags:   f.GenerateETag,
+	o := files.SiteOptions{
+		Options: files.Options{
+			FS:            f.FS,
+			Root:          f.Root,
+			Unconfined:    f.AllowSymlinksOutsideRoot,
+			CompressRoot:  f.CompressRoot,
+			CacheDuration: f.CacheDuration,
+			SkipCache:     f.SkipCache,
+			CleanStop:     f.CleanStop,
+			NoCopies:      f.noCopies,
+			IsOneUse:      f.isOneUse,
+		},
+		IndexNames: slices.Clone(f.IndexNames),
+		HasListing: f.GenerateIndexPages,
+		HasRanges:  f.AcceptByteRange,
+		HasETags:   f.GenerateETag,
+	}
+	if f.Root == "" && f.AllowEmptyRoot && f.FS == nil {
+		o.Root, o.Unconfined = "/", true
 	}
 	if f.Compress {
-		s.offers = fileOffers(f.CompressBrotli, f.CompressZstd)
+		o.Offers = fileOffers(f.CompressBrotli, f.CompressZstd)
 	}
-	s.store = files.New(storeOptions(f, s.offers))
-	return s
+	for _, offer := range o.Offers {
+		coding, own := offer.Coding.Name(), ""
+		if offer.Coding == compress.Gzip {
+			own = f.CompressedFileSuffix
+		}
+		o.Suffixes[files.EncodingOf(offer.Coding)] = cmp.Or(own, f.CompressedFileSuffixes[coding], FSCompressedFileSuffixes[coding])
+	}
+	return &fileServer{files.NewSite(o), f.PathRewrite, f.PathNotFound}
 }
 
 // fileOffers returns the codings for files, the preferred one first. The levels
@@ -55,130 +70,93 @@ func fileOffers(hasBrotli, hasZstd bool) []compress.Offer {
 	return append(offers, compress.Offer{Coding: compress.Gzip, Level: CompressDefaultCompression})
 }
 
-// storeOptions returns the settings of the store for f's files, encoded as
-// offered.
-func storeOptions(f *FS, offers []compress.Offer) files.Options {
-	o := files.Options{
-		FS:            f.FS,
-		Root:          f.Root,
-		Unconfined:    f.AllowSymlinksOutsideRoot,
-		CompressRoot:  f.CompressRoot,
-		CacheDuration: f.CacheDuration,
-		SkipCache:     f.SkipCache,
-		CleanStop:     f.CleanStop,
-		NoCopies:      f.noCopies,
-		IsOneUse:      f.isOneUse,
-	}
-	if root := path.Clean("/" + f.Root)[1:]; f.FS != nil && root != "" {
-		if sub, err := fs.Sub(f.FS, root); err == nil { // always: the name is clean
-			o.FS = sub
-		}
-	}
-	if f.Root == "" && f.AllowEmptyRoot && f.FS == nil {
-		o.Root, o.Unconfined = "/", true
-	}
-	for _, offer := range offers {
-		coding := offer.Coding.Name()
-		suffix := f.CompressedFileSuffixes[coding]
-		if suffix == "" {
-			suffix = FSCompressedFileSuffixes[coding]
-		}
-		if offer.Coding == compress.Gzip && f.CompressedFileSuffix != "" {
-			suffix = f.CompressedFileSuffix
-		}
-		o.Suffixes[files.EncodingOf(offer.Coding)] = suffix
-	}
-	return o
-}
-
-// maxListed bounds the entries of an index page.
-const maxListed = 10_000
-
 // handle answers a request.
 func (s *fileServer) handle(ctx *RequestCtx) {
+	r := files.Request{Header: &ctx.Request.Header.m, Response: &ctx.Response.Header.m, Path: ctx.Path()}
+	p := r.Path
 	if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS for the server as a whole: not a file
-		s.refuse(ctx, fs.ErrNotExist)
+		s.refuse(ctx, fs.ErrNotExist, 0)
 		return
 	}
-	p := ctx.Path()
 	if s.rewrite != nil {
 		p = s.rewrite(ctx)
 	}
-	name, isFolder, err := files.NameOf(p)
-	if err == files.ErrUpwards { // Path returns no such path
-		err = errBadRewrite
-	}
-	switch {
-	case err != nil:
-		s.refuse(ctx, err)
-	case s.only != nil && len(name) > 0 && string(name) != files.RootName: // the only file is at the root
-		s.refuse(ctx, fs.ErrNotExist)
-	case s.only != nil:
-		s.serveName(ctx, s.only)
-	case isFolder:
-		s.serveFolder(ctx, name)
-	case len(name) == 0 && !files.HasFinalSlash(ctx.Path()):
-		redirectToFolder(ctx)
-	case len(name) == 0:
-		s.serveFolder(ctx, ascii.Bytes(files.RootName))
-	default:
-		s.serveName(ctx, name)
-	}
+	s.answer(ctx, &r, s.site.Answer(&r, p))
 }
 
-// lookAtRoot makes s serve a single file if the root of f is a file, as in a
-// route for one file. Nothing beside that file is served.
-func (s *fileServer) lookAtRoot(f *FS) {
-	o := storeOptions(f, s.offers)
-	name, isFile := "", false
-	if f.FS != nil {
-		o.FS, name, isFile = files.SingleOf(f.FS, path.Clean("/" + f.Root)[1:])
-	} else if f.Root != "" {
-		o.Root, name, isFile = files.SingleAt(f.Root)
+// answer makes the content of the response, or an answer without a file.
+func (s *fileServer) answer(ctx *RequestCtx, r *files.Request, err error) {
+	if err != nil {
+		s.refuse(ctx, err, r.Length)
+		return
 	}
-	if isFile {
-		s.store, s.only = files.New(o), []byte(name)
-	}
-}
-
-// errBadRewrite says that a PathRewriteFunc returned a path with "..".
-var errBadRewrite = errors.New("sluice: the path returned by FS.PathRewrite has a segment \"..\"")
-
-// serveName answers with the file of a name.
-func (s *fileServer) serveName(ctx *RequestCtx, name []byte) {
-	f, err := s.open(ctx, name)
-	switch {
-	case err == nil:
-		s.send(ctx, f)
-	case !errors.Is(err, files.ErrIsDirectory):
-		s.refuse(ctx, err)
-	case files.HasFinalSlash(ctx.Path()): // a rewriter has removed the slash
-		s.serveFolder(ctx, name)
-	default:
-		redirectToFolder(ctx)
-	}
-}
-
-// open opens a file in the encoding that suits the request.
-func (s *fileServer) open(ctx *RequestCtx, name []byte) (*files.File, error) {
-	return s.store.Open(name, s.choose(&ctx.Request.Header))
-}
-
-// choose returns the encoding that suits a request best.
-func (s *fileServer) choose(h *RequestHeader) files.Encoding {
-	if len(s.offers) > 0 {
-		accept := readAccept(h)
-		if offer, ok := accept.Choose(s.offers); ok {
-			return files.EncodingOf(offer.Coding)
+	resp := &ctx.Response
+	switch r.Form {
+	case files.FormNone:
+		resp.ResetBody()
+	case files.FormHead:
+		ctx.announceContent(streamLength(r.Length))
+	case files.FormContent:
+		ctx.sendContent(r.Content)
+	case files.FormStream:
+		resp.SetBodyStream(r.Stream, streamLength(r.Length))
+	case files.FormPage:
+		resp.SetBodyRaw(r.Content)
+		if len(s.site.Offers) > 0 {
+			ctx.encodeResponse(s.site.Offers)
 		}
+		page := resp.SwapBody(nil)
+		if ctx.IsHead() {
+			ctx.announceContent(len(page))
+			return
+		}
+		ctx.sendContent(page)
 	}
-	return files.Identity
 }
 
-// redirectToFolder redirects a request for a folder whose path has no final
-// slash: relative references in its page would be wrong. Location has the path
-// of the request, which the client knows, not the rewritten path. It has no
-// host, because a proxy may have changed it.
+// announceContent answers HEAD where GET gets size bytes.
+func (ctx *RequestCtx) announceContent(size int) {
+	ctx.Response.ResetBody()
+	ctx.Response.Header.SetContentLength(size)
+	ctx.Response.SkipBody = true
+}
+
+// refuse answers when there is nothing to serve. The answer does not contain
+// the path. size is that of the file for files.ErrRange.
+func (s *fileServer) refuse(ctx *RequestCtx, err error, size int64) {
+	var unreadable files.UnreadableError
+	switch {
+	case err == files.ErrNoFinalSlash:
+		redirectToFolder(ctx)
+	case err == files.ErrConditions:
+		ctx.Error("", StatusPreconditionFailed)
+	case err == files.ErrRange:
+		var text [64]byte
+		ctx.Error("Range Not Satisfiable", StatusRequestedRangeNotSatisfiable)
+		ctx.Response.Header.m.SetKnown(field.ContentRange, conditional.AppendUnsatisfied(text[:0], size))
+	case err == files.ErrBadPath:
+		ctx.Error(StatusMessage(StatusBadRequest), StatusBadRequest)
+	case files.IsNotFound(err):
+		if s.notFound == nil {
+			ctx.Error("Cannot open requested path", StatusNotFound)
+			return
+		}
+		ctx.SetStatusCode(StatusNotFound)
+		s.notFound(ctx)
+	case errors.Is(err, files.ErrIsDirectory):
+		ctx.Error("Directory index is forbidden", StatusForbidden)
+	case errors.Is(err, fs.ErrPermission):
+		ctx.Error(StatusMessage(StatusForbidden), StatusForbidden)
+	case errors.As(err, &unreadable):
+		answerFailure(ctx, "cannot read a file", err)
+	default:
+		answerFailure(ctx, "cannot serve a file", err)
+	}
+}
+
+// redirectToFolder redirects a request for a folder to its path with a final slash.
+// Location has the path of the request, which the client knows, not the rewritten path. It
+// has no host, because a proxy may have changed it.
 func redirectToFolder(ctx *RequestCtx) {
 	// Two leading slashes would mean a host (RFC 3986 section 4.2).
 	location := append([]byte{'/'}, bytes.TrimLeft(ascii.AppendPath(nil, ctx.Path()), "/")...)
@@ -191,107 +169,28 @@ func redirectToFolder(ctx *RequestCtx) {
 	ctx.SetStatusCode(StatusFound)
 }
 
-// serveFolder answers for a folder: with its index file, or a list of its
-// entries. The path of a file may also end with a slash, because rewriters
-// append one.
-func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
-	if !s.serveIndex(ctx, name) {
-		s.sendOrList(ctx, name)
-	}
-}
-
-// serveIndex answers with the index file of a folder, if it has one.
-func (s *fileServer) serveIndex(ctx *RequestCtx, name []byte) (isAnswered bool) {
-	var space [128]byte
-	for _, index := range s.indexNames {
-		in := space[:0]
-		if string(name) != "." {
-			in = append(append(in, name...), '/')
-		}
-		f, err := s.open(ctx, append(in, index...))
-		switch {
-		case err == nil:
-			s.send(ctx, f)
-			return true
-		case !isNotFound(err) && !errors.Is(err, files.ErrIsDirectory):
-			s.refuse(ctx, err)
-			return true
-		}
-	}
-	return false
-}
-
-// sendOrList answers with the file of a name, or with a list of a folder.
-func (s *fileServer) sendOrList(ctx *RequestCtx, name []byte) {
-	f, err := s.open(ctx, name)
-	switch {
-	case err == nil:
-		s.send(ctx, f)
-	case !errors.Is(err, files.ErrIsDirectory):
-		s.refuse(ctx, err)
-	case s.hasListing:
-		s.list(ctx, name)
-	default:
-		ctx.Error("Directory index is forbidden", StatusForbidden)
-	}
-}
-
-// list answers with a list of the entries of a folder.
-func (s *fileServer) list(ctx *RequestCtx, name []byte) {
-	entries, more, err := s.store.ReadDir(name, maxListed)
-	if err != nil {
-		s.refuse(ctx, err)
-		return
-	}
-	if answerConditions(ctx, conditional.Validators{}) {
-		return
-	}
-	resp := &ctx.Response
-	ctx.SetContentType("text/html; charset=utf-8")
-	resp.Header.Del(HeaderContentEncoding) // it was set for a file, not for this page
-	ctx.SetStatusCode(StatusOK)
-	resp.SetBodyRaw(files.AppendIndexPage(nil, string(ctx.Path()), entries, more))
-	if len(s.offers) > 0 {
-		ctx.encodeResponse(s.offers)
-	}
-	page := resp.SwapBody(nil)
-	if ctx.IsHead() {
-		resp.Header.SetContentLength(len(page))
-		resp.SkipBody = true
-		return
-	}
-	ctx.sendContent(page)
-}
-
-// isNotFound reports whether err says that there is no such file. For clients,
-// files outside the root do not exist.
-func isNotFound(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, files.ErrOutside)
-}
-
-// refuse answers when there is nothing to serve. The answer does not contain
-// the path.
-func (s *fileServer) refuse(ctx *RequestCtx, err error) {
-	switch {
-	case errors.Is(err, files.ErrBadPath):
-		ctx.Error(StatusMessage(StatusBadRequest), StatusBadRequest)
-	case isNotFound(err):
-		if s.notFound == nil {
-			ctx.Error("Cannot open requested path", StatusNotFound)
-			return
-		}
-		ctx.SetStatusCode(StatusNotFound)
-		s.notFound(ctx)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrNotRegular):
-		ctx.Error(StatusMessage(StatusForbidden), StatusForbidden)
-	default:
-		answerFailure(ctx, "cannot serve a file", err)
-	}
-}
-
 // answerFailure answers 500. It logs what failed and why; the client receives
 // only the status.
 func answerFailure(ctx *RequestCtx, what string, err error) {
 	ctx.Logger().Printf("%s: %v", what, err)
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+}
+
+// sendContent makes content the body, as a stream, like that of every file.
+// content must not change any more.
+func (ctx *RequestCtx) sendContent(content []byte) {
+	resp := &ctx.Response
+	resp.ResetBody()
+	ctx.content.Left = content
+	resp.setStream(&ctx.content, len(content))
+	resp.Header.SetContentLength(len(content))
+}
+
+// streamLength returns n as the length of a body stream, or -1 (unknown) if an
+// int cannot hold it. The stream is then chunked.
+func streamLength(n int64) int {
+	if n > math.MaxInt {
+		return -1
+	}
+	return int(n)
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/files"
 )
 
@@ -62,7 +61,7 @@ func ServeFSLiteral(ctx *RequestCtx, filesystem fs.FS, name string) {
 		CompressZstd:       true,
 		GenerateIndexPages: true,
 		AcceptByteRange:    true,
-	}).serveEverything(ctx, []byte(path.Clean("/"+name)))
+	}).serveChosen(ctx, path.Clean("/"+name))
 }
 
 // sharedFileServers are the file servers of ServeFile and its relatives, which
@@ -105,20 +104,11 @@ func serveFile(ctx *RequestCtx, path string, compress bool) {
 		return
 	}
 	volume := filepath.VolumeName(absolute)
-	sharedFileServer(volume, compress).serveEverything(ctx, []byte(filepath.ToSlash(absolute[len(volume):])))
+	sharedFileServer(volume, compress).serveChosen(ctx, filepath.ToSlash(absolute[len(volume):]))
 }
 
-// serveEverything answers with the file at a path that the handler chose. It
-// lists a folder whether or not the request's path ends with a slash: only the
-// handler knows which request path leads to which folder.
-func (s *fileServer) serveEverything(ctx *RequestCtx, p []byte) {
-	name, _, err := files.NameOf(p)
-	if err != nil {
-		s.refuse(ctx, err)
-		return
-	}
-	if len(name) == 0 { // a network share on Windows
-		name = ascii.Bytes(files.RootName)
-	}
-	s.sendOrList(ctx, name)
+// serveChosen answers with the file at a path that the handler chose.
+func (s *fileServer) serveChosen(ctx *RequestCtx, path string) {
+	r := files.Request{Header: &ctx.Request.Header.m, Response: &ctx.Response.Header.m, Path: ctx.Path()}
+	s.answer(ctx, &r, s.site.AnswerChosen(&r, []byte(path)))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/files"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -81,7 +82,8 @@ func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 		}
 		return
 	}
-	wish := readAccept(&ctx.Request.Header)
+	var lines [4][]byte
+	wish := compress.ReadAccept(ctx.Request.Header.m.AppendLines(lines[:0], field.AcceptEncoding))
 	offer, found := wish.Choose(offers)
 	isHead := ctx.Request.Header.IsHead()
 	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.RefusesIdentity()) {
@@ -142,7 +144,7 @@ func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 // has no stream.
 func isUsersStream(stream io.Reader) bool {
 	switch stream.(type) {
-	case nil, *transfer.Memory, fileBody:
+	case nil, *transfer.Memory, *files.Part:
 		return false
 	}
 	return true
@@ -196,14 +198,4 @@ func weakenETag(h *ResponseHeader) {
 	}
 	var room [96]byte
 	h.m.SetKnown(field.ETag, append(append(room[:0], "W/"...), tag...))
-}
-
-// readAccept returns what all Accept-Encoding fields of a request, in any
-// spelling of the name, say together.
-func readAccept(h *RequestHeader) (a compress.Accept) {
-	var lines [4][]byte
-	for _, line := range h.m.AppendLines(lines[:0], field.AcceptEncoding) {
-		a.Read(line)
-	}
-	return a
 }

@@ -9,21 +9,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
-// A fileSource is a body stream that consists of a part of a file. The code
-// that sends that part may close the stream without reading it. Reading must
-// not have begun.
-type fileSource interface {
-	io.Closer
-	// filePart returns the part of f that is the body. The stream keeps f open
-	// until it is closed. The current offset of f does not matter.
-	filePart() (f *os.File, offset, size int64)
-}
-
 // isFileStream reports whether a body stream consists of files or bytes in
 // memory, so that it cannot contain the request's body.
 func isFileStream(s io.Reader) bool {
 	switch s.(type) {
-	case *transfer.Memory, fileSource, *files.Ranges, *os.File:
+	case *transfer.Memory, *files.Part, *files.Ranges, *os.File:
 		return true
 	}
 	return false
@@ -39,9 +29,12 @@ func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 	}
 	var size int64
 	switch s := b.stream.(type) {
-	case fileSource:
-		part.Source, part.Offset, size = s.filePart()
-		part.Done = s
+	case *files.Part:
+		f, offset, left, ok := s.OSPart()
+		if !ok {
+			return part, false
+		}
+		part.Source, part.Offset, size, part.Done = f, offset, left, s
 	case *os.File:
 		info, err := s.Stat()
 		if err != nil || !info.Mode().IsRegular() {
@@ -56,7 +49,7 @@ func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 		return part, false
 	}
 	part.Size = length
-	return part, part.Source != nil && size >= length
+	return part, size >= length
 }
 
 // sendFile sends a part of a file, which the body stream represents.

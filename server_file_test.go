@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/files"
 )
 
 // SendFile implements engine.Conn. A script has no engine behind it that could
@@ -17,15 +18,22 @@ func (c *scriptedConn) SendFile(f engine.File) {
 	panic("scripts do not send files")
 }
 
-// partStream is a fileSource.
-type partStream struct {
-	io.Reader
-	f            *os.File
-	offset, size int64
+// partOf returns 50 bytes of a file, which is in memory if it is no larger than smallFile.
+func partOf(t *testing.T, path string, smallFile int64) *files.Part {
+	t.Helper()
+	store := files.New(files.Options{Root: filepath.Dir(path), SmallFile: smallFile})
+	f, err := store.Open([]byte(filepath.Base(path)), files.Identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Release()
+	p, err := f.Part(20, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
 }
-
-func (s *partStream) filePart() (*os.File, int64, int64) { return s.f, s.offset, s.size }
-func (s *partStream) Close() error                       { return nil }
 
 // TestFileOf: what is sent as a file is a regular one, as long as announced, and
 // alone.
@@ -59,7 +67,7 @@ func TestFileOf(t *testing.T) {
 	}
 	defer pipe.Close()
 	defer w.Close()
-	part := &partStream{f: open(), offset: 20, size: 50}
+	part := func(smallFile int64) *files.Part { return partOf(t, path, smallFile) }
 	for name, test := range map[string]struct {
 		stream io.Reader
 		length int64
@@ -75,11 +83,11 @@ func TestFileOf(t *testing.T) {
 		"closed file":                {closed, 100, false, 0},
 		"folder":                     {folder, 100, false, 0},
 		"pipe":                       {pipe, 100, false, 0},
-		"part":                       {part, 50, true, 20},
-		"beginning of a part":        {part, 10, true, 20},
-		"part that is too short":     {part, 51, false, 0},
-		"part of unknown length":     {part, -1, false, 0},
-		"source that has no file":    {&partStream{}, 0, false, 0},
+		"part":                       {part(-1), 50, true, 20},
+		"beginning of a part":        {part(-1), 10, true, 20},
+		"part that is too short":     {part(-1), 51, false, 0},
+		"part of unknown length":     {part(-1), -1, false, 0},
+		"part that is in memory":     {part(100), 50, false, 0},
 		"text":                       {strings.NewReader("x"), 1, false, 0},
 		"reader of a file":           {struct{ io.Reader }{open()}, 100, false, 0},
 		"limited reader of a file":   {io.LimitReader(open(), 10), 10, false, 0},

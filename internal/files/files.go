@@ -1,6 +1,6 @@
 // Package files opens the files below one root for a server of static files. It
 // confines names to the root, caches files, and encodes them (gzip, br, zstd) where
-// that is worth it. It depends neither on requests nor on sockets.
+// that is worth it. A Site answers requests, of which it knows only the heads.
 //
 // A file up to a limit is held in memory. A larger one has one descriptor, which all
 // readers share. It is closed when the cache has dropped the file and the last reader

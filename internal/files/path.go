@@ -18,8 +18,8 @@ const RootName = "."
 var (
 	// ErrBadPath says that a path cannot be the name of a file.
 	ErrBadPath = errors.New("sluice: malformed path of a file")
-	// ErrUpwards says that a path has a segment "..".
-	ErrUpwards = errors.New("sluice: the path has a segment \"..\"")
+	// ErrUpwards says that a path has a segment "..", which those of requests never have.
+	ErrUpwards = errors.New("sluice: the path returned by FS.PathRewrite has a segment \"..\"")
 )
 
 // NameOf returns the name in the store for a decoded path, and whether it
