@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -91,7 +89,7 @@ func (b *body) closeStream(err error) error {
 func (b *body) endStream(err error) (first error) {
 	defer func() {
 		if v := recover(); v != nil {
-			first = cmp.Or(err, writePanicked(v))
+			first = cmp.Or(err, message.StreamPanic(v))
 		}
 	}()
 	return b.closeStream(err)
@@ -114,19 +112,11 @@ func (b *body) bufferStream() error {
 func (b *body) writeStream(w *bufio.Writer, length int64, h *message.Header) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = writePanicked(v)
+			err = message.StreamPanic(v)
 		}
 		err = b.endStream(err)
 	}()
 	return b.writer.WriteStream(w, b.takeStream(), length, int64(b.streamSize), h)
-}
-
-// writePanicked is the error for a panic of a body stream with the value v.
-func writePanicked(v any) error {
-	if err, ok := v.(error); ok {
-		return &ErrBodyStreamWritePanic{fmt.Errorf("sluice: panic while writing a body stream: %w", err)}
-	}
-	return &ErrBodyStreamWritePanic{fmt.Errorf("sluice: panic while writing a body stream: %v", v)}
 }
 
 // mayWait reports whether reading a stream may block.
@@ -136,49 +126,4 @@ func mayWait(stream io.Reader) bool {
 		return false
 	}
 	return true
-}
-
-// messageStream is the body of a received message that is read while it
-// arrives.
-type messageStream struct {
-	transfer.Reader
-	header *message.Header // gets the trailer fields
-	limits h1.Limits       // of the trailer section
-}
-
-var _ transfer.Trailers = (*messageStream)(nil)
-
-// newMessageStream returns the body after the head h, which has been read from
-// r. length is as ContentLength returns it.
-func newMessageStream(r *bufio.Reader, h *message.Header, length int, limits h1.Limits) *messageStream {
-	s := &messageStream{header: h, limits: limits}
-	s.Reader = transfer.NewReader(r, s, length)
-	return s
-}
-
-// ReadTrailer implements transfer.Trailers.
-func (s *messageStream) ReadTrailer(r *bufio.Reader) error {
-	return receiveTrailer(s.header, r, s.limits)
-}
-
-// Read implements io.Reader. It returns io.EOF only at the verified end of the
-// body.
-func (s *messageStream) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	return n, chunkError(err)
-}
-
-// appendBody appends the body of a received message to dst; see
-// transfer.Append.
-func appendBody(dst []byte, r *bufio.Reader, length, limit int) ([]byte, error) {
-	dst, err := transfer.Append(dst, r, length, limit)
-	return dst, chunkError(err)
-}
-
-// chunkError makes an error of package transfer one of this package.
-func chunkError(err error) error {
-	if violation, ok := err.(*h1.Error); ok {
-		return ErrBrokenChunk{cause: violation}
-	}
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // Do sends req and reads the response into resp, which may be nil. It is
@@ -50,12 +51,12 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 // doError returns ErrConnectionClosed for an error that means io.EOF, and other
 // errors unchanged.
 func doError(err error) error {
-	var ended knownError
+	var ended message.KnownError
 	switch {
 	case err == io.EOF:
 		return ErrConnectionClosed
-	case errors.As(err, &ended) && ended.known == io.EOF:
-		return knownError{ErrConnectionClosed, ended.reason}
+	case errors.As(err, &ended) && ended.Known == io.EOF:
+		return message.Known(ErrConnectionClosed, ended.Reason)
 	}
 	return err
 }

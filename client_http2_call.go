@@ -167,7 +167,7 @@ func (x *http2Call) prepare() error {
 		s.Context = call.Context
 	}
 	if req.stream != nil {
-		x.source = transfer.Source{Stream: req.takeStream(), Panicked: writePanicked}
+		x.source = transfer.Source{Stream: req.takeStream(), Panicked: message.StreamPanic}
 		s.Source, s.Length = &x.source, int64(max(req.streamSize, -1))
 		x.framing = message.Framing{Length: s.Length, HasContent: req.streamSize > 0}
 		req.Header.SetContentLength(int(s.Length))
@@ -211,15 +211,15 @@ func (x *http2Call) explain(err error) error {
 	var violation *h2.Error
 	switch {
 	case x.req.call.needsHTTP1 && x.c.HTTP2 == HTTP2Only:
-		return knownError{ErrNoHTTP2, err}
+		return message.Known(ErrNoHTTP2, err)
 	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
-		return knownError{ErrNoHTTP2, err} // what came is not HTTP/2
+		return message.Known(ErrNoHTTP2, err) // what came is not HTTP/2
 	case errors.Is(err, http2client.ErrSourceLength):
 		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", x.source.Count, x.stream.Length, io.ErrUnexpectedEOF)
 	case errors.Is(err, io.EOF) && x.form != noFinalHead:
-		return knownError{io.ErrUnexpectedEOF, err}
+		return message.Known(io.ErrUnexpectedEOF, err)
 	case errors.Is(err, io.EOF), errors.Is(err, http2client.ErrGoingAway):
-		return knownError{io.EOF, err} // Do makes it ErrConnectionClosed
+		return message.Known(io.EOF, err) // Do makes it ErrConnectionClosed
 	}
 	return err
 }

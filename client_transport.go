@@ -203,7 +203,7 @@ func (x *exchange) Heads() (*field.Table, h1.Limits) {
 }
 
 // Unanswered implements http1client.Message.
-func (*exchange) Unanswered(err error) error { return startError(endError(err, nil), io.EOF) }
+func (*exchange) Unanswered(err error) error { return startError(message.EndError(err, nil), io.EOF) }
 
 // Receive implements http1client.Message.
 func (x *exchange) Receive(br *bufio.Reader) error {
@@ -241,7 +241,7 @@ func (x *exchange) passStream() error {
 		resp.setStream(&transfer.Memory{}, 0) // which needs no connection
 		return nil
 	}
-	body, _ := resp.stream.(*messageStream) // readContent has made it
+	body, _ := resp.stream.(*transfer.Reader) // readContent has made it
 	x.Body, x.Length = body, resp.streamSize
 	resp.stream, resp.streamSize = nil, 0
 	x.IsUnwanted = x.call.wants.drops(resp.StatusCode())
@@ -276,7 +276,7 @@ func (x *exchange) Ended(fate http1client.Fate, err error) error {
 // headLimits returns the limits of a response's head.
 func (c *HostClient) headLimits() h1.Limits {
 	if c.ReadBufferSize > 0 {
-		return bufferLimits(c.ReadBufferSize)
+		return message.BufferLimits(c.ReadBufferSize)
 	}
 	return h1.DefaultLimits
 }

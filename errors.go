@@ -49,7 +49,7 @@ var (
 	ErrNoMultipartForm = errors.New("sluice: the request's content type is not multipart/form-data, or has no boundary")
 	// ErrReadingResponseHeaders is returned when the head of a response cannot
 	// be read.
-	ErrReadingResponseHeaders = errors.New("sluice: cannot read the response's head")
+	ErrReadingResponseHeaders = message.ErrReadingResponseHeaders
 	// ErrReadingResponseTrailer is returned when the trailer section of a
 	// response cannot be read.
 	ErrReadingResponseTrailer = errors.New("sluice: cannot read the response's trailer section")
@@ -62,32 +62,32 @@ var (
 	ErrNeedMore = errors.New("sluice: more input is needed: the line has no end yet")
 	// ErrSmallReadBuffer is returned when a head does not fit the read buffer.
 	// Raise ReadBufferSize.
-	ErrSmallReadBuffer = errors.New("sluice: the head does not fit the read buffer")
+	ErrSmallReadBuffer = message.ErrSmallReadBuffer
 	// ErrMissingRequestMethod is returned when a request line has no method.
-	ErrMissingRequestMethod = errors.New("sluice: the request line has no method")
+	ErrMissingRequestMethod = message.ErrMissingRequestMethod
 	// ErrUnsupportedRequestMethod is returned when the method of a request is not
 	// a token (RFC 9110 section 9.1).
-	ErrUnsupportedRequestMethod = errors.New("sluice: unsupported request method")
+	ErrUnsupportedRequestMethod = message.ErrUnsupportedRequestMethod
 	// ErrExtraWhitespaceInRequestLine is returned when the parts of a request
 	// line are separated by more than one space.
-	ErrExtraWhitespaceInRequestLine = errors.New("sluice: extra whitespace in the request line")
+	ErrExtraWhitespaceInRequestLine = message.ErrExtraWhitespaceInRequestLine
 	// ErrEmptyRequestURI is returned when a request line has no target.
 	ErrEmptyRequestURI = uri.ErrEmptyTarget
 	// ErrDuplicateContentLength is returned when a message has more than one
 	// Content-Length (RFC 9112 section 6.3).
-	ErrDuplicateContentLength = errors.New("sluice: more than one Content-Length")
+	ErrDuplicateContentLength = message.ErrDuplicateContentLength
 	// ErrUnsupportedTransferEncoding is returned when the Transfer-Encoding of
 	// a message is not exactly "chunked".
-	ErrUnsupportedTransferEncoding = errors.New("sluice: unsupported Transfer-Encoding")
+	ErrUnsupportedTransferEncoding = message.ErrUnsupportedTransferEncoding
 	// ErrNonNumericChars is returned when a Content-Length contains a character
 	// other than a digit.
-	ErrNonNumericChars = errors.New("sluice: a number contains something else than digits")
+	ErrNonNumericChars = message.ErrNonNumericChars
 	// ErrResponseFirstLineMissingSpace is returned when a status line has no
 	// space after the version.
-	ErrResponseFirstLineMissingSpace = errors.New("sluice: the status line has no space after the version")
+	ErrResponseFirstLineMissingSpace = message.ErrResponseFirstLineMissingSpace
 	// ErrUnexpectedStatusCodeChar is returned when a status code is followed by a
 	// character other than a space, before the end of the line.
-	ErrUnexpectedStatusCodeChar = errors.New("sluice: unexpected character after the status code")
+	ErrUnexpectedStatusCodeChar = message.ErrUnexpectedStatusCodeChar
 )
 
 // Errors of Args, URI, Cookie and the functions for text.
@@ -136,53 +136,20 @@ func (*timeoutError) Timeout() bool { return true }
 
 // ErrNothingRead is returned when a connection ends, or its time runs out,
 // before the first byte of a message. A keep-alive connection normally ends
-// this way. Use errors.As to find it.
-type ErrNothingRead struct{ cause error }
+// this way. Use errors.As to find it. Its Unwrap returns the error that ended the
+// connection, or nil if it is unknown.
+type ErrNothingRead = message.ErrNothingRead
 
-// Error returns the text of the cause.
-func (e ErrNothingRead) Error() string { return causeText(e.cause, "sluice: nothing was read") }
-
-// Unwrap returns the error that ended the connection, or nil if it is unknown.
-func (e ErrNothingRead) Unwrap() error { return e.cause }
-
-// ErrSmallBuffer is returned when a head does not fit the read buffer. Raise
-// ReadBufferSize of the Server or client. Use errors.As to find it.
-type ErrSmallBuffer struct{ cause error }
-
-// Error returns the text of the cause.
-func (e ErrSmallBuffer) Error() string { return causeText(e.cause, ErrSmallReadBuffer.Error()) }
-
-// Unwrap returns the cause, or nil if it is unknown.
-func (e ErrSmallBuffer) Unwrap() error { return e.cause }
+// ErrSmallBuffer is returned, as a pointer, when a head does not fit the read buffer.
+// Raise ReadBufferSize of the Server or client. Use errors.As to find it.
+type ErrSmallBuffer = message.ErrSmallBuffer
 
 // ErrBrokenChunk is returned when a chunked body is malformed (RFC 9112
-// section 7.1). Use errors.As to find it.
-type ErrBrokenChunk struct{ cause error }
+// section 7.1). Use errors.As to find it. Its Unwrap returns the error that describes
+// the malformed part, or nil if it is unknown.
+type ErrBrokenChunk = message.ErrBrokenChunk
 
-// Error returns the text of the cause.
-func (e ErrBrokenChunk) Error() string { return causeText(e.cause, "sluice: malformed chunk") }
-
-// Unwrap returns the error that describes the malformed part, or nil if it is
-// unknown.
-func (e ErrBrokenChunk) Unwrap() error { return e.cause }
-
-// ErrBodyStreamWritePanic is returned when a body stream panicked while its
-// body was written. Use errors.As to find it.
-type ErrBodyStreamWritePanic struct{ cause error }
-
-// Error returns the panic's value as text.
-func (e ErrBodyStreamWritePanic) Error() string {
-	return causeText(e.cause, "sluice: a body stream panicked")
-}
-
-// Unwrap returns the panic's value as an error, or nil if it is unknown.
-func (e ErrBodyStreamWritePanic) Unwrap() error { return e.cause }
-
-// causeText returns the text of cause. It returns text if cause is nil, as in
-// the zero value that callers pass to errors.As.
-func causeText(cause error, text string) string {
-	if cause == nil {
-		return text
-	}
-	return cause.Error()
-}
+// ErrBodyStreamWritePanic is returned, as a pointer, when a body stream panicked while
+// its body was written. Use errors.As to find it. Its Unwrap returns the panic's value
+// as an error, or nil if it is unknown.
+type ErrBodyStreamWritePanic = message.ErrBodyStreamWritePanic

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // ErrDialTimeout is returned, wrapped in an *ErrDialWithUpstream, when a dial
@@ -31,7 +32,7 @@ func (e *ErrDialWithUpstream) Error() string {
 	if addr == "" {
 		addr = e.Upstream
 	}
-	return "sluice: cannot connect to " + addr + ": " + strings.TrimPrefix(causeText(e.wrapErr, "unknown reason"), "sluice: ")
+	return "sluice: cannot connect to " + addr + ": " + strings.TrimPrefix(message.CauseText(e.wrapErr, "unknown reason"), "sluice: ")
 }
 
 // Unwrap returns the cause for Upstream, and the causes for the other

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
@@ -27,6 +28,6 @@ var (
 	// ErrNoAvailableClients is returned by LBClient when it has no clients.
 	ErrNoAvailableClients = errors.New("sluice: the LBClient has no clients")
 
-	errPipelineClosed = knownError{ErrConnectionClosed, io.EOF}
+	errPipelineClosed = message.Known(ErrConnectionClosed, io.EOF)
 	errPlainHTTPS     = errors.New("sluice: a request with the scheme https must not be sent without TLS")
 )

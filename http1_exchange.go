@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/http1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // http1Exchange is the http1.Request of an Exchange, which is the serverExchange of its
@@ -134,15 +135,15 @@ func (x *http1Exchange) publicFailure(err error) error {
 	case !errors.As(err, &wire):
 		return err
 	case wire == h1.ErrTruncatedMessage:
-		return knownError{io.ErrUnexpectedEOF, err}
+		return message.Known(io.ErrUnexpectedEOF, err)
 	case wire.Status == StatusRequestHeaderFieldsTooLarge, wire == h1.ErrLineTooLong:
-		return &ErrSmallBuffer{cause: knownError{ErrSmallReadBuffer, err}}
+		return message.SmallBuffer(err)
 	case wire == h1.ErrTrailer:
-		return knownError{ErrBadTrailer, err}
+		return message.Known(ErrBadTrailer, err)
 	case x.ctx.phase == phaseReceived && x.IsChunked():
-		return ErrBrokenChunk{cause: err}
+		return message.BrokenChunk(err)
 	}
-	return requestError(err, x.RequestHeader.Table.Raw(), x.Engine().Buffered())
+	return message.RequestError(err, x.RequestHeader.Table.Raw(), x.Engine().Buffered())
 }
 
 // Respond implements http1.Request.

@@ -287,7 +287,7 @@ func (x *http2Exchange) answerFailure() {
 	case errors.As(err, &wire):
 		public := err
 		if wire.Status == StatusRequestHeaderFieldsTooLarge || wire == h1.ErrLineTooLong {
-			public = &ErrSmallBuffer{cause: knownError{ErrSmallReadBuffer, err}}
+			public = message.SmallBuffer(err)
 		}
 		x.ctx.refuse(wire.Status, err, public)
 	case errors.Is(err, http2.ErrTimeout):

@@ -76,7 +76,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 	if length == message.TooLong {
 		return ErrBodyTooLarge
 	}
-	r.setServerStream(newMessageStream(br, &r.Header.m.Header, length, readerLimits(br)))
+	r.setServerStream(transfer.NewReader(br, &r.Header.m.Header, length, message.ReaderLimits(br)))
 	r.limit = max(maxBodySize, 0)
 	return nil
 }
@@ -88,7 +88,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) (err error) {
 	r.ResetBody()
 	r.limit = max(maxBodySize, 0)
-	r.bytes, err = appendBody(r.bytes, br, contentLength, maxBodySize)
+	r.bytes, err = transfer.Append(r.bytes, br, contentLength, maxBodySize)
 	if err != nil {
 		r.ResetBody()
 		return err

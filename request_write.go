@@ -49,7 +49,7 @@ func (r *Request) Write(w *bufio.Writer) error {
 func (r *Request) bufferGuarded() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = r.endStream(writePanicked(v))
+			err = r.endStream(message.StreamPanic(v))
 		}
 	}()
 	return r.bufferStream()

@@ -38,7 +38,7 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
 	r.Header.m.ResetMessage()
-	return r.readFrom(br, readerLimits(br), maxBodySize, false)
+	return r.readFrom(br, message.ReaderLimits(br), maxBodySize, false)
 }
 
 // readFrom is ReadLimitBody for a response that is reset, with the given limits
@@ -61,7 +61,7 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.stream == nil {
-		return transfer.Unexpected(receiveTrailer(&r.Header.m.Header, br, limits))
+		return transfer.Unexpected(r.Header.m.ReadTrailer(br, limits))
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 	ended := io.EOF
 	for skipped := 0; ; skipped++ {
-		if err := r.Header.readWithin(br, limits); err != nil {
+		if err := r.Header.m.Read(br, limits); err != nil {
 			return startError(err, ended)
 		}
 		ended = io.ErrUnexpectedEOF // something was read
@@ -96,10 +96,10 @@ func startError(err, ended error) error {
 		return ended
 	case !errors.As(err, &nothing):
 		return err
-	case errors.As(nothing.cause, &bound) && bound.Timeout():
+	case errors.As(nothing.Unwrap(), &bound) && bound.Timeout():
 		return ErrTimeout
 	}
-	return knownError{ended, nothing.cause}
+	return message.Known(ended, nothing.Unwrap())
 }
 
 // ReadBody reads the body that Header announces from br. It leaves the trailer
@@ -107,7 +107,7 @@ func startError(err, ended error) error {
 // body a stream. maxBodySize has the same meaning as in ReadLimitBody.
 func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
-	return r.readBody(br, readerLimits(br), maxBodySize)
+	return r.readBody(br, message.ReaderLimits(br), maxBodySize)
 }
 
 // readBody is ReadBody for a response without a body. limits are those of the
@@ -119,10 +119,10 @@ func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int)
 		if length == message.TooLong {
 			return ErrBodyTooLarge
 		}
-		r.setStream(newMessageStream(br, &r.Header.m.Header, length, limits), length)
+		r.setStream(transfer.NewReader(br, &r.Header.m.Header, length, limits), length)
 		return nil
 	}
-	r.bytes, err = appendBody(r.bytes, br, length, maxBodySize)
+	r.bytes, err = transfer.Append(r.bytes, br, length, maxBodySize)
 	if length < -1 {
 		r.Header.SetContentLength(len(r.bytes))
 		r.Header.SetConnectionClose()

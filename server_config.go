@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 const (
@@ -114,7 +115,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 		c.logger = log.Default()
 	}
 	if n := s.ReadBufferSize; n > 0 {
-		c.Limits = bufferLimits(n)
+		c.Limits = message.BufferLimits(n)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = name

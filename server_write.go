@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
@@ -48,7 +49,7 @@ func (ctx *RequestCtx) logStreamError(err error) {
 func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = writePanicked(v)
+			err = message.StreamPanic(v)
 			ctx.cfg.logger.Printf("%v\n%s", err, debug.Stack())
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/bodypipe"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // A StreamWriter writes a body to w, usually over a longer time. w is buffered:
@@ -21,7 +22,7 @@ type StreamWriter func(w *bufio.Writer)
 // Close may be called concurrently with Read.
 func NewStreamReader(sw StreamWriter) io.ReadCloser {
 	p := bodypipe.New()
-	go p.Run(sw, writePanicked)
+	go p.Run(sw, message.StreamPanic)
 	return p
 }
 
@@ -57,7 +58,7 @@ func (s *writerStream) Read(p []byte) (int, error) {
 func (s *writerStream) start() {
 	if s.pipe == nil {
 		s.pipe = bodypipe.New()
-		go s.pipe.Run(s.write, writePanicked)
+		go s.pipe.Run(s.write, message.StreamPanic)
 	}
 }
 
@@ -71,6 +72,6 @@ func (s *writerStream) Close() error {
 	}
 	s.pipe = bodypipe.New()
 	err := s.pipe.Close() // before the StreamWriter begins
-	go s.pipe.Run(s.write, writePanicked)
+	go s.pipe.Run(s.write, message.StreamPanic)
 	return err
 }

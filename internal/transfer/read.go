@@ -11,7 +11,7 @@ import (
 // Append appends the content of a received message to dst. length is that of
 // message.Header.ContentLength: -1 is chunked content, whose trailer section stays in
 // r, and less than -1 content to the end of r. It returns ErrTooLarge for more than
-// limit bytes; limit <= 0 is no limit. A malformed chunk is an *h1.Error. Memory grows
+// limit bytes; limit <= 0 is no limit. A malformed chunk is an ErrBrokenChunk. Memory grows
 // with the bytes that arrive.
 func Append(dst []byte, r *bufio.Reader, length, limit int) ([]byte, error) {
 	switch {
@@ -79,28 +79,24 @@ func nextChunkData(r *bufio.Reader, chunks *h1.Chunked, most int) ([]byte, error
 	in, _ := r.Peek(min(r.Buffered(), most))
 	used, data, err := chunks.Next(in)
 	if err != nil {
-		return nil, err
+		return nil, message.BrokenChunk(err)
 	}
 	_, err = r.Discard(used)
 	return data, err
 }
 
-// Trailers reads the trailer section after chunked content. Header types implement it.
-type Trailers interface {
-	ReadTrailer(r *bufio.Reader) error
-}
-
 // Reader reads the content of a received message while it arrives. It returns io.EOF
-// only at the verified end of the content. A malformed chunk is an *h1.Error.
+// only at the verified end of the content. A malformed chunk is an ErrBrokenChunk.
 type Reader struct {
-	r        *bufio.Reader
-	trailers Trailers   // of chunked content
-	chunks   h1.Chunked // of chunked content
-	read     uint64     // data of chunks that was returned
-	limit    uint64     // of read; 0 is no limit
-	left     int64      // of content of known length
-	kind     readerKind
-	err      error // returned by every further Read
+	r      *bufio.Reader
+	header *message.Header // gets the trailer fields
+	limits h1.Limits       // of the trailer section
+	chunks h1.Chunked      // of chunked content
+	read   uint64          // data of chunks that was returned
+	limit  uint64          // of read; 0 is no limit
+	left   int64           // of content of known length
+	kind   readerKind
+	err    error // returned by every further Read
 }
 
 // readerKind says how the end of a Reader is found.
@@ -113,15 +109,16 @@ const (
 )
 
 // NewReader returns the content after the head h, which has been read from r. length
-// is that of Append.
-func NewReader(r *bufio.Reader, h Trailers, length int) Reader {
+// is that of Append, and limits are those of a trailer section.
+func NewReader(r *bufio.Reader, h *message.Header, length int, limits h1.Limits) *Reader {
+	s := &Reader{r: r, header: h, limits: limits, left: int64(length)}
 	switch {
-	case length >= 0:
-		return Reader{r: r, left: int64(length)}
 	case length == -1:
-		return Reader{r: r, kind: chunkedReader, trailers: h}
+		s.kind = chunkedReader
+	case length < -1:
+		s.kind = closedReader
 	}
-	return Reader{r: r, kind: closedReader}
+	return s
 }
 
 // LimitChunks makes Read return ErrTooLarge instead of waiting for a chunk with which
@@ -183,7 +180,7 @@ func (s *Reader) readChunk(p []byte) (int, error) {
 			return 0, ErrTooLarge
 		}
 	}
-	if err := s.trailers.ReadTrailer(s.r); err != nil {
+	if err := s.header.ReadTrailer(s.r, s.limits); err != nil {
 		return 0, Unexpected(err)
 	}
 	return 0, io.EOF

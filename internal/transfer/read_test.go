@@ -9,20 +9,10 @@ import (
 	"testing/iotest"
 
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 var errBroken = errors.New("a malformed chunk")
-
-// noTrailers skips a trailer section.
-type noTrailers struct{}
-
-func (noTrailers) ReadTrailer(r *bufio.Reader) error {
-	for {
-		if line, err := r.ReadString('\n'); err != nil || line == "\r\n" {
-			return err
-		}
-	}
-}
 
 func TestAppendChunks(t *testing.T) {
 	for in, want := range map[string]struct {
@@ -48,7 +38,7 @@ func TestAppendChunks(t *testing.T) {
 		for _, size := range []int{16, 4096} {
 			br := bufio.NewReaderSize(iotest.HalfReader(strings.NewReader(in)), size)
 			got, err := Append([]byte("pre"), br, -1, 0)
-			_, isBroken := err.(*h1.Error)
+			_, isBroken := err.(message.ErrBrokenChunk)
 			if want.err == errBroken {
 				if !isBroken {
 					t.Errorf("%q: err = %v", in, err)
@@ -95,9 +85,9 @@ func TestLimitChunks(t *testing.T) {
 		{"fffffffffffffff\r\n1", 0, "1", io.ErrUnexpectedEOF},
 	} {
 		for name, kind := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "whole": func(r io.Reader) io.Reader { return r }} {
-			s := NewReader(bufio.NewReader(kind(strings.NewReader(test.in))), noTrailers{}, -1)
+			s := NewReader(bufio.NewReader(kind(strings.NewReader(test.in))), new(message.Header), -1, h1.DefaultLimits)
 			s.LimitChunks(test.limit)
-			got, err := io.ReadAll(&s)
+			got, err := io.ReadAll(s)
 			if name == "whole" && test.err == ErrTooLarge {
 				if !strings.HasPrefix(string(got), test.want) {
 					t.Errorf("%q, limit %d, whole: %q, %v", test.in, test.limit, got, err)
@@ -135,7 +125,7 @@ func TestReader(t *testing.T) {
 				in = iotest.OneByteReader(in)
 			}
 			br := bufio.NewReader(in)
-			s := NewReader(br, noTrailers{}, test.length)
+			s := NewReader(br, new(message.Header), test.length, h1.DefaultLimits)
 			var got []byte
 			var err error
 			for p := make([]byte, 2); err == nil; {
