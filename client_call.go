@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"context"
 	"errors"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -42,8 +41,8 @@ func (w bodyWanted) drops(status int) bool {
 
 // err returns the reason why the call must end, or nil if it may continue.
 func (c *clientCall) err() error {
-	if c.HasEnded() {
-		return &PhaseError{Phase: c.phase, Err: context.Cause(c.Context)}
+	if err := clock.EndOf(c.Context, c.phase); err != nil {
+		return err
 	}
 	if c.IsOver() {
 		return ErrTimeout
@@ -57,11 +56,11 @@ func (c *clientCall) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if c.HasEnded() {
+	if ended := clock.EndOf(c.Context, c.phase); ended != nil {
 		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
 			return phase // the dialer knows the phase more exactly
 		}
-		return &PhaseError{Phase: c.phase, Err: context.Cause(c.Context)}
+		return ended
 	}
 	var dialed *ErrDialWithUpstream
 	if clock.IsTimeout(err) && !errors.As(err, &dialed) || c.IsOver() {
@@ -70,44 +69,20 @@ func (c *clientCall) explain(err error) error {
 	return err
 }
 
-// Phase is a phase of sending a request.
-type Phase uint8
+// Phase is a phase of sending a request. Its String returns the phase in words.
+type Phase = clock.Phase
 
 // The phases, in their order.
 const (
-	PhaseWait  Phase = iota // waiting for a connection of the pool
-	PhaseDNS                // looking up the host's addresses
-	PhaseDial               // connecting
-	PhaseTLS                // the TLS handshake
-	PhaseWrite              // writing the request
-	PhaseRead               // reading the response
+	PhaseWait  = clock.PhaseWait  // waiting for a connection of the pool
+	PhaseDNS   = clock.PhaseDNS   // looking up the host's addresses
+	PhaseDial  = clock.PhaseDial  // connecting
+	PhaseTLS   = clock.PhaseTLS   // the TLS handshake
+	PhaseWrite = clock.PhaseWrite // writing the request
+	PhaseRead  = clock.PhaseRead  // reading the response
 )
 
-var phaseTexts = [...]string{
-	PhaseWait: "waiting for a connection", PhaseDNS: "looking up the host", PhaseDial: "dialing",
-	PhaseTLS: "TLS handshake", PhaseWrite: "writing the request", PhaseRead: "reading the response",
-}
-
-// String returns the phase in words.
-func (p Phase) String() string {
-	if int(p) < len(phaseTexts) {
-		return phaseTexts[p]
-	}
-	return "unknown phase"
-}
-
-// PhaseError is the error of a request whose context ended. It names the phase
-// in which the request was; errors.Is finds the context's cause in it.
-type PhaseError struct {
-	Phase Phase // the phase when the context ended
-	Err   error // the context's cause
-}
-
-// Error returns the phase and the cause.
-func (e *PhaseError) Error() string { return "sluice: " + e.Phase.String() + ": " + e.Err.Error() }
-
-// Unwrap returns the context's cause.
-func (e *PhaseError) Unwrap() error { return e.Err }
-
-// Timeout reports whether the context ended because its deadline passed.
-func (e *PhaseError) Timeout() bool { return errors.Is(e.Err, context.DeadlineExceeded) }
+// PhaseError is the error of a request whose context ended. Its field Phase is the phase
+// in which the request was, and Err is the context's cause, which errors.Is finds in it.
+// Its Timeout reports whether the context ended because its deadline passed.
+type PhaseError = clock.PhaseError

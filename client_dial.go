@@ -227,9 +227,5 @@ func (c *clientCall) dialError(err error, addr string) error {
 	case err == ErrTLSHandshakeTimeout:
 		return err
 	}
-	var known *ErrDialWithUpstream
-	if errors.As(err, &known) {
-		return err
-	}
-	return &ErrDialWithUpstream{Upstream: addr, addr: addr, wrapErr: err}
+	return dial.WithUpstream(err, addr)
 }

@@ -183,8 +183,8 @@ func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) erro
 
 func doContext(ctx context.Context, c doer, req *Request, resp *Response) error {
 	call := &req.call
-	if err := context.Cause(ctx); err != nil {
-		return &PhaseError{Phase: PhaseWait, Err: err}
+	if err := clock.EndOf(ctx, PhaseWait); err != nil {
+		return err
 	}
 	previous := *call
 	call.Context = ctx

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
@@ -132,10 +133,10 @@ type lbBounds struct {
 
 // err returns the error of a request whose time was over before it began.
 func (b lbBounds) err() error {
-	switch {
-	case b.ctx != nil && b.ctx.Err() != nil:
-		return &PhaseError{Phase: PhaseWait, Err: context.Cause(b.ctx)}
-	case !b.deadline.IsZero() && time.Until(b.deadline) <= 0:
+	if err := clock.EndOf(b.ctx, PhaseWait); err != nil {
+		return err
+	}
+	if !b.deadline.IsZero() && time.Until(b.deadline) <= 0 {
 		return ErrTimeout
 	}
 	return nil

@@ -169,22 +169,18 @@ func (c *PipelineClient) prepare() {
 }
 
 // dial connects to the next address that can be reached.
-func (c *PipelineClient) dial() (nc net.Conn, err error) {
+func (c *PipelineClient) dial() (net.Conn, error) {
 	if cc := c.spare.Swap(nil); cc != nil {
 		if cc.wire.IsQuiet() && cc.wire.ClearLimits() == nil {
 			return cc.wire.Net, nil
 		}
 		cc.close()
 	}
-	addrs := c.host.prepared().addrs
-	err = errNoAddr
-	for range addrs {
-		addr := addrs[(c.host.nextAddr.Add(1)-1)%uint32(len(addrs))]
-		if nc, err = c.host.dial(new(clientCall), addr); err == nil {
-			return nc, nil
-		}
+	cc, err := c.host.open(new(clientCall))
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return cc.wire.Net, nil
 }
 
 func (c *PipelineClient) logError(err error) {
@@ -231,8 +227,8 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	if err != nil {
 		return err
 	}
-	if stage := c.lines.Do(&w.Work, call.Done(), call.Left(0)); stage != pipeline.Answered {
-		call.phase = pipelinePhases[stage]
+	if phase := c.lines.Do(&w.Work, call.Done(), call.Left(0)); phase != pipeline.Answered {
+		call.phase = phase
 		if err := call.err(); err != nil {
 			return err
 		}
@@ -242,11 +238,6 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	w.deliver(resp)
 	c.works.release(w)
 	return err
-}
-
-// pipelinePhases are the phases of calls that were given up.
-var pipelinePhases = [...]Phase{
-	pipeline.InQueue: PhaseWait, pipeline.InDial: PhaseDial, pipeline.InWrite: PhaseWrite, pipeline.InRead: PhaseRead,
 }
 
 // DoTimeout is Do with a time limit. After timeout, it gives the request up and

@@ -150,8 +150,8 @@ func (c *HostClient) SetMaxConns(newMaxConns int) {
 // they are closed after MaxIdleConnDuration. If the server speaks HTTP/2, Prewarm opens
 // one connection, which requests share.
 func (c *HostClient) Prewarm(ctx context.Context, n int) error {
-	if err := context.Cause(ctx); err != nil {
-		return &PhaseError{Phase: PhaseWait, Err: err}
+	if err := clock.EndOf(ctx, PhaseWait); err != nil {
+		return err
 	}
 	c.lastUse.Store(clock.Nanos())
 	if n > 0 && c.mayUseHTTP2() && c.Transport == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // defaultClient is the client of the package-level functions.
@@ -192,8 +194,8 @@ func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *A
 // fetch sends the request to url and returns what Get returns.
 func (f *fetching) fetch(ctx context.Context, c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
 	if ctx.Done() != nil {
-		if err := context.Cause(ctx); err != nil {
-			return 0, dst, &PhaseError{Phase: PhaseWait, Err: err}
+		if err := clock.EndOf(ctx, PhaseWait); err != nil {
+			return 0, dst, err
 		}
 		f.req.call.Context = ctx
 	}

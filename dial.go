@@ -165,22 +165,11 @@ func (d *TCPDialer) FlushDNSCache() { d.dialer.Flush() }
 // dial is the common part of the Dial methods. With the zero deadline, only
 // ctx's deadline applies. trace may be nil.
 func (d *TCPDialer) dial(ctx context.Context, network, addr string, deadline time.Time, trace *ClientTrace) (net.Conn, error) {
-	call := &dial.Call{
+	call := dial.Call{
 		Dialer: &d.dialer, Config: d.config(), Context: ctx, Deadline: deadline,
 		Network: network, Addr: addr, Trace: trace.ofDial(),
 	}
-	conn, err := call.Run()
-	switch {
-	case err == nil:
-		return conn, nil
-	case call.Ended == dial.InLookup:
-		return nil, &PhaseError{Phase: PhaseDNS, Err: err}
-	case call.Ended == dial.InConnect:
-		return nil, &PhaseError{Phase: PhaseDial, Err: err}
-	case call.Upstream != "":
-		return nil, &ErrDialWithUpstream{Upstream: call.Upstream, addr: addr, wrapErr: err}
-	}
-	return nil, err
+	return call.Run()
 }
 
 // config returns the internal configuration, with defaults filled in.

@@ -1,7 +1,6 @@
 // Package dial connects to TCP addresses. It looks up hosts, caches their
 // addresses, and races the addresses of a host as RFC 8305 describes. It also
-// calls dialers without a context, makes TLS handshakes, and ends connections. The root package
-// turns its errors into those of the API.
+// calls dialers without a context, makes TLS handshakes, and ends connections.
 package dial
 
 import (
@@ -70,16 +69,7 @@ func Network(isDualStack bool) string {
 	return "tcp4"
 }
 
-// An End says what a Call's Context ended.
-type End uint8
-
-const (
-	NotEnded  End = iota // the call did not fail because of its Context
-	InLookup             // looking up the host
-	InConnect            // connecting, or waiting for other calls that connect
-)
-
-// A Call is one dial. Run sets Ended and Upstream.
+// A Call is one dial.
 type Call struct {
 	Dialer   *Dialer
 	Config   Config
@@ -89,34 +79,22 @@ type Call struct {
 	Addr     string          // what to dial, "host:port"; the port is required
 	Trace    *Trace          // nil: no tracing
 
-	Ended    End
-	Upstream string // the address that could not be connected to; "": none was tried
-
-	stage  End             // what Context ends now
-	failed []error         // the errors of all failed addresses, if there are several
-	ctx    context.Context // Context with Deadline
+	upstream string          // the address that could not be connected to; "": none was tried
+	phase    clock.Phase     // PhaseDNS, or PhaseDial: connecting, or waiting for other calls that connect
+	failed   []error         // the errors of all failed addresses, if there are several
+	ctx      context.Context // Context with Deadline
 }
 
-// ErrTimeout is the error of a Call whose Deadline passed. A Context with this
-// cause counts as a Deadline.
-var ErrTimeout error = timeoutError{}
-
-type timeoutError struct{}
-
-func (timeoutError) Error() string { return "sluice: dialing timed out" }
-
-// Timeout returns true; see net.Error.
-func (timeoutError) Timeout() bool { return true }
-
 // Run looks up the host and connects to it. It may be called once. If Context
-// ended, the error is its cause; if Deadline passed, the error is ErrTimeout,
-// with Upstream set and with the errors of addresses that failed before.
+// ended, the error is a *clock.PhaseError. An *ErrDialWithUpstream says that connecting
+// failed, or that Deadline passed: it then wraps ErrTimeout, and the errors of addresses
+// that failed before.
 func (c *Call) Run() (net.Conn, error) {
 	host, port, err := splitAddr(c.Addr)
 	if err != nil {
 		return nil, err
 	}
-	c.ctx, c.stage = c.Context, InLookup
+	c.ctx, c.phase = c.Context, clock.PhaseDNS
 	if !c.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		c.ctx, cancel = context.WithDeadline(c.Context, c.Deadline)
@@ -145,22 +123,24 @@ func (c *Call) explain(err error) error {
 	}
 	switch {
 	case c.Context.Err() != nil && context.Cause(c.Context) != ErrTimeout:
-		c.Ended = c.stage
-		return context.Cause(c.Context)
+		return clock.EndOf(c.Context, c.phase)
 	case c.ctx.Err() != nil:
 		own := slices.DeleteFunc(c.failed, func(err error) bool { // errors that the end of the context did not cause
 			return clock.IsTimeout(err) || errors.Is(err, context.Canceled)
 		})
-		c.Upstream = cmp.Or(c.Upstream, c.Addr)
-		return join(ErrTimeout, own)
+		c.upstream = cmp.Or(c.upstream, c.Addr)
+		err = join(ErrTimeout, own)
 	}
-	return err
+	if c.upstream == "" {
+		return err
+	}
+	return &ErrDialWithUpstream{Upstream: c.upstream, addr: c.Addr, cause: err}
 }
 
 // run is Run until c.ctx ends.
 func (c *Call) run(host, port string) (net.Conn, error) {
 	if err := c.ctx.Err(); err != nil {
-		c.stage = InConnect
+		c.phase = clock.PhaseDial
 		return nil, err
 	}
 	if c.Config.Unresolved {
@@ -185,7 +165,7 @@ func (c *Call) run(host, port string) (net.Conn, error) {
 	if addrs = c.reachable(addrs); len(addrs) == 0 {
 		return nil, &net.AddrError{Err: "no address of LocalAddr's IP version", Addr: c.Addr}
 	}
-	c.stage = InConnect
+	c.phase = clock.PhaseDial
 	if err := c.acquire(); err != nil {
 		return nil, err
 	}
@@ -305,7 +285,7 @@ func (c *Call) release() {
 
 // runUnresolved makes net.Dialer look up the host and connect.
 func (c *Call) runUnresolved() (net.Conn, error) {
-	c.stage = InConnect
+	c.phase = clock.PhaseDial
 	if err := c.acquire(); err != nil {
 		return nil, err
 	}
@@ -315,7 +295,7 @@ func (c *Call) runUnresolved() (net.Conn, error) {
 	conn, err := dialer.DialContext(c.ctx, c.Network, c.Addr)
 	c.traceDone(c.Addr, err)
 	if err != nil {
-		c.Upstream = c.Addr
+		c.upstream = c.Addr
 	}
 	return conn, err
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // TestTimeoutOmitsItsOwnEffects: attempts that the time-out ended do not explain
@@ -16,14 +18,15 @@ func TestTimeoutOmitsItsOwnEffects(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	call := &Call{
-		Context: t.Context(), ctx: ctx, Addr: "host.test:80", stage: InConnect,
+		Context: t.Context(), ctx: ctx, Addr: "host.test:80", phase: clock.PhaseDial,
 		failed: []error{&net.OpError{Op: "dial", Err: context.Canceled}, refused, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}},
 	}
 	got := call.explain(ctx.Err())
-	if want := join(ErrTimeout, []error{refused}); !errors.Is(got, ErrTimeout) || got.Error() != want.Error() {
+	want := &ErrDialWithUpstream{"host.test:80", "host.test:80", join(ErrTimeout, []error{refused})}
+	if !errors.Is(got, ErrTimeout) || got.Error() != want.Error() {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if call.Upstream != "host.test:80" || call.Ended != NotEnded {
-		t.Errorf("upstream %q, ended %d", call.Upstream, call.Ended)
+	if known := (*ErrDialWithUpstream)(nil); !errors.As(got, &known) || known.Upstream != want.Upstream {
+		t.Errorf("%T", got)
 	}
 }

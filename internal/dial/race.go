@@ -32,7 +32,7 @@ func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr
 	if won.err == nil {
 		return won.conn, won.to.Addr(), nil
 	}
-	c.Upstream = won.to.String()
+	c.upstream = won.to.String()
 	return nil, netip.Addr{}, join(won.err, c.failed)
 }
 

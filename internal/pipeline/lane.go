@@ -183,7 +183,7 @@ func (l *lane) hasQueued() bool {
 
 // abandon gives up w and returns how far it came, unless it is answered. The
 // lane then owns w until it has ended.
-func (l *lane) abandon(w *Work) Stage {
+func (l *lane) abandon(w *Work) clock.Phase {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch w.state {
@@ -193,15 +193,15 @@ func (l *lane) abandon(w *Work) Stage {
 		l.vacate(1)
 		w.answer.Release()
 		if l.isDialing {
-			return InDial
+			return clock.PhaseDial
 		}
-		return InQueue
+		return clock.PhaseWait
 	case workSent:
 		w.state = workAbandoned
 		if l.conn != nil && l.conn.written.Load() <= w.at {
-			return InWrite
+			return clock.PhaseWrite
 		}
-		return InRead
+		return clock.PhaseRead
 	}
 	return Answered
 }

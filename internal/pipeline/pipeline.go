@@ -12,6 +12,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // Config configures a Client.
@@ -92,16 +94,9 @@ const (
 	workDone                       // the caller's, with a token in done
 )
 
-// A Stage says how far a Work came.
-type Stage uint8
-
-const (
-	Answered Stage = iota // the caller owns it again; Err says how it ended
-	InQueue               // its call was given up, as in the following cases: while it was queued, or waited for room
-	InDial                // while the lane was dialing
-	InWrite               // before its first byte was written
-	InRead                // after that
-)
+// Answered is returned by Do in place of a phase: the caller owns the Work again, and Err
+// says how it ended.
+const Answered = clock.PhaseRead + 1
 
 // A Client sends works. Its methods may be called concurrently.
 type Client struct{ lanes []lane }
@@ -116,10 +111,11 @@ func New(cfg Config) *Client {
 }
 
 // Do sends w and waits for its answer, until done or the end of limit gives the call
-// up; nil and 0 do not. If the queue is full, a call with either waits for room, and a
+// up; nil and 0 do not. It then returns the phase that w has come to: PhaseWait, PhaseDial,
+// PhaseWrite before its first byte was written, or PhaseRead. If the queue is full, a call with either waits for room, and a
 // call without displaces the oldest work in the queue, which fails with ErrOverflow.
 // The caller owns w again if the result is Answered.
-func (c *Client) Do(w *Work, done <-chan struct{}, limit time.Duration) Stage {
+func (c *Client) Do(w *Work, done <-chan struct{}, limit time.Duration) clock.Phase {
 	if limit == 0 {
 		return c.do(w, done, nil)
 	}
@@ -129,16 +125,16 @@ func (c *Client) Do(w *Work, done <-chan struct{}, limit time.Duration) Stage {
 	} else {
 		timer.Reset(limit)
 	}
-	stage := c.do(w, done, timer.C)
+	phase := c.do(w, done, timer.C)
 	timer.Stop()
-	if stage == Answered {
+	if phase == Answered {
 		w.timer = timer
 	}
-	return stage
+	return phase
 }
 
 // do is Do with the channel of a timer.
-func (c *Client) do(w *Work, done <-chan struct{}, expired <-chan time.Time) Stage {
+func (c *Client) do(w *Work, done <-chan struct{}, expired <-chan time.Time) clock.Phase {
 	w.Err, w.at, w.attempts = nil, 0, 0
 	l := c.choose()
 	switch {
@@ -146,7 +142,7 @@ func (c *Client) do(w *Work, done <-chan struct{}, expired <-chan time.Time) Sta
 	case done != nil || expired != nil:
 		if !l.awaitRoom(done, expired) {
 			w.answer.Release()
-			return InQueue
+			return clock.PhaseWait
 		}
 	case !l.displace():
 		w.Err = ErrOverflow
@@ -163,11 +159,11 @@ func (c *Client) do(w *Work, done <-chan struct{}, expired <-chan time.Time) Sta
 	case <-done:
 	case <-expired:
 	}
-	stage := l.abandon(w)
-	if stage == Answered {
+	phase := l.abandon(w)
+	if phase == Answered {
 		<-w.done // it was answered just now
 	}
-	return stage
+	return phase
 }
 
 // Pending returns the number of works that are queued or not answered, including

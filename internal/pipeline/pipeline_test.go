@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // line is a request of one line, whose answer is a line.
@@ -81,8 +83,8 @@ func (s *server) say(c *bufio.ReadWriter, text string) {
 }
 
 // begin calls Do on a goroutine of its own.
-func begin(c *Client, w *line, done chan struct{}) chan Stage {
-	ended := make(chan Stage, 1)
+func begin(c *Client, w *line, done chan struct{}) chan clock.Phase {
+	ended := make(chan clock.Phase, 1)
 	go func() { ended <- c.Do(&w.Work, done, 0) }()
 	synctest.Wait()
 	return ended
@@ -113,8 +115,8 @@ func TestStages(t *testing.T) {
 		s.want(conn, "sent")
 		endedQueued, endedWaits := begin(c, queued, done), begin(c, waits, done)
 		close(done)
-		got := []Stage{<-endedSent, <-endedQueued, <-endedWaits}
-		if want := []Stage{InRead, InQueue, InQueue}; !slices.Equal(got, want) {
+		got := []clock.Phase{<-endedSent, <-endedQueued, <-endedWaits}
+		if want := []clock.Phase{clock.PhaseRead, clock.PhaseWait, clock.PhaseWait}; !slices.Equal(got, want) {
 			t.Errorf("stages %d, want %d", got, want)
 		}
 		if sent.released || !queued.released || !waits.released || c.Pending() != 1 {
@@ -161,7 +163,7 @@ func TestAfterTheLast(t *testing.T) {
 		begin(c, last, nil)
 		conn := <-s.conns
 		s.want(conn, "a")
-		ended := make(chan Stage, 1)
+		ended := make(chan clock.Phase, 1)
 		go func() { ended <- c.Do(&next.Work, nil, 0) }()
 		time.Sleep(time.Second)
 		s.say(conn, "A\n")
@@ -212,7 +214,7 @@ func TestWatchOfAnEndedConnection(t *testing.T) {
 	}
 }
 
-// TestLimitOfCall: a call ends with its limit, in the stage that its request has come to. A
+// TestLimitOfCall: a call ends with its limit, in the phase that its request has come to. A
 // work that was answered in time keeps its timer for the next call.
 func TestLimitOfCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +222,7 @@ func TestLimitOfCall(t *testing.T) {
 		a := newLine("a")
 		var conn *bufio.ReadWriter
 		for range 2 {
-			ended := make(chan Stage, 1)
+			ended := make(chan clock.Phase, 1)
 			go func() { ended <- c.Do(&a.Work, nil, time.Second) }()
 			if conn == nil {
 				conn = <-s.conns
@@ -232,11 +234,11 @@ func TestLimitOfCall(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		ended := make(chan Stage, 1)
+		ended := make(chan clock.Phase, 1)
 		go func() { ended <- c.Do(&a.Work, nil, time.Second) }()
 		s.want(conn, "a")
-		if stage := <-ended; stage != InRead || time.Since(began) != time.Second {
-			t.Errorf("stage %d after %v", stage, time.Since(began))
+		if phase := <-ended; phase != clock.PhaseRead || time.Since(began) != time.Second {
+			t.Errorf("phase %d after %v", phase, time.Since(began))
 		}
 		s.all[0].Close()
 		synctest.Wait()
