@@ -87,16 +87,9 @@ func AppendIPv4(dst []byte, ip net.IP) []byte {
 // octal. The address is written into dst if dst has four bytes, and into new
 // memory otherwise. After an error dst is returned unchanged.
 func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
-	var parts [net.IPv4len]byte
-	rest := ipStr
-	for i := range parts {
-		part, after, hasDot := ascii.Cut(rest, '.')
-		n, err := ascii.ParseUint(part)
-		if err != nil || n > math.MaxUint8 || len(part) > 1 && part[0] == '0' || hasDot != (i < net.IPv4len-1) {
-			return dst, errIPv4
-		}
-		parts[i] = byte(n)
-		rest = after
+	parts, ok := ascii.ParseIPv4(ipStr)
+	if !ok {
+		return dst, errIPv4
 	}
 	if len(dst) != net.IPv4len {
 		dst = make(net.IP, net.IPv4len)

@@ -52,7 +52,7 @@ const (
 
 // engineOwn is what the engines build on. Never field, h1 or root: an engine
 // moves bytes and does not know what they mean.
-var engineOwn = []string{"internal/engine", "internal/engine/drive", "internal/engine/sock", "internal/buf", "internal/clock", "internal/listen", "internal/invariants"}
+var engineOwn = []string{"internal/engine", "internal/engine/drive", "internal/engine/sock", "internal/buf", "internal/clock", "internal/listen", "internal/invariants", "internal/selfsigned"}
 
 // repositoryRules is the table of docs/style.md and ARCHITECTURE.md. A package
 // that is not in it fails the test: add it here, with as little as it needs.
@@ -81,7 +81,7 @@ func packageRules() map[string]packageRule {
 			own: []string{
 				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
-				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
+				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
@@ -113,7 +113,7 @@ func packageRules() map[string]packageRule {
 		"internal/engine/choose":     {own: []string{"internal/engine", "internal/engine/epoll", "internal/engine/netconn", "internal/listen"}},
 		"internal/engine/core":       {own: engineOwn},
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
-		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
+		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest", "internal/selfsigned"}},
 
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
@@ -125,7 +125,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/meter", "internal/values", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/meter", "internal/values", "internal/nettest", "internal/archtest", "internal/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())

@@ -143,3 +143,27 @@ func countDigits(b []byte) (n int, rest []byte) {
 	}
 	return n, b[n:]
 }
+
+// ParseIPv4 parses s, four decimal numbers with dots between them. It refuses leading
+// zeros, because some parsers read such a number as octal.
+func ParseIPv4(s []byte) (ip [4]byte, ok bool) {
+	for part := range ip {
+		n, v := 0, 0
+		for n < len(s) && Is(s[n], Digit) && n < 4 {
+			v = v*10 + int(s[n]-'0')
+			n++
+		}
+		if n == 0 || n > 3 || v > 255 || n > 1 && s[0] == '0' {
+			return ip, false
+		}
+		ip[part], s = byte(v), s[n:]
+		if part == 3 {
+			break
+		}
+		if len(s) == 0 || s[0] != '.' {
+			return ip, false
+		}
+		s = s[1:]
+	}
+	return ip, len(s) == 0
+}

@@ -125,7 +125,8 @@ func validIPv6(s []byte) bool {
 			n++
 		}
 		if n < len(s) && s[n] == '.' {
-			return validIPv4(s) && isWholeIPv6(groups+2, elided)
+			_, isIPv4 := ascii.ParseIPv4(s)
+			return isIPv4 && isWholeIPv6(groups+2, elided)
 		}
 		if n == 0 || n > 4 {
 			return false
@@ -154,25 +155,4 @@ func validIPv6(s []byte) bool {
 // if a "::" replaces at least one.
 func isWholeIPv6(groups int, elided bool) bool {
 	return groups == 8 && !elided || groups < 8 && elided
-}
-
-func validIPv4(s []byte) bool {
-	for part := 0; ; part++ {
-		n, v := 0, 0
-		for n < len(s) && ascii.Is(s[n], ascii.Digit) && n < 4 {
-			v = v*10 + int(s[n]-'0')
-			n++
-		}
-		if n == 0 || n > 3 || v > 255 || n > 1 && s[0] == '0' {
-			return false
-		}
-		s = s[n:]
-		if part == 3 {
-			return len(s) == 0
-		}
-		if len(s) == 0 || s[0] != '.' {
-			return false
-		}
-		s = s[1:]
-	}
 }

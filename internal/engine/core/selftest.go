@@ -3,14 +3,10 @@
 package core
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
-	"time"
+
+	"github.com/sluicehttp/sluice/internal/selfsigned"
 )
 
 const testMessage = "a record that comes in two parts"
@@ -20,12 +16,7 @@ const testMessage = "a record that comes in two parts"
 // does not, the fallback engine serves TLS. testTLS makes a connection in memory and
 // delivers a record in two parts.
 func testTLS() bool {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return false
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	certificate, err := selfsigned.New("")
 	if err != nil {
 		return false
 	}
@@ -46,7 +37,7 @@ func testTLS() bool {
 	}()
 	feed := &feeder{Conn: ours}
 	server := tls.Server(feed, &tls.Config{
-		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		Certificates:           []tls.Certificate{certificate},
 		SessionTicketsDisabled: true, // the client would have to read them
 	})
 	if server.Handshake() != nil {

@@ -2,21 +2,17 @@ package enginetest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/selfsigned"
 )
 
 // A Network is a kind of connection to test engines on.
@@ -105,7 +101,7 @@ func TLSListener() Network {
 // overTLS has every other client speak TLS 1.2, beginning with the second.
 func overTLS(name string, wrap func(net.Listener, *tls.Config) net.Listener) Network {
 	return Network{name, halfClose | deadlines | buffered | handshakes, false, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
-		certificate, err := selfSigned()
+		certificate, err := selfsigned.New("")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,17 +119,6 @@ func overTLS(name string, wrap func(net.Listener, *tls.Config) net.Listener) Net
 		}
 		return wrap(ln, &tls.Config{Certificates: []tls.Certificate{certificate}}), dial, nil
 	}}
-}
-
-// selfSigned makes a certificate that nobody trusts.
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 // Pipe is net.Pipe: in memory, without any buffer.
