@@ -61,10 +61,13 @@ func writeSite(folder string, c loadCase) error {
 	case peers.AnswerJSON:
 		body = peers.JSONBody()
 	}
+	huge := filepath.Join(folder, "site", "huge")
 	certificate, key, err := sluice.GenerateTestCertificate("127.0.0.1")
 	return errors.Join(err,
 		os.WriteFile(filepath.Join(folder, "site", "articles"), body, 0o644),
 		os.WriteFile(filepath.Join(folder, "site", "large"), peers.Large(), 0o644),
+		os.WriteFile(huge, nil, 0o644),
+		os.Truncate(huge, peers.HugeSize),
 		os.WriteFile(filepath.Join(folder, "certificate.pem"), certificate, 0o600),
 		os.WriteFile(filepath.Join(folder, "key.pem"), key, 0o600))
 }

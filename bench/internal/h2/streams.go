@@ -41,6 +41,7 @@ var allCompany = []company{
 	{name: "32 streams sleep 20 ms", path: peers.SleepPath, streams: 32},
 	{name: "1 stream computes 1 ms, each 10 ms", path: peers.CPUPath, streams: 1, period: 10 * time.Millisecond},
 	{name: "1 download of 100 KB after the other", path: peers.LargePath, streams: 1, isFile: true},
+	{name: "1 download of 100 MiB", path: peers.HugePath, streams: 1, isFile: true},
 	{name: "8 downloads", path: peers.LargePath, streams: 8, isFile: true},
 }
 

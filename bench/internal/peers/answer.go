@@ -21,6 +21,8 @@ const (
 const (
 	// LargeSize is the length of AnswerLarge, in bytes.
 	LargeSize = 100 << 10
+	// HugeSize is the length of the answer to HugePath, in bytes.
+	HugeSize = 100 << 20
 	// GzipLevel is the level of AnswerGzip.
 	GzipLevel = 6
 )

@@ -24,6 +24,7 @@ const (
 	SleepPath   = "/sleep" // sleeps for Handler.Sleep
 	InstantPath = "/instant"
 	LargePath   = "/large" // answers LargeSize bytes
+	HugePath    = "/huge"  // answers HugeSize zeros
 )
 
 // A Handler says what a request costs the handler before it answers Body. The
@@ -53,12 +54,22 @@ func (h Handler) work() func(path []byte) {
 	return nil
 }
 
-// large returns what is answered to LargePath; nil if the handler is not Mixed.
-func (h Handler) large() []byte {
+// contents returns what answers a path of a mixed handler; it returns nil for those that get
+// Body.
+func (h Handler) contents() func(path []byte) []byte {
 	if !h.Mixed {
+		return func([]byte) []byte { return nil }
+	}
+	large, huge := Large(), make([]byte, HugeSize)
+	return func(path []byte) []byte {
+		switch string(path) {
+		case LargePath:
+			return large
+		case HugePath:
+			return huge
+		}
 		return nil
 	}
-	return Large()
 }
 
 // Spin computes: it hashes a block n times over. A number of times is the same

@@ -40,7 +40,7 @@ func NetHTTPHandler(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	large := o.Handler.large()
+	contents := o.Handler.contents()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n, _ := io.Copy(io.Discard, r.Body); n != int64(o.BodySize) || !isGood(r.URL.Path, r.UserAgent(), r.URL.Query().Get("page")) {
 			w.WriteHeader(http.StatusBadRequest)
@@ -50,8 +50,8 @@ func NetHTTPHandler(o Options) (http.Handler, error) {
 			work([]byte(r.URL.Path))
 		}
 		w.Header().Set("Content-Type", answer.contentType)
-		if o.Handler.Mixed && r.URL.Path == LargePath {
-			w.Write(large)
+		if p := contents([]byte(r.URL.Path)); p != nil {
+			w.Write(p)
 			return
 		}
 		w.Write(answer.body())

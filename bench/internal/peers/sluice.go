@@ -59,7 +59,7 @@ func SluiceHandler(o Options) (sluice.RequestHandler, error) {
 	if err != nil {
 		return nil, err
 	}
-	large := o.Handler.large()
+	contents := o.Handler.contents()
 	handler := func(ctx *sluice.RequestCtx) {
 		if len(ctx.PostBody()) != o.BodySize || !isGood(ctx.Path(), ctx.UserAgent(), ctx.QueryArgs().Peek("page")) {
 			ctx.SetStatusCode(sluice.StatusBadRequest)
@@ -69,8 +69,8 @@ func SluiceHandler(o Options) (sluice.RequestHandler, error) {
 			work(ctx.Path())
 		}
 		ctx.SetContentType(answer.contentType)
-		if o.Handler.Mixed && string(ctx.Path()) == LargePath {
-			ctx.Response.SetBodyRaw(large)
+		if p := contents(ctx.Path()); p != nil {
+			ctx.Response.SetBodyRaw(p)
 			return
 		}
 		if o.Answer == AnswerLarge {
