@@ -254,6 +254,32 @@ func TestHTTP2Streams(t *testing.T) {
 	})
 }
 
+// TestHTTP2BlockedHandler: of 100 streams, one whose handler blocks delays no other one.
+func TestHTTP2BlockedHandler(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		release := make(chan struct{})
+		f := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/wait" {
+				<-release
+			}
+			ctx.SetBody(ctx.Path())
+		}}).frames()
+		f.head(1, "GET", "/wait", true)
+		for i := range uint32(99) {
+			f.head(2*i+3, "GET", "/", true)
+		}
+		for i := range 99 {
+			if got := f.describe(); got != "200 / ." {
+				t.Fatalf("answer %d: %s", i, got)
+			}
+		}
+		close(release)
+		if got := f.describe(); got != "200 /wait ." {
+			t.Error(got)
+		}
+	})
+}
+
 // TestHTTP2ConnLimit: limits of connections are those of HTTP/1.1.
 func TestHTTP2ConnLimit(t *testing.T) {
 	for name, set := range map[string]func(*sluice.Server){
