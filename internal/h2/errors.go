@@ -104,7 +104,7 @@ var (
 	ErrClosedStream    = connectionError(CodeStreamClosed, "frame on a stream that has ended")
 	ErrStreamOrder     = connectionError(CodeProtocolError, "request with a lower number than those before")
 	ErrSettingsTimeout = connectionError(CodeSettingsTimeout, "settings were not acknowledged in time")
-	ErrSlow            = connectionError(CodeEnhanceYourCalm, "field block did not arrive in time")
+	ErrSlow            = connectionError(CodeEnhanceYourCalm, "field block or frame did not arrive in time")
 	ErrStreamClosed    = streamError(CodeStreamClosed, "frame after the end of the stream")
 	ErrTrailerNotLast  = streamError(CodeProtocolError, "trailer fields do not end the stream")
 	ErrTunnelFields    = streamError(CodeProtocolError, "fields within a tunnel")

@@ -82,6 +82,12 @@ func (p *Parser) Resume() { p.toHead() }
 // frame.
 func (p *Parser) BetweenFrames() bool { return p.state == atHead && p.have == 0 && p.block == 0 }
 
+// IsWithin tells whether a frame or a field block has begun and is not complete. Those of
+// DATA do not count: their content may take its time.
+func (p *Parser) IsWithin() bool {
+	return p.have > 0 || p.block != 0 || p.state != atHead && (p.state != inPieces || p.kind != frameData)
+}
+
 // Next reads from in up to one Event, and returns how many bytes it has used. Call it
 // again with the rest until ev.Kind is EventNone; then all input is used. An empty rest
 // never makes an Event.

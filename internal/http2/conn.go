@@ -165,7 +165,7 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	c.mu.Lock()
 	defer c.unlock()
 	c.hasMade = false
-	now := clock.Nanos()
+	now, hasEvents := clock.Nanos(), false
 	for used < len(in) && c.phase < phaseFailed {
 		n, ev, err := c.parser.Next(in[used:])
 		used += n
@@ -173,6 +173,7 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 			if ev.Kind == h2.EventNone {
 				break
 			}
+			hasEvents = true
 			err = c.handle(&ev, now)
 		}
 		if err != nil {
@@ -182,7 +183,7 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	if len(c.out) > calmOut {
 		c.fail(h2.ErrCalm)
 	}
-	c.heard(now)
+	c.heard(now, hasEvents)
 	c.arm()
 	if c.hasOutput() && !(c.hasMade && c.phase == phaseOpen) {
 		return len(in), engine.Run

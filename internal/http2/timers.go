@@ -12,7 +12,7 @@ import (
 // timers are the times at which something is due, in Nanos; 0: never. The engine knows
 // the earliest one.
 type timers struct {
-	blockDue   int64 // the preface and the first SETTINGS, or a field block, must be complete
+	blockDue   int64 // the preface and the first SETTINGS, a field block or a frame must be complete
 	ackDue     int64 // our SETTINGS must be acknowledged
 	bodyDue    int64 // a body that is waited for must go on
 	stallDue   int64 // the peer must open a window for content that waits
@@ -30,7 +30,7 @@ func (c *Conn) startTimers(now int64) {
 	c.ackDue = now + int64(c.cfg.StallTimeout)
 }
 
-// blockBegan starts the clock of a field block.
+// blockBegan starts the clock of a field block, or of a frame.
 func (c *Conn) blockBegan(now int64) {
 	c.blockDue = now + int64(c.cfg.ReadTimeout)
 }
@@ -42,10 +42,14 @@ func (c *Conn) bodyBegan(now int64) {
 	}
 }
 
-// heard is called after input.
-func (c *Conn) heard(now int64) {
-	if c.isPrefaced && !c.block.isOpen {
+// heard is called after input, which hasEvents or is a part of one.
+func (c *Conn) heard(now int64, hasEvents bool) {
+	switch {
+	case !c.isPrefaced, c.block.isOpen:
+	case !c.parser.IsWithin():
 		c.blockDue = 0
+	case hasEvents, c.blockDue == 0:
+		c.blockBegan(now)
 	}
 	if !c.own.Waits() {
 		c.ackDue = 0

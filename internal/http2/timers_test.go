@@ -42,6 +42,23 @@ func TestTimeouts(t *testing.T) {
 			in := e.peer.request(nil, 1, get, true)
 			e.feed(in[:len(in)-1])
 		}, 10 * time.Second, "GOAWAY 1 ENHANCE_YOUR_CALM", true},
+		{"the head of a frame", nil, func(e *fakeEngine) { e.feed(h2.AppendPing(nil, [8]byte{}, false)[:1]) }, 10 * time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"a PING", nil, func(e *fakeEngine) { e.feed(h2.AppendPing(nil, [8]byte{}, false)[:12]) }, 10 * time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"a field block without a byte", nil, func(e *fakeEngine) {
+			e.feed(e.peer.request(nil, 1, get, true)[:h2.FrameHeadSize])
+		}, 10 * time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"debug data", nil, func(e *fakeEngine) {
+			e.feed(h2.AppendGoAway(nil, 0, 0, "debug")[:h2.FrameHeadSize+9])
+		}, 10 * time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"a frame after others", nil, func(e *fakeEngine) {
+			in := h2.AppendPing(nil, [8]byte{}, false)
+			e.feed(in[:5])
+			for range 3 {
+				e.wait(6 * time.Second)
+				e.feed(append(in[5:len(in):len(in)], in[:5]...))
+			}
+			e.peer.took()
+		}, 10 * time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
 		{"a body", nil, func(e *fakeEngine) {
 			e.feed(data(e.peer.request(nil, 1, post, false), 1, 10, false))
 		}, 10 * time.Second, "HEADERS 1 400 END, RST_STREAM 1 NO_ERROR", false},
