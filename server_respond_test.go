@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -657,4 +658,31 @@ func TestUserValuesSeeTheResponse(t *testing.T) {
 			t.Errorf("%q: %s, want %s", test.request, seen, test.want)
 		}
 	}
+}
+
+// TestAnswersBeforeAnAbort: what was answered to pipelined requests is sent, although the
+// answer to one after them breaks off before its first byte.
+func TestAnswersBeforeAnAbort(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			switch string(ctx.Path()) {
+			case "/abort":
+				panic(sluice.ErrAbortHandler)
+			case "/stream":
+				ctx.SetBodyStream(iotest.ErrReader(io.ErrClosedPipe), -1)
+			case "/sized":
+				ctx.SetBodyStream(strings.NewReader(""), 10)
+			case "/writer":
+				ctx.SetBodyStreamWriter(func(*bufio.Writer) { panic("writer") })
+			default:
+				ctx.WriteString("ok")
+			}
+		}})
+		for _, path := range []string{"/abort", "/stream", "/sized", "/writer"} {
+			want := textAnswer(200, "ok") + textAnswer(200, "ok")
+			if got := r.exchange(get("/") + get("/") + get(path) + get("/")); got != want {
+				t.Errorf("%s: %q", path, got)
+			}
+		}
+	})
 }

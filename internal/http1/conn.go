@@ -319,7 +319,7 @@ func (c *Conn) Run(out []byte) ([]byte, engine.Next) {
 
 func (c *Conn) run(out []byte) ([]byte, engine.Next) {
 	x := c.x
-	x.out = out
+	x.out, x.earlier = out, len(out)
 	var next engine.Next
 	switch c.phase {
 	case readDecide:

@@ -52,7 +52,7 @@ type Exchange struct {
 	failure  error // why the request is refused
 
 	out      []byte // responses collected and not yet written; owned by the engine
-	counted  int    // bytes at the start of out that the Meter already counts
+	earlier  int    // bytes at the start of out that were there before this Run: whole answers, which the Meter counts already
 	vector   [2][]byte
 	buffers  net.Buffers
 	blocking atomic.Pointer[engine.BlockingConn] // of this Run; nil: arm was not called

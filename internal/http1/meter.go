@@ -25,19 +25,18 @@ func (c *Conn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
 		begun = clock.Nanos()
 	}
 	defer m.Flights.Begin(begun).Add(-1)
-	x.counted = len(out)
 	out, next := c.run(out)
 	if next != engine.Abort {
-		meter.Add(m.BytesWritten, len(out)-x.counted)
+		meter.Add(m.BytesWritten, len(out)-x.earlier)
 	}
 	return out, next
 }
 
-// countWritten counts n bytes written during a Run. The first x.counted of them
+// countWritten counts n bytes written during a Run. The first x.earlier of them
 // are counted already.
 func (x *Exchange) countWritten(n int) {
 	if m := &x.cfg.Meter; m.Flights != nil {
-		meter.Add(m.BytesWritten, n-x.counted)
-		x.counted = 0
+		meter.Add(m.BytesWritten, n-x.earlier)
 	}
+	x.earlier = 0
 }

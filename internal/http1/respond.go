@@ -62,10 +62,15 @@ func (c *Conn) drop() engine.Next {
 	return engine.Close
 }
 
-// abort closes the connection without sending another byte.
+// abort closes the connection without sending another byte of the response. Whole
+// answers to earlier requests that wait in out are sent.
 func (c *Conn) abort() engine.Next {
 	c.phase = readClosed
 	c.endRequest()
+	if x := c.x; x.earlier > 0 {
+		x.out = x.out[:x.earlier]
+		return engine.CloseLinger
+	}
 	return engine.Abort
 }
 
