@@ -64,7 +64,8 @@ func (b *body) setStream(s io.Reader, size int) {
 // setStreamWriter makes the output of sw the body. The caller has cleared the
 // body.
 func (b *body) setStreamWriter(sw StreamWriter) {
-	s := &writerStream{write: sw}
+	s := &writerStream{write: sw, stray: &b.strayWriters}
+	b.strayWriters++
 	b.setStream(s, -1)
 	b.streamWriter = s.writeInPlace
 }

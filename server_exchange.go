@@ -199,7 +199,7 @@ func (ctx *RequestCtx) end() *RequestCtx {
 	if ctx.cfg.maxBodyMemory > 0 && ctx.bodyHeld > 0 {
 		ctx.server.gauges.bodyMemory.Add(-ctx.bodyHeld)
 	}
-	if ctx.done.Load() != nil {
+	if ctx.done.Load() != nil || ctx.Response.strayWriters > 0 {
 		fresh, _ := ctx.giveUp()
 		ctx.requestStream.reset()
 		ctx.letGo()

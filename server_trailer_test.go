@@ -239,3 +239,35 @@ func TestTrailersOfSizedStreams(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamWriterOfAnAnswerBefore: a StreamWriter whose body is not sent runs when its request
+// may have ended. What it does to its RequestCtx, although it must not use it, reaches no other
+// request.
+func TestStreamWriterOfAnAnswerBefore(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		begin, changed := make(chan struct{}), make(chan struct{})
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			switch string(ctx.Path()) {
+			case "/replaced":
+				defer ctx.Response.Reset()
+				fallthrough
+			case "/writer":
+				ctx.SetBodyStreamWriter(func(*bufio.Writer) {
+					<-begin
+					_ = ctx.Response.Header.SetTrailer("X-Late")
+					ctx.Response.Header.Set("X-Later", "1")
+					changed <- struct{}{}
+				})
+			default:
+				begin <- struct{}{}
+				<-changed
+			}
+		}})
+		for _, first := range []string{request("HEAD /writer HTTP/1.1"), get("/replaced")} {
+			got := r.exchange(first + request("HEAD / HTTP/1.1", "Connection: close"))
+			if strings.Contains(got, "Late") {
+				t.Errorf("%q, and another request: %q", first, got)
+			}
+		}
+	})
+}

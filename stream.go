@@ -36,6 +36,7 @@ func NewBoundedStreamReader(sw StreamWriter) io.ReadCloser { return NewStreamRea
 // reads the body, so that it can clean up.
 type writerStream struct {
 	write StreamWriter
+	stray *int // the body's count
 	pipe  *bodypipe.Pipe
 	ran   bool // the StreamWriter ran in place
 }
@@ -43,6 +44,7 @@ type writerStream struct {
 // writeInPlace runs the StreamWriter.
 func (s *writerStream) writeInPlace(w *bufio.Writer) {
 	s.ran = true
+	*s.stray--
 	s.write(w)
 }
 
