@@ -132,6 +132,12 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	call.phase = PhaseTLS
+	hasReturned := false
+	defer func() {
+		if !hasReturned { // a hook, or a callback of TLSConfig, has panicked
+			_ = nc.Close()
+		}
+	}()
 	secure, ok := nc.(*tls.Conn)
 	if ok { // the dialer has set up TLS itself, but may have left the handshake to the first write
 		ctx, cancel := call.Within()
@@ -140,6 +146,7 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 	} else {
 		secure, err = c.handshake(call, nc, addr)
 	}
+	hasReturned = true
 	if err != nil {
 		_ = nc.Close()
 		if clock.IsTimeout(err) {
@@ -156,14 +163,10 @@ var (
 )
 
 // handshake performs the TLS handshake and calls the trace.
-func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (secure *tls.Conn, err error) {
-	if trace := call.trace; trace != nil {
-		if trace.TLSStart != nil {
-			trace.TLSStart()
-		}
-		if trace.TLSDone != nil {
-			defer func() { trace.TLSDone(secure.ConnectionState(), err) }()
-		}
+func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (*tls.Conn, error) {
+	trace := call.trace
+	if trace != nil && trace.TLSStart != nil {
+		trace.TLSStart()
 	}
 	ctx, cancel := call.Within()
 	defer cancel()
@@ -171,7 +174,11 @@ func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (secu
 	if call.offersHTTP2 {
 		config = c.prepared().alpn
 	}
-	return dial.Handshake(ctx, nc, config, addr)
+	secure, err := dial.Handshake(ctx, nc, config, addr)
+	if trace != nil && trace.TLSDone != nil {
+		trace.TLSDone(secure.ConnectionState(), err)
+	}
+	return secure, err
 }
 
 // dialAddr connects to addr without TLS.

@@ -1,8 +1,10 @@
 package sluice
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"testing"
 )
 
@@ -24,6 +26,60 @@ func TestPanicsOfHooks(t *testing.T) {
 			}()
 			_ = c.Do(newCall("GET", p.url("/")))
 		}()
+		checkPool(t, c, 0, 0)
+	}
+}
+
+// A closingConn tells that it is closed.
+type closingConn struct {
+	net.Conn
+	isClosed *bool
+}
+
+func (c closingConn) Close() error {
+	*c.isClosed = true
+	return c.Conn.Close()
+}
+
+// TestPanicsDuringHandshakes: a panic of a hook, or of a callback of TLSConfig, does not
+// leave the socket open.
+func TestPanicsDuringHandshakes(t *testing.T) {
+	server, trusting := testTLS(t, "127.0.0.1")
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPeerOn(t, ln, answering(okAnswer))
+	for name, change := range map[string]func(c *HostClient){
+		"TLSStart": func(c *HostClient) { c.Trace = &ClientTrace{TLSStart: func() { panic("hook") }} },
+		"TLSDone": func(c *HostClient) {
+			c.Trace = &ClientTrace{TLSDone: func(tls.ConnectionState, error) { panic("hook") }}
+		},
+		"VerifyConnection": func(c *HostClient) { c.TLSConfig.VerifyConnection = func(tls.ConnectionState) error { panic("hook") } },
+		"VerifyConnection, TLSDone": func(c *HostClient) {
+			c.TLSConfig.VerifyConnection = func(tls.ConnectionState) error { panic("hook") }
+			c.Trace = &ClientTrace{TLSDone: func(tls.ConnectionState, error) {}}
+		},
+	} {
+		isClosed := false
+		c := p.host()
+		c.IsTLS, c.TLSConfig = true, trusting.Clone()
+		c.Dial = func(addr string) (net.Conn, error) {
+			nc, err := net.Dial("tcp", addr)
+			return closingConn{nc, &isClosed}, err
+		}
+		change(c)
+		func() {
+			defer func() {
+				if v := recover(); v != "hook" {
+					t.Errorf("%s: panic %v", name, v)
+				}
+			}()
+			_ = c.Do(newCall("GET", "https://"+p.addr()+"/"))
+		}()
+		if !isClosed {
+			t.Errorf("%s: the socket stays open", name)
+		}
 		checkPool(t, c, 0, 0)
 	}
 }
