@@ -86,10 +86,12 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) i
 	d.handovers.Lock()
 	defer d.handovers.Unlock()
 	var wanted []int32
-	d.table.each(func(fd int, p place) {
-		if len(wanted) != limit && p.slot().claim(flagTake, flagFixed|flagTLS|flagSwitched) {
+	// It goes on where the last call has stopped: many small calls visit each connection once.
+	d.detachFrom = d.table.around(d.detachFrom, func(fd int, p place) bool {
+		if p.slot().claim(flagTake, flagFixed|flagTLS|flagSwitched) {
 			wanted = append(wanted, int32(fd))
 		}
+		return len(wanted) != limit
 	})
 	h := &handover{make(chan given, len(wanted))}
 	d.handover.Store(h)

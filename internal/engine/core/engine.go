@@ -38,12 +38,13 @@ type driver struct {
 	emptied        chan struct{}
 	drained        chan struct{} // closed when Shutdown's work is done
 
-	mu        sync.Mutex // guards servings' replacement, and loops
-	loops     []*loop
-	adopting  map[origin]*serving // of open adopted connections
-	parcels   parcels
-	handovers sync.Mutex // one DetachIdle at a time
-	handover  atomic.Pointer[handover]
+	mu         sync.Mutex // guards servings' replacement, and loops
+	loops      []*loop
+	adopting   map[origin]*serving // of open adopted connections
+	parcels    parcels
+	handovers  sync.Mutex // one DetachIdle at a time
+	detachFrom int        // the descriptor at which the next one begins
+	handover   atomic.Pointer[handover]
 
 	_    cacheLine
 	turn atomic.Uint32 // of nextLoop

@@ -166,18 +166,34 @@ func (t *table) free(at int, c *chunk) {
 
 // each calls f for every slot in use, with its descriptor.
 func (t *table) each(f func(fd int, p place)) {
+	t.around(0, func(fd int, p place) bool {
+		f(fd, p)
+		return true
+	})
+}
+
+// around calls f for every slot in use, from the descriptor start on and then for those
+// below it, until f returns false. It returns the descriptor to go on with.
+func (t *table) around(start int, f func(fd int, p place) bool) (next int) {
 	all := t.chunks.Load()
 	if all == nil {
-		return
+		return 0
 	}
-	for at, c := range *all {
-		if c == nil || c.open.Load() <= 0 {
-			continue
-		}
-		for i := range c.slots {
-			if c.slots[i].word.Load()&stateMask != stateClosed {
-				f(at<<chunkShift|i, place{c, i})
+	size := len(*all) << chunkShift
+	for _, part := range [2][2]int{{start, size}, {0, min(start, size)}} {
+		for fd := part[0]; fd < part[1]; {
+			c := (*all)[fd>>chunkShift]
+			end := min((fd>>chunkShift+1)<<chunkShift, part[1])
+			if c == nil || c.open.Load() <= 0 {
+				fd = end
+			}
+			for ; fd < end; fd++ {
+				i := fd & (chunkSize - 1)
+				if c.slots[i].word.Load()&stateMask != stateClosed && !f(fd, place{c, i}) {
+					return fd + 1
+				}
 			}
 		}
 	}
+	return start
 }

@@ -156,3 +156,53 @@ func TestTableKeepsTLSConns(t *testing.T) {
 		t.Error("a tlsConn is kept")
 	}
 }
+
+// TestTableInPortions: around goes on where it has stopped, and visits each slot once in a turn.
+func TestTableInPortions(t *testing.T) {
+	var tab table
+	if next := tab.around(9, func(int, place) bool { return true }); next != 0 {
+		t.Errorf("an empty table goes on at %d", next)
+	}
+	fds := []int{0, 5, chunkSize - 1, chunkSize, 3*chunkSize + 1, 5*chunkSize - 1}
+	for _, fd := range fds {
+		tab.open(fd).slot().open(1, 0, 0)
+	}
+	for portion := 1; portion <= len(fds)+1; portion++ {
+		var seen []int
+		next := 0
+		for len(seen) < 2*len(fds) {
+			left := portion
+			next = tab.around(next, func(fd int, p place) bool {
+				if tab.find(fd) != p {
+					t.Errorf("%d is not where it was opened", fd)
+				}
+				seen = append(seen, fd)
+				left--
+				return left != 0
+			})
+		}
+		if !slices.Equal(seen[:2*len(fds)], append(slices.Clone(fds), fds...)) {
+			t.Errorf("in portions of %d: %v", portion, seen)
+		}
+	}
+}
+
+// BenchmarkTableInPortions is the search for a quarter of a million connections, as a worker that is
+// replaced gives them away.
+func BenchmarkTableInPortions(b *testing.B) {
+	var tab table
+	const count, portion = 250_000, 32
+	for fd := range count {
+		tab.open(fd).slot().open(1, 0, 0)
+	}
+	for b.Loop() {
+		next := 0
+		for range count / portion {
+			left := portion
+			next = tab.around(next, func(int, place) bool {
+				left--
+				return left != 0
+			})
+		}
+	}
+}
