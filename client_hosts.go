@@ -89,6 +89,9 @@ const maxIdleHosts = 1024
 // addHost creates the HostClient of a host and counts a pending request, as
 // hostFor does.
 func (c *Client) addHost(host string, isTLS bool) (*HostClient, error) {
+	if host[0] == ':' { // a port alone (RFC 9110 section 4.2.1)
+		return nil, errMissingHost
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if hc := c.hostsOf(isTLS)[host]; hc != nil {

@@ -122,6 +122,7 @@ func TestClientRefusesURLs(t *testing.T) {
 	for url, want := range map[string]error{
 		"ftp://h/": errUnsupportedScheme, "/path": errMissingHost, "": errMissingHost,
 		"http://a b/": InvalidHostError("a b"), "http:///x": errMissingHost,
+		"http://:80/": errMissingHost, "https://u@:443": errMissingHost,
 	} {
 		for range 2 {
 			if _, _, err := c.Get(nil, url); !errors.Is(err, want) {
