@@ -36,7 +36,7 @@ func TestLargeObjectsAreNotPooled(t *testing.T) {
 	a.Set("k", large)
 	a.Reset()
 	var many Args
-	many.Parse(strings.Repeat("a&", maxPooledBytes/64))
+	many.Parse(strings.Repeat("a&", maxPooledBytes/16))
 	var u, withArgs URI
 	u.SetHash(large)
 	u.Reset()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"iter"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // Args is an ordered list of key=value pairs in the notation of
 // application/x-www-form-urlencoded. Its zero value is empty. Slices that
 // methods return stay valid until the list is changed; those that methods take
-// are copied.
+// are copied. A list has up to 2 GiB of text; what is beyond is left out.
 type Args struct {
 	text  []byte // keys and values, and bytes that no pair has any more
 	pairs []pair
@@ -24,12 +25,19 @@ type Args struct {
 // no byte in common.
 type pair struct {
 	key, value place
-	room       int  // bytes at the start of value that the pair may use
-	hasNoValue bool // "key", not "key="
+	room       uint32 // bytes at the start of value that the pair may use
+	hasNoValue bool   // "key", not "key="
 }
 
-// place is a range of Args.text.
-type place struct{ start, end int }
+// place is a range of Args.text. A form may have a pair for every two of its bytes, so a pair is
+// half as large as with int.
+type place struct{ start, end uint32 }
+
+// maxText limits Args.text, so that a place can have all of it.
+const maxText = math.MaxInt32
+
+// fits tells whether n more bytes fit into a text of length used.
+func fits(used, n int) bool { return n <= maxText-used }
 
 func (a *Args) at(p place) []byte { return a.text[p.start:p.end:p.end] }
 
@@ -41,7 +49,7 @@ func (a *Args) Reset() {
 
 // HeldBytes is the memory that a keeps for its next use.
 func (a *Args) HeldBytes() int {
-	const pairSize = 48
+	const pairSize = 24
 	n := cap(a.text) + pairSize*cap(a.pairs)
 	if a.buf != nil {
 		n += cap(*a.buf)
@@ -90,6 +98,9 @@ func (a *Args) Parse(b []byte) {
 	if len(b) == 0 {
 		return
 	}
+	if !fits(0, len(b)) {
+		b = b[:maxText]
+	}
 	// Each pair ends with "&", the last one, too, and b can be read in whole words.
 	const end = '&' * ones
 	if n := len(b) + 8; n > cap(a.text) {
@@ -123,8 +134,8 @@ func (a *Args) Parse(b []byte) {
 					}
 					p := &pairs[n]
 					n++
-					p.key, p.value = place{start, equals}, place{value, at}
-					p.room, p.hasNoValue = at-value, equals == at
+					p.key, p.value = place{uint32(start), uint32(equals)}, place{uint32(value), uint32(at)}
+					p.room, p.hasNoValue = uint32(at-value), equals == at
 					if isEncoded {
 						a.decode(p)
 					}
@@ -150,8 +161,8 @@ func delimiters(w uint64) uint64 {
 // decode decodes p, in place.
 func (a *Args) decode(p *pair) {
 	key, value := a.at(p.key), a.at(p.value)
-	p.key.end = p.key.start + len(ascii.AppendUnescapedArg(key[:0], key))
-	p.value.end = p.value.start + len(ascii.AppendUnescapedArg(value[:0], value))
+	p.key.end = p.key.start + uint32(len(ascii.AppendUnescapedArg(key[:0], key)))
+	p.value.end = p.value.start + uint32(len(ascii.AppendUnescapedArg(value[:0], value)))
 }
 
 // QueryString returns the encoded pairs. It is valid until the next call, or a
@@ -209,8 +220,9 @@ func (a *Args) Del(key []byte) {
 
 // Add appends a pair, even if there is one with the same key.
 func (a *Args) Add(key, value []byte, hasNoValue bool) {
-	a.reserve(len(key) + len(value))
-	a.pairs = append(a.pairs, pair{a.store(key), a.store(value), len(value), hasNoValue})
+	if a.reserve(len(key) + len(value)) {
+		a.pairs = append(a.pairs, pair{a.store(key), a.store(value), uint32(len(value)), hasNoValue})
+	}
 }
 
 // Set sets the value of the first pair with the given key, or appends a pair if
@@ -222,33 +234,35 @@ func (a *Args) Set(key, value []byte, hasNoValue bool) {
 		return
 	}
 	p.hasNoValue = hasNoValue
-	if len(value) <= p.room {
-		p.value.end = p.value.start + copy(a.text[p.value.start:], value)
+	if len(value) <= int(p.room) {
+		p.value.end = p.value.start + uint32(copy(a.text[p.value.start:], value))
 		return
 	}
-	a.reserve(len(value))
-	p.value, p.room = a.store(value), len(value)
+	if a.reserve(len(value)) {
+		p.value, p.room = a.store(value), uint32(len(value))
+	}
 }
 
 func (a *Args) store(s []byte) place {
 	start := len(a.text)
 	a.text = append(a.text, s...)
-	return place{start, len(a.text)}
+	return place{uint32(start), uint32(len(a.text))}
 }
 
 // reserve drops the bytes that no pair has, if they would make text grow by n
 // bytes: a list that is changed for ever without Reset must not grow. The old text
-// stays unchanged, because what is stored next may be part of it.
-func (a *Args) reserve(n int) {
+// stays unchanged, because what is stored next may be part of it. The result tells
+// whether n bytes may be stored.
+func (a *Args) reserve(n int) bool {
 	if len(a.text)+n <= cap(a.text) {
-		return
+		return fits(len(a.text), n)
 	}
 	live := n
 	for i := range a.pairs {
-		live += a.pairs[i].key.end - a.pairs[i].key.start + a.pairs[i].room
+		live += int(a.pairs[i].key.end - a.pairs[i].key.start + a.pairs[i].room)
 	}
 	if live > len(a.text)/2 {
-		return // most are in use
+		return fits(len(a.text), n) // most are in use
 	}
 	old := a.text
 	a.text = make([]byte, 0, 2*live)
@@ -257,6 +271,7 @@ func (a *Args) reserve(n int) {
 		p.key, p.value = a.store(old[p.key.start:p.key.end]), a.store(old[p.value.start:p.value.end])
 		p.room = p.value.end - p.value.start
 	}
+	return fits(len(a.text), n)
 }
 
 // find returns the first pair with the given key, nil if there is none.

@@ -85,10 +85,22 @@ func TestArgsTakePartsOfThemselves(t *testing.T) {
 	}
 }
 
+// TestArgsHaveLittlePairs: a form has at most one for every two of its bytes.
+func TestArgsHaveLittlePairs(t *testing.T) {
+	if n := unsafe.Sizeof(pair{}); n != 24 {
+		t.Errorf("%d bytes", n)
+	}
+	for used, want := range map[int]int{1: maxText - 1, maxText: 0} {
+		if !fits(used, want) || fits(used, want+1) {
+			t.Errorf("after %d bytes not %d fit", used, want)
+		}
+	}
+}
+
 func TestArgsHeldBytes(t *testing.T) {
 	buf := make([]byte, 0, 1000)
 	a := Args{text: make([]byte, 0, 100), pairs: make([]pair, 0, 10), buf: &buf}
-	if got, want := a.HeldBytes(), 1100+10*int(unsafe.Sizeof(pair{})); got != want && unsafe.Sizeof(0) == 8 {
+	if got, want := a.HeldBytes(), 1100+10*int(unsafe.Sizeof(pair{})); got != want {
 		t.Errorf("%d, want %d", got, want)
 	}
 }
