@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // ConnID returns the number of the connection, which is unique within the
@@ -59,33 +60,11 @@ func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.beginWrite() != nil {
 		ctx.wire.Lock()
 		defer ctx.wire.Unlock()
-		return endedConn{ctx.netConn}
+		return engine.AddressOnly{Conn: ctx.netConn, Err: net.ErrClosed} // the request has ended
 	}
 	defer ctx.endWrite()
 	return ctx.exchange.UserConn()
 }
-
-// endedConn is the connection of a request that has ended: only its addresses
-// are still valid.
-type endedConn struct{ net.Conn }
-
-// Read implements net.Conn; there is nothing to read.
-func (endedConn) Read([]byte) (int, error) { return 0, net.ErrClosed }
-
-// Write implements net.Conn; nothing is written.
-func (endedConn) Write([]byte) (int, error) { return 0, net.ErrClosed }
-
-// Close implements net.Conn; the server still owns the connection.
-func (endedConn) Close() error { return net.ErrClosed }
-
-// SetDeadline implements net.Conn without effect.
-func (endedConn) SetDeadline(time.Time) error { return net.ErrClosed }
-
-// SetReadDeadline implements net.Conn without effect.
-func (endedConn) SetReadDeadline(time.Time) error { return net.ErrClosed }
-
-// SetWriteDeadline implements net.Conn without effect.
-func (endedConn) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 
 // zeroAddr returns the address that is reported outside a server.
 func zeroAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(0, 0, 0, 0)} }

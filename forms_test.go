@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -88,26 +87,6 @@ func TestParseUintThatIsTooLarge(t *testing.T) {
 		if got, err := ParseUint([]byte(text)); got != want || (err != nil) != (want < 0) {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
-	}
-}
-
-// The connection of a request that has ended does nothing.
-func TestEndedConn(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	defer theirs.Close()
-	c := endedConn{ours}
-	_, readErr := c.Read(make([]byte, 1))
-	_, writeErr := c.Write([]byte("x"))
-	for what, err := range map[string]error{"Read": readErr, "Write": writeErr, "Close": c.Close(), "SetDeadline": c.SetDeadline(time.Unix(1, 0)),
-		"SetReadDeadline": c.SetReadDeadline(time.Unix(1, 0)), "SetWriteDeadline": c.SetWriteDeadline(time.Unix(1, 0))} {
-		if err != net.ErrClosed {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	go func() { _, _ = theirs.Write([]byte("y")) }()
-	if n, err := ours.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("the connection itself: %d, %v", n, err)
 	}
 }
 

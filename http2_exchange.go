@@ -486,7 +486,7 @@ func (x *http2Exchange) UserConn() net.Conn {
 		return x.useTunnel()
 	}
 	if x.user == nil {
-		x.user = &http2UserConn{Conn: x.host.netConn, stream: &x.stream}
+		x.user = &http2UserConn{AddressOnly: engine.AddressOnly{Conn: x.host.netConn, Err: ErrNotSupportedHTTP2}, stream: &x.stream}
 	}
 	return x.user
 }
@@ -494,7 +494,7 @@ func (x *http2Exchange) UserConn() net.Conn {
 // http2UserConn is what RequestCtx.Conn returns: the connection's addresses and TLS
 // state. What concerns its bytes is not supported.
 type http2UserConn struct {
-	net.Conn
+	engine.AddressOnly
 	mu     sync.Mutex
 	stream *http2.Stream // nil: the request has ended
 }
@@ -532,18 +532,3 @@ func tlsStateOf(c net.Conn) (state tls.ConnectionState) {
 // not support, because a connection carries several requests, and by clients with
 // HTTP2Only for the method CONNECT.
 var ErrNotSupportedHTTP2 = errors.New("sluice: not supported with HTTP/2")
-
-// Read implements net.Conn.
-func (*http2UserConn) Read([]byte) (int, error) { return 0, ErrNotSupportedHTTP2 }
-
-// Write implements net.Conn.
-func (*http2UserConn) Write([]byte) (int, error) { return 0, ErrNotSupportedHTTP2 }
-
-// SetDeadline implements net.Conn.
-func (*http2UserConn) SetDeadline(time.Time) error { return ErrNotSupportedHTTP2 }
-
-// SetReadDeadline implements net.Conn; see RequestCtx.SetReadDeadline.
-func (*http2UserConn) SetReadDeadline(time.Time) error { return ErrNotSupportedHTTP2 }
-
-// SetWriteDeadline implements net.Conn; see RequestCtx.SetWriteDeadline.
-func (*http2UserConn) SetWriteDeadline(time.Time) error { return ErrNotSupportedHTTP2 }

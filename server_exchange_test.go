@@ -238,7 +238,9 @@ func (x *valueExchange) SetWriteTimeout(time.Duration)        {}
 func (x *valueExchange) LocalAddr() net.Addr  { return scriptedNetConn{}.LocalAddr() }
 func (x *valueExchange) RemoteAddr() net.Addr { return scriptedNetConn{}.RemoteAddr() }
 func (x *valueExchange) NetConn() net.Conn    { return scriptedNetConn{} }
-func (x *valueExchange) UserConn() net.Conn   { return endedConn{scriptedNetConn{}} }
+func (x *valueExchange) UserConn() net.Conn {
+	return engine.AddressOnly{Conn: scriptedNetConn{}, Err: net.ErrClosed}
+}
 
 var _ serverExchange = (*valueExchange)(nil)
 
