@@ -186,7 +186,7 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 			if handler := s.nextProto(protocol); handler != nil {
 				return &alpnConn{conn: conn, cfg: a.cfg, handler: handler}, nil
 			}
-			if protocol == protocolALPN && state.Version >= tls.VersionTLS12 && a.cfg.speaksHTTP2(s) {
+			if protocol == engine.ProtocolHTTP2 && state.Version >= tls.VersionTLS12 && a.cfg.speaksHTTP2(s) {
 				return a.openHTTP2(conn, facts, nil), nil
 			}
 		}

@@ -11,31 +11,11 @@ import (
 // protocol than HTTP/1.1. It passes the connection to its ServeHandler before
 // anything is read.
 type alpnConn struct {
+	engine.Leaver
 	conn    engine.Conn
 	cfg     *serverConfig
 	handler ServeHandler
 }
-
-// Capabilities implements engine.Protocol.
-func (a *alpnConn) Capabilities() engine.Capabilities { return engine.CanStart }
-
-// Start implements engine.Starter.
-func (a *alpnConn) Start() engine.Next { return engine.Detach }
-
-// Feed implements engine.Protocol; nothing is fed before Detached.
-func (a *alpnConn) Feed([]byte) (int, engine.Next) { return 0, engine.Detach }
-
-// Run implements engine.Protocol; there is nothing to run.
-func (a *alpnConn) Run(out []byte) ([]byte, engine.Next) { return out, engine.Detach }
-
-// Pause implements engine.Protocol.
-func (a *alpnConn) Pause() bool { return false }
-
-// HalfClosed implements engine.Protocol.
-func (a *alpnConn) HalfClosed(out []byte) []byte { return out }
-
-// TimedOut implements engine.Protocol.
-func (a *alpnConn) TimedOut(out []byte) ([]byte, engine.Next) { return out, engine.Abort }
 
 // Detached runs the ServeHandler.
 func (a *alpnConn) Detached(conn net.Conn) {

@@ -81,46 +81,12 @@ var errNoCertificate = errors.New("sluice: TLS needs a certificate: give files, 
 
 func (s *Server) serveTLS(ln net.Listener) error {
 	s.state.Lock()
-	config := s.tlsConfig()
-	if !s.HTTP2.Disable && len(config.NextProtos) == 0 {
-		config.NextProtos = append(config.NextProtos, protocolALPN)
-	}
-	for _, proto := range slices.Sorted(maps.Keys(s.nextProtos)) {
-		if !slices.Contains(config.NextProtos, proto) {
-			config.NextProtos = append(config.NextProtos, proto)
-		}
-	}
-	if !slices.Contains(config.NextProtos, "http/1.1") {
-		config.NextProtos = append(config.NextProtos, "http/1.1")
-	}
-	config = config.Clone()
+	config := engine.OfferProtocols(s.tlsConfig(), !s.HTTP2.Disable, slices.Sorted(maps.Keys(s.nextProtos)))
 	s.state.Unlock()
-	if !s.HTTP2.Disable {
-		withholdHTTP2(config)
-	}
 	if len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
 		return errNoCertificate
 	}
 	return s.Serve(&engine.TLSListener{Listener: ln, Config: config})
-}
-
-// protocolALPN is the name of HTTP/2 over TLS in ALPN (RFC 9113 section 3.1).
-const protocolALPN = "h2"
-
-// withholdHTTP2 makes config not offer HTTP/2 to clients without TLS 1.2 (RFC 9113
-// section 9.2).
-func withholdHTTP2(config *tls.Config) {
-	if config.MinVersion == 0 || config.MinVersion >= tls.VersionTLS12 || config.GetConfigForClient != nil {
-		return
-	}
-	old := config.Clone()
-	old.NextProtos = slices.DeleteFunc(slices.Clone(old.NextProtos), func(proto string) bool { return proto == protocolALPN })
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.ContainsFunc(hello.SupportedVersions, func(v uint16) bool { return v >= tls.VersionTLS12 }) {
-			return nil, nil
-		}
-		return old, nil
-	}
 }
 
 // tlsConfig returns the server's own TLSConfig; state's mutex is held.

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"crypto/tls"
+	"slices"
+)
+
+// ProtocolHTTP2 is the name of HTTP/2 over TLS in ALPN (RFC 9113 section 3.1).
+const ProtocolHTTP2 = "h2"
+
+// OfferProtocols makes config offer others and HTTP/1.1, and HTTP/2 if it has no list of
+// its own. It returns the configuration for a listener.
+func OfferProtocols(config *tls.Config, speaksHTTP2 bool, others []string) *tls.Config {
+	if speaksHTTP2 && len(config.NextProtos) == 0 {
+		config.NextProtos = append(config.NextProtos, ProtocolHTTP2)
+	}
+	for _, proto := range append(others, "http/1.1") {
+		if !slices.Contains(config.NextProtos, proto) {
+			config.NextProtos = append(config.NextProtos, proto)
+		}
+	}
+	config = config.Clone()
+	if speaksHTTP2 {
+		withholdHTTP2(config)
+	}
+	return config
+}
+
+// withholdHTTP2 makes config not offer HTTP/2 to clients without TLS 1.2 (RFC 9113
+// section 9.2).
+func withholdHTTP2(config *tls.Config) {
+	if config.MinVersion == 0 || config.MinVersion >= tls.VersionTLS12 || config.GetConfigForClient != nil {
+		return
+	}
+	old := config.Clone()
+	old.NextProtos = slices.DeleteFunc(slices.Clone(old.NextProtos), func(proto string) bool { return proto == ProtocolHTTP2 })
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.ContainsFunc(hello.SupportedVersions, func(v uint16) bool { return v >= tls.VersionTLS12 }) {
+			return nil, nil
+		}
+		return old, nil
+	}
+}
