@@ -1,8 +1,6 @@
 package sluice
 
-import (
-	"sync"
-)
+import "sync"
 
 // The pools of the small message types. The caller owns an object from the time
 // that it is acquired until it is released.
@@ -85,11 +83,8 @@ func (u *URI) heldBytes() int {
 // heldBytes is the memory that c keeps for its next use.
 func (c *Cookie) heldBytes() int { return c.m.HeldBytes() }
 
-// The pools of the server.
-var (
-	streamWriterPool sync.Pool // of *bufio.Writer, 4 KiB
-	singlePool       = sync.Pool{New: func() any { return new(single) }}
-)
+// singlePool is for ServeConn.
+var singlePool = sync.Pool{New: func() any { return new(single) }}
 
 // acquireSingle returns the state of one ServeConn of s.
 func acquireSingle(s *Server) *single {

@@ -1,10 +1,10 @@
 package sluice
 
 import (
-	"bufio"
 	"io"
 	"runtime/debug"
 
+	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -91,28 +91,8 @@ func (w *bodyWriter) copyFrom(resp *Response, size int) error {
 	if write == nil {
 		return w.CopyFrom(resp.takeStream(), w.Left >= 0)
 	}
-	buf := acquireStreamWriter(w, size)
-	defer releaseStreamWriter(buf, size)
+	buf := http1client.AcquireWriter(w, size)
+	defer http1client.ReleaseWriter(buf)
 	write(buf)
 	return buf.Flush()
-}
-
-// acquireStreamWriter returns a buffered writer for a StreamWriter. Only
-// writers of 4096 bytes are pooled.
-func acquireStreamWriter(w io.Writer, size int) *bufio.Writer {
-	if size == 4096 {
-		if v := streamWriterPool.Get(); v != nil {
-			bw := v.(*bufio.Writer)
-			bw.Reset(w)
-			return bw
-		}
-	}
-	return bufio.NewWriterSize(w, size)
-}
-
-func releaseStreamWriter(w *bufio.Writer, size int) {
-	if size == 4096 {
-		w.Reset(nil)
-		streamWriterPool.Put(w)
-	}
 }
