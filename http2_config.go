@@ -56,16 +56,3 @@ type HTTP2Config struct {
 	// 0 too.
 	StallTimeout time.Duration
 }
-
-// The defaults of HTTP/2.
-const (
-	http2Streams       = 250
-	http2TableSize     = 4096
-	http2StreamWindow  = 64 << 10
-	http2ConnWindow    = 1 << 20
-	http2MaxStream     = 1 << 20
-	http2MaxConnWindow = 16 << 20
-	http2LargestWindow = 1<<31 - 1
-	http2ReadTimeout   = 10 * time.Second
-	http2StallTimeout  = 30 * time.Second
-)

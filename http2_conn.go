@@ -161,45 +161,16 @@ func (c *serverConfig) speaksHTTP2(s *Server) bool {
 
 // newHTTP2Config derives what the HTTP/2 connections of a server share.
 func newHTTP2Config(s *Server, cfg *serverConfig) *http2.Config {
-	own := &s.HTTP2
-	maxStream := clampTo(own.StreamWindow, http2MaxStream, http2LargestWindow)
-	maxConn := clampTo(own.ConnWindow, http2MaxConnWindow, http2LargestWindow)
-	settings := h2.DefaultSettings()
-	settings.MaxConcurrentStreams = clampTo(own.MaxConcurrentStreams, http2Streams, h2.MaxStream)
-	settings.HeaderTableSize = clampTo(own.HeaderTableSize, http2TableSize, h2.MaxTableSize)
-	settings.InitialWindowSize = min(http2StreamWindow, maxStream)
-	settings.MaxHeaderListSize = uint32(cfg.Limits.MaxHead)
-	settings.NoRFC7540Priorities = true
-	settings.EnableConnectProtocol = !own.DisableWebSocket
-	config := &http2.Config{
-		Settings:        settings,
-		Limits:          cfg.Limits,
-		Gauges:          s.http2Gauges(),
-		Records:         &http2.Records{},
-		Pairs:           &h2.Pairs{},
-		ConnWindow:      min(http2ConnWindow, maxConn),
-		MaxConnWindow:   maxConn,
-		MaxStreamWindow: maxStream,
-		ReadTimeout:     http2ReadTimeout,
-		StallTimeout:    http2StallTimeout,
-		IdleTimeout:     cfg.IdleTimeout,
-		MaxRequests:     cfg.MaxRequests,
-		TasksMayWait:    s.MaxWorkers > 0,
-	}
-	if cfg.ReadTimeout > 0 {
-		config.ReadTimeout = cfg.ReadTimeout
-	}
-	switch {
-	case own.StallTimeout > 0:
-		config.StallTimeout = own.StallTimeout
-	case cfg.WriteTimeout > 0:
-		config.StallTimeout = cfg.WriteTimeout
-	}
-	return config
+	return http2.NewConfig(http2.Options(s.HTTP2), http2.Config{
+		Limits:       cfg.Limits,
+		Gauges:       s.http2Gauges(),
+		ReadTimeout:  cfg.ReadTimeout,
+		StallTimeout: cfg.WriteTimeout,
+		IdleTimeout:  cfg.IdleTimeout,
+		MaxRequests:  cfg.MaxRequests,
+		TasksMayWait: s.MaxWorkers > 0,
+	})
 }
-
-// clampTo returns n within its limits, and fallback for 0 and less.
-func clampTo(n, fallback, most int) uint32 { return uint32(min(positiveOr(n, fallback), most)) }
 
 // NewStream implements http2.Host.
 func (h *http2Host) NewStream(now int64) *http2.Stream {
