@@ -15,7 +15,7 @@ func (s *Server) hostOf(family upgrade.Family, cfg *serverConfig) upgrade.Host {
 	}
 	return s.upgrades.Of(family, e, func(place uint64, isRegistered bool) upgrade.Server {
 		cfg.retain()
-		return &upgradeServer{server: s, cfg: cfg, engine: e, place: place, isRegistered: isRegistered}
+		return &upgradeServer{upgrade.Place{Engine: e, Registered: isRegistered, Number: place, Marks: memoUpgraded, Shift: memoShift}, s, cfg}
 	})
 }
 
@@ -45,38 +45,14 @@ func (s *Server) wakeUpgraded(conn engine.Conn, m engine.Memo) engine.Protocol {
 
 // upgradeServer is the Server for the connections of one Host.
 type upgradeServer struct {
+	upgrade.Place
 	server *Server
 	cfg    *serverConfig
-	engine engine.Engine
-	place  uint64
-
-	isRegistered bool
-}
-
-var _ upgrade.Server = (*upgradeServer)(nil)
-
-// Memo implements upgrade.Server.
-func (u *upgradeServer) Memo(id, served uint64, opened int64) engine.Memo {
-	const mask = 1<<upgrade.MemoBits - 1
-	return engine.Memo{ID: id, Served: (u.place<<upgrade.MemoBits|served&mask)<<memoShift | memoUpgraded, Opened: opened}
-}
-
-// Served implements upgrade.Server.
-func (u *upgradeServer) Served(m engine.Memo) uint64 {
-	return m.Served >> memoShift & (1<<upgrade.MemoBits - 1)
-}
-
-// Prompt implements upgrade.Server.
-func (u *upgradeServer) Prompt(t engine.Target) { u.engine.Prompt(t) }
-
-// Cast implements upgrade.Server.
-func (u *upgradeServer) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
-	u.engine.Cast(targets, frame, missed)
 }
 
 // Closing implements upgrade.Server.
 func (u *upgradeServer) Closing() upgrade.Closing {
-	if !u.engine.CloseRequested() {
+	if !u.Engine.CloseRequested() {
 		return upgrade.CloseNot
 	}
 	u.server.state.Lock()
@@ -86,9 +62,6 @@ func (u *upgradeServer) Closing() upgrade.Closing {
 	}
 	return upgrade.CloseSoon
 }
-
-// IsRegistered implements upgrade.Server.
-func (u *upgradeServer) IsRegistered() bool { return u.isRegistered }
 
 // Count implements upgrade.Server.
 func (u *upgradeServer) Count(read, written int) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"log"
-	"math"
 	"net"
 	"sync"
 	"time"
@@ -48,7 +47,7 @@ func (d *dialedConns) hold(set *settings) *dialHost {
 	h := d.hosts[set]
 	if h == nil {
 		h = &dialHost{all: d, pending: map[uint64]*pendingDial{}}
-		h.host = &host{settings: set, server: dialServer{d.engine}, isClient: true}
+		h.host = &host{settings: set, server: &dialServer{upgrade.Place{Engine: d.engine}}, isClient: true}
 		d.hosts[set] = h
 	}
 	d.open++
@@ -112,7 +111,7 @@ func (h *dialHost) begin(ctx context.Context, conn net.Conn, opened dialedConn) 
 	h.mu.Unlock()
 	_ = conn.SetDeadline(time.Time{})
 	parcel := engine.Parcel{Leftover: opened.leftover, State: binary.LittleEndian.AppendUint64(nil, id)}
-	if err := h.server.(dialServer).engine.AdoptConn(conn, parcel, h); err != nil {
+	if err := h.server.(*dialServer).Engine.AdoptConn(conn, parcel, h); err != nil {
 		h.take(id)
 		return nil, err
 	}
@@ -169,34 +168,13 @@ func (h *dialHost) Release(net.Conn) {}
 func (h *dialHost) AcceptError(error) {}
 
 // A dialServer is the upgrade.Server of connections that no Server has.
-type dialServer struct{ engine engine.Engine }
-
-var _ upgrade.Server = dialServer{}
-
-// Memo implements upgrade.Server.
-func (s dialServer) Memo(id, served uint64, opened int64) engine.Memo {
-	return engine.Memo{ID: id, Served: served & math.MaxUint32, Opened: opened}
-}
-
-// Served implements upgrade.Server.
-func (s dialServer) Served(m engine.Memo) uint64 { return m.Served }
-
-// Prompt implements upgrade.Server.
-func (s dialServer) Prompt(t engine.Target) { s.engine.Prompt(t) }
-
-// Cast implements upgrade.Server.
-func (s dialServer) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
-	s.engine.Cast(targets, frame, missed)
-}
+type dialServer struct{ upgrade.Place }
 
 // Closing implements upgrade.Server.
-func (s dialServer) Closing() upgrade.Closing { return upgrade.CloseNot }
-
-// IsRegistered implements upgrade.Server.
-func (s dialServer) IsRegistered() bool { return false }
+func (*dialServer) Closing() upgrade.Closing { return upgrade.CloseNot }
 
 // Count implements upgrade.Server.
-func (s dialServer) Count(read, written int) {}
+func (*dialServer) Count(read, written int) {}
 
 // Printf implements upgrade.Server.
-func (s dialServer) Printf(format string, args ...any) { log.Printf(format, args...) }
+func (*dialServer) Printf(format string, args ...any) { log.Printf(format, args...) }

@@ -65,7 +65,7 @@ const (
 )
 
 // A Server is what a Host may use of the server whose connections it has. Root implements
-// it. All methods may be called on any goroutine.
+// it, with a Place. All methods may be called on any goroutine.
 type Server interface {
 	// Memo returns the Memo of a Protocol that sleeps: with id and opened, and with
 	// served, of which MemoBits bits are kept.
@@ -76,16 +76,46 @@ type Server interface {
 	Prompt(t engine.Target)
 	// Cast is that of the engine.
 	Cast(targets []engine.Target, frame []byte, missed func(i int))
-	// Closing tells whether connections shall end.
-	Closing() Closing
 	// IsRegistered tells whether other servers with the same Families may take over
 	// the connections.
 	IsRegistered() bool
+	// Closing tells whether connections shall end.
+	Closing() Closing
 	// Count counts bytes of a connection: read since the last call, and written.
 	Count(read, written int)
 	// Printf writes to the log.
 	Printf(format string, args ...any)
 }
+
+// A Place is what a Server has of the engine of one Host: the methods from Memo to
+// IsRegistered.
+type Place struct {
+	Engine     engine.Engine
+	Registered bool
+	// Number and Marks are in each Memo: the place of the Host in Hosts, and bits that tell
+	// the Memos of Hosts from others. Shift is how many bits are below the number.
+	Number, Marks uint64
+	Shift         int
+}
+
+// Memo implements Server.
+func (p *Place) Memo(id, served uint64, opened int64) engine.Memo {
+	return engine.Memo{ID: id, Served: (p.Number<<MemoBits|served&(1<<MemoBits-1))<<p.Shift | p.Marks, Opened: opened}
+}
+
+// Served implements Server.
+func (p *Place) Served(m engine.Memo) uint64 { return m.Served >> p.Shift & (1<<MemoBits - 1) }
+
+// Prompt implements Server.
+func (p *Place) Prompt(t engine.Target) { p.Engine.Prompt(t) }
+
+// Cast implements Server.
+func (p *Place) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
+	p.Engine.Cast(targets, frame, missed)
+}
+
+// IsRegistered implements Server.
+func (p *Place) IsRegistered() bool { return p.Registered }
 
 const (
 	// MemoBits is how many bits of Memo.Served a Protocol may use.
