@@ -352,8 +352,9 @@ func TestMultipartForms(t *testing.T) {
 func TestMultipartFilesAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	const boundary = "xxBOUNDARYxx"
+	const size = 5 << 20 // 4 MiB are kept in memory
 	body := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f.bin\"\r\n\r\n" +
-		strings.Repeat("x", 33<<20) + "\r\n--" + boundary + "--\r\n"
+		strings.Repeat("x", size) + "\r\n--" + boundary + "--\r\n"
 	files := func() []string {
 		names, _ := filepath.Glob(filepath.Join(os.TempDir(), "*"))
 		return names
@@ -372,7 +373,7 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 		}})
 		p := r.dial()
 		p.send(post(path, body, "Content-Type: multipart/form-data; boundary="+boundary))
-		if a := p.answer("POST"); a.body != fmt.Sprint(33<<20, " ", 1) {
+		if a := p.answer("POST"); a.body != fmt.Sprint(size, " ", 1) {
 			t.Errorf("answered %q", a.body)
 		}
 		p.send(closing("/"))
