@@ -298,7 +298,7 @@ func (l *load) run(i int) {
 		l.mu.Lock()
 		l.failures = append(l.failures, f)
 		l.mu.Unlock()
-		time.Sleep(5 * time.Millisecond) // as clients do
+		time.Sleep(20 * time.Millisecond) // as clients do
 	}
 }
 
@@ -336,7 +336,10 @@ func (l *load) ask(req *sluice.Request, resp *sluice.Response, turn int, path st
 // awaitAnswers waits until each client has got some answers more.
 func (l *load) awaitAnswers() {
 	l.t.Helper()
-	const some = 20
+	some := int64(20)
+	if testing.Short() {
+		some = 4
+	}
 	var goal [clientsOfLoad]int64
 	for i := range goal {
 		goal[i] = l.each[i].Load() + some
