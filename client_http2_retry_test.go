@@ -301,6 +301,10 @@ func TestClientHTTP2LosesNothing(t *testing.T) {
 // While connections are cut at random, no GET fails, and no POST is processed twice or
 // answered without having been processed.
 func TestClientHTTP2Kills(t *testing.T) {
+	calls := 100
+	if testing.Short() {
+		calls = 30
+	}
 	for _, method := range []string{"GET", "POST"} {
 		t.Run(method, func(t *testing.T) {
 			var served sync.Map
@@ -329,7 +333,7 @@ func TestClientHTTP2Kills(t *testing.T) {
 					running.Add(1)
 					all.Go(func() {
 						defer running.Add(-1)
-						for i := range 100 {
+						for i := range calls {
 							path := fmt.Sprintf("/%s/%d/%d", r.addr, worker, i) // a server may be late
 							err := c.Do(newCall(method, r.url(path)))
 							n, _ := served.Load(path)

@@ -111,8 +111,12 @@ func TestFSReadsNothingOutside(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			served := 0
+			hosts := []string{"x", "..", "parent"}
+			if testing.Short() && name != "vhost" { // only that one looks at the host
+				hosts = hosts[:1]
+			}
 			for _, target := range targets {
-				for _, host := range []string{"x", "..", "parent"} {
+				for _, host := range hosts {
 					answer := serveOnce(handler, "GET "+target+" HTTP/1.1\r\nHost: "+host+"\r\nAccept-Encoding: identity\r\n\r\n")
 					if strings.Contains(answer, secret) || strings.Contains(answer, "root:") {
 						t.Errorf("%s from %q:\n%.300s", target, host, answer)
@@ -122,7 +126,7 @@ func TestFSReadsNothingOutside(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d targets, %d answered with 200", 3*len(targets), served)
+			t.Logf("%d targets, %d answered with 200", len(hosts)*len(targets), served)
 		})
 	}
 }

@@ -91,7 +91,11 @@ func TestHandOverUnderLoad(t *testing.T) {
 }
 
 func handOverUnderLoad(t *testing.T, engines [2]sluice.Engine, n network, state func(net.Conn, sluice.ConnState)) {
-	const clients, leastRounds, leastMoves, leastRequests = 8, 200, 500, 3000
+	const clients = 8
+	leastRounds, leastMoves, leastRequests := 200, 500, int64(3000)
+	if testing.Short() {
+		leastRounds, leastMoves, leastRequests = 50, 125, 750
+	}
 	var handled atomic.Int64
 	handler := func(ctx *sluice.RequestCtx) {
 		if handled.Add(1)%2 == 0 {

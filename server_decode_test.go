@@ -138,6 +138,9 @@ func TestDecodedBodiesAreBounded(t *testing.T) {
 	zeros := append([]byte("a="), make([]byte, tooLong)...)
 	bombs, formBombs := map[string][]byte{}, map[string][]byte{}
 	for encoding, encode := range encoders {
+		if testing.Short() && encoding == "br" {
+			continue
+		}
 		bombs[encoding], formBombs[encoding] = encode(nil, zeros), encode(nil, formOf(tooLong))
 	}
 	for _, isStreaming := range []bool{false, true} {
