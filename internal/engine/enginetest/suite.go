@@ -58,7 +58,7 @@ func (f *fixture) offers(what needs) bool {
 
 // fewNetworks returns those kinds of connections between which an engine differs most.
 func fewNetworks() []Network {
-	return []Network{TCP(), Sleeping(TCP()), Sleeping(TLSListener()), DeafPipe()}
+	return []Network{Sleeping(TCP()), Sleeping(TLSListener()), DeafPipe()}
 }
 
 // networks returns every kind of connection there is; few if the tests are to be short.
