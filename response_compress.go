@@ -9,9 +9,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
-// minCompressSize is the smallest size, in bytes, of a body that is compressed.
-const minCompressSize = 200
-
 // WriteGzip is Write with the body compressed by gzip. It does not compress a
 // body that is shorter than 200 bytes, has a Content-Encoding already, is a part
 // of a representation (RFC 9110 section 15.3.7), or is of a type that does not
@@ -46,7 +43,7 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 		message.BodyForbidden(status) || status == StatusPartialContent {
 		return
 	}
-	if r.stream == nil && len(r.bodyBytes()) < minCompressSize {
+	if r.stream == nil && len(r.bodyBytes()) < compress.Smallest {
 		return
 	}
 	r.encodeBody(c, level)

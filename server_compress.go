@@ -3,12 +3,9 @@ package sluice
 import (
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/files"
-	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
@@ -76,67 +73,11 @@ func compressing(h RequestHandler, offers []compress.Offer) RequestHandler {
 // encodeResponse encodes the body with the offer that the client prefers.
 func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 	r := &ctx.Response
-	if !mayEncode(r) {
-		if r.StatusCode() == StatusPartialContent && compress.IsCompressible(r.Header.ContentType()) {
-			r.Header.m.AddVary(HeaderAcceptEncoding) // as the 200 would (RFC 9110 section 15.3.7)
-		}
-		return
-	}
-	var lines [4][]byte
-	wish := compress.ReadAccept(ctx.Request.Header.m.AppendLines(lines[:0], field.AcceptEncoding))
-	offer, found := wish.Choose(offers)
 	isHead := ctx.Request.Header.IsHead()
-	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.RefusesIdentity()) {
-		return
-	}
-	r.Header.m.AddVary(HeaderAcceptEncoding)
-	if !found {
-		return
-	}
-	weakenETag(&r.Header)
-	r.Header.m.Table.DelID(field.AcceptRanges) // a range would select other bytes
-	if r.StatusCode() != StatusNotModified {
+	content := compress.Content{Size: bodySizeForGET(r, isHead), IsStream: isUsersStream(r.stream), IsSkipped: r.SkipBody && !isHead}
+	if offer, encodes := compress.Negotiate(&ctx.Request.Header.m, &r.Header.m, content, offers); encodes {
 		r.encodeBody(offer.Coding, offer.Level)
 	}
-}
-
-// mayEncode reports whether the response is subject to negotiation. A 304 is:
-// it has the fields of the response that it replaces (RFC 9110 section 15.4.5).
-func mayEncode(r *Response) bool {
-	h := &r.Header
-	switch status := h.StatusCode(); {
-	case status == StatusNotModified:
-		return len(h.ContentEncoding()) == 0 && compress.IsCompressible(h.ContentType())
-	case message.BodyForbidden(status), status == StatusResetContent, status == StatusPartialContent:
-		return false
-	}
-	return len(h.ContentEncoding()) == 0 && !forbidsTransforms(h)
-}
-
-// forbidsTransforms reports whether a Cache-Control field says so (RFC 9111 section
-// 5.2.2.6).
-func forbidsTransforms(h *ResponseHeader) bool {
-	var room [4][]byte
-	for _, line := range h.m.AppendLines(room[:0], field.CacheControl) {
-		if ascii.HasMember(line, "no-transform") {
-			return true
-		}
-	}
-	return false
-}
-
-// isWorthEncoding reports whether there is a body that compresses well; with
-// isForced any body will do.
-func isWorthEncoding(r *Response, isHead, isForced bool) bool {
-	if r.SkipBody && !isHead {
-		return false
-	}
-	size := bodySizeForGET(r, isHead)
-	if isForced {
-		return size != 0
-	}
-	isSmall := size < minCompressSize && !isUsersStream(r.stream) || size == 0
-	return !isSmall && compress.IsCompressible(r.Header.ContentType())
 }
 
 // isUsersStream reports whether a handler has set stream. The stream of a
@@ -187,15 +128,4 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 		b.Release()
 	}
 	r.Header.SetContentEncoding(c.Name())
-}
-
-// weakenETag makes a strong ETag weak, because it does not identify the encoded
-// bytes (RFC 9110 section 8.8.3.3).
-func weakenETag(h *ResponseHeader) {
-	tag := h.m.Get(field.ETag)
-	if len(tag) == 0 || tag[0] != '"' {
-		return
-	}
-	var room [96]byte
-	h.m.SetKnown(field.ETag, append(append(room[:0], "W/"...), tag...))
 }

@@ -179,7 +179,7 @@ func partRules() map[string]packageRule {
 	return map[string]packageRule{
 		"internal/balance":    clock,
 		"internal/buf":        {own: []string{"internal/invariants"}},
-		"internal/compress":   {own: []string{"internal/ascii", "internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
+		"internal/compress":   {own: []string{"internal/ascii", "internal/buf", "internal/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":      {own: []string{"internal/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/field", "internal/invariants", "internal/message"}},
 		"internal/dial":       clock,
 		"internal/message":    {own: []string{"internal/ascii", "internal/clock", "internal/conditional", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},

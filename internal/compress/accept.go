@@ -50,14 +50,6 @@ type Accept struct {
 	identity, any quality
 }
 
-// ReadAccept returns what all lines of a request say together.
-func ReadAccept(lines [][]byte) (a Accept) {
-	for _, line := range lines {
-		a.Read(line)
-	}
-	return a
-}
-
 // Read adds the members of a field value. It skips those with a malformed
 // weight.
 func (a *Accept) Read(value []byte) {

@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// message compresses and decodes src, and returns the compressed form.
-func message(t *testing.T, src, history []byte, bits uint8) []byte {
+// rawMessage compresses and decodes src, and returns the compressed form.
+func rawMessage(t *testing.T, src, history []byte, bits uint8) []byte {
 	t.Helper()
 	packed := AppendMessage([]byte("before"), src, history, bits)
 	if !bytes.HasPrefix(packed, []byte("before")) {
@@ -33,12 +33,12 @@ func TestMessage(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 5000, 100_000} {
 		for bits := uint8(8); bits <= MaxWindowBits; bits++ {
 			src := text(n)
-			message(t, src, nil, bits)
-			message(t, src, src[:min(n, 1<<bits)], bits)
+			rawMessage(t, src, nil, bits)
+			rawMessage(t, src, src[:min(n, 1<<bits)], bits)
 		}
 	}
 	src := text(1000)
-	alone, after := message(t, src, nil, 12), message(t, src, src, 12)
+	alone, after := rawMessage(t, src, nil, 12), rawMessage(t, src, src, 12)
 	if len(after) > len(alone)/5 {
 		t.Errorf("a repetition takes %d bytes, the first time %d", len(after), len(alone))
 	}
@@ -52,11 +52,11 @@ func TestMessageWindow(t *testing.T) {
 		block[i] = byte(x >> 24)
 	}
 	src := bytes.Repeat(block, 3)
-	if n := len(message(t, src, nil, 12)); n > 5000 {
+	if n := len(rawMessage(t, src, nil, 12)); n > 5000 {
 		t.Errorf("a window of 4,096 bytes is not used: %d bytes", n)
 	}
 	for _, bits := range []uint8{8, 11} {
-		if n := len(message(t, src, nil, bits)); n < 12000 {
+		if n := len(rawMessage(t, src, nil, bits)); n < 12000 {
 			t.Errorf("a window of %d bits is exceeded: %d bytes", bits, n)
 		}
 	}
@@ -198,7 +198,7 @@ func FuzzMessage(f *testing.F) {
 		if out, err := InflateMessage(in, history, limit); err == nil && len(out.B) > limit {
 			t.Fatal("beyond the limit")
 		}
-		message(t, in, history, 8+bits%8)
+		rawMessage(t, in, history, 8+bits%8)
 	})
 }
 

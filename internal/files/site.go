@@ -158,8 +158,7 @@ func (s *Site) open(r *Request, name []byte) (*File, error) { return s.store.Ope
 // choose returns the encoding that suits a request best.
 func (s *Site) choose(r *Request) Encoding {
 	if len(s.Offers) > 0 {
-		var lines [4][]byte
-		accept := compress.ReadAccept(r.Header.AppendLines(lines[:0], field.AcceptEncoding))
+		accept := compress.ReadAccept(r.Header)
 		if offer, ok := accept.Choose(s.Offers); ok {
 			return EncodingOf(offer.Coding)
 		}

@@ -1,0 +1,102 @@
+package compress
+
+import (
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/message"
+)
+
+// Content is what a response has, as far as it matters for encoding it.
+type Content struct {
+	Size      int  // of the answer to GET; < 0: unknown
+	IsStream  bool // a handler has set a stream, which is encoded however short it is
+	IsSkipped bool // it is not sent, although the method is not HEAD
+}
+
+// Smallest is the size, in bytes, from which on content in memory is encoded.
+const Smallest = 200
+
+// Negotiate chooses the offer that the client prefers (RFC 9110 section 12.5.3), and sets
+// the fields that depend on this. offers are in the order of preference. encodes is false if
+// the content is sent without encoding, or none is sent.
+func Negotiate(request *message.RequestHeader, response *message.ResponseHeader, c Content, offers []Offer) (o Offer, encodes bool) {
+	status := response.Status()
+	isUnchanged := status == 304
+	if !mayEncode(response, status) {
+		if status == 206 && IsCompressible(response.ContentType()) {
+			response.AddVary("Accept-Encoding") // as the 200 would (RFC 9110 section 15.3.7)
+		}
+		return o, false
+	}
+	wish := ReadAccept(request)
+	o, found := wish.Choose(offers)
+	if !isUnchanged && !c.isWorthEncoding(response, found && wish.RefusesIdentity()) {
+		return o, false
+	}
+	response.AddVary("Accept-Encoding")
+	if !found {
+		return o, false
+	}
+	weakenETag(response)
+	response.Table.DelID(field.AcceptRanges) // a range would select other bytes
+	return o, !isUnchanged
+}
+
+// ReadAccept returns what all Accept-Encoding fields of a request, in any spelling of the
+// name, say together.
+func ReadAccept(h *message.RequestHeader) (a Accept) {
+	var lines [4][]byte
+	for _, line := range h.AppendLines(lines[:0], field.AcceptEncoding) {
+		a.Read(line)
+	}
+	return a
+}
+
+// mayEncode reports whether the response is subject to negotiation. A 304 is:
+// it has the fields of the response that it replaces (RFC 9110 section 15.4.5).
+func mayEncode(h *message.ResponseHeader, status int) bool {
+	switch {
+	case len(h.Table.Get(field.ContentEncoding)) > 0:
+		return false
+	case status == 304:
+		return IsCompressible(h.ContentType())
+	case message.BodyForbidden(status), status == 205, status == 206:
+		return false
+	}
+	return !forbidsTransforms(h)
+}
+
+// forbidsTransforms reports whether a Cache-Control field says so (RFC 9111 section
+// 5.2.2.6).
+func forbidsTransforms(h *message.ResponseHeader) bool {
+	var room [4][]byte
+	for _, line := range h.AppendLines(room[:0], field.CacheControl) {
+		if ascii.HasMember(line, "no-transform") {
+			return true
+		}
+	}
+	return false
+}
+
+// isWorthEncoding reports whether there is content that compresses well; with
+// isForced any content will do.
+func (c Content) isWorthEncoding(h *message.ResponseHeader, isForced bool) bool {
+	switch {
+	case c.IsSkipped, c.Size == 0:
+		return false
+	case isForced:
+		return true
+	}
+	return (c.IsStream || c.Size >= Smallest) && IsCompressible(h.ContentType())
+}
+
+// weakenETag makes a strong ETag weak, because it does not identify the encoded
+// bytes (RFC 9110 section 8.8.3.3).
+func weakenETag(h *message.ResponseHeader) {
+	tag := h.Get(field.ETag)
+	if len(tag) == 0 || tag[0] != '"' {
+		return
+	}
+	var room [96]byte
+	h.SetKnown(field.ETag, append(append(room[:0], "W/"...), tag...))
+}
