@@ -12,59 +12,63 @@ const minHuffmanBits = 5
 // section 5.2).
 func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
 	at := len(dst)
-	dst = slices.Grow(dst, len(src)*8/minHuffmanBits+1)
+	dst = slices.Grow(dst, len(src)*8/minHuffmanBits+2) // a pair writes two bytes
 	out := dst[:cap(dst)]
 	var bits uint64 // the next bits, left-aligned
-	have := 0       // how many of them are valid
-	root := &huffmanSteps[0]
-	for steps := root; ; {
-		if have < 32 && len(src) >= 4 {
-			bits |= uint64(binary.BigEndian.Uint32(src)) << (32 - have)
-			have += 32
-			src = src[4:]
-		}
-		for have < 32 && len(src) > 0 {
-			bits |= uint64(src[0]) << (56 - have)
-			have += 8
-			src = src[1:]
-		}
-		for have >= 8 {
-			step := steps[bits>>56]
-			used := int(step >> 8)
-			if used == 0 {
-				if step == 0 {
-					return dst[:at], ErrHuffman
-				}
-				steps = &huffmanSteps[step]
-				bits <<= 8
-				have -= 8
-				continue
+	have := uint(0) // how many of them are valid, less than 64; the others are zeros, or those of src
+	for i := 0; ; {
+		if i+8 <= len(src) {
+			bits |= binary.BigEndian.Uint64(src[i:]) >> (have & 63)
+			i += int(63-have) >> 3
+			have |= 56
+		} else {
+			for ; have < 56 && i < len(src); i++ {
+				bits |= uint64(src[i]) << (56 - have&63)
+				have += 8
 			}
-			bits <<= used & 15 // at most 8: no check for 64
-			have -= used
-			out[at] = byte(step)
-			at++
-			steps = root
 		}
-		if len(src) > 0 {
-			continue
-		}
-		// The last bits: codes of at most 7 bits, then padding of ones.
-		for ; have > 0; steps = root {
-			step := steps[bits>>56]
-			used := int(step >> 8)
-			if used == 0 || used > have {
+		for have >= huffmanBits {
+			pair := huffmanPairs[bits>>(64-huffmanBits)]
+			if pair == 0 {
 				break
 			}
+			out[at+1] = byte(pair >> 8)
+			out[at] = byte(pair)
+			at += int(pair >> 24)
+			used := uint(pair>>16) & 15
 			bits <<= used
 			have -= used
-			out[at] = byte(step)
-			at++
 		}
-		if steps != root || bits>>56 != 0xff<<(8-have)&0xff {
-			return dst[:at], ErrHuffman
+		if have < huffmanLongest && i < len(src) {
+			continue
 		}
-		return dst[:at], nil
+		symbol, used := firstSymbol(bits)
+		if used == 0 || used > have {
+			if i < len(src) || have >= 8 || bits>>56 != 0xff<<(8-have)&0xff { // the padding is ones
+				return dst[:at], ErrHuffman
+			}
+			return dst[:at], nil
+		}
+		out[at] = symbol
+		at++
+		bits <<= used & 63
+		have -= used
+	}
+}
+
+// firstSymbol returns the symbol that bits begin with, and the length of its code; 0: that
+// of EOS.
+func firstSymbol(bits uint64) (symbol byte, used uint) {
+	for steps := &huffmanSteps[0]; ; used += 8 {
+		step := steps[bits>>56]
+		if n := uint(step >> 8); n > 0 {
+			return byte(step), used + n
+		}
+		if step == 0 {
+			return 0, 0
+		}
+		steps = &huffmanSteps[step]
+		bits <<= 8
 	}
 }
 

@@ -75,3 +75,31 @@ var huffmanSteps = func() (steps [huffmanNodes][256]huffmanStep) {
 	}
 	return steps
 }()
+
+const (
+	// huffmanBits is how many bits a huffmanPair stands for: two of the most frequent
+	// symbols have at most 12.
+	huffmanBits = 12
+	// huffmanLongest is the length of the longest code, which is that of EOS.
+	huffmanLongest = 30
+)
+
+// A huffmanPair is what the next huffmanBits bits of a string begin with: the first one or
+// two symbols, in the low bytes; from bit 16 on the number of bits of their codes, and from
+// bit 24 on their number. 0: the first code is longer.
+type huffmanPair uint32
+
+var huffmanPairs = func() (pairs [1 << huffmanBits]huffmanPair) {
+	for i := range pairs {
+		bits := uint64(i) << (64 - huffmanBits)
+		symbol, used := firstSymbol(bits)
+		if used == 0 || used > huffmanBits {
+			continue
+		}
+		pairs[i] = huffmanPair(1<<24 | used<<16 | uint(symbol))
+		if second, more := firstSymbol(bits << used); more > 0 && used+more <= huffmanBits {
+			pairs[i] = huffmanPair(2<<24 | (used+more)<<16 | uint(second)<<8 | uint(symbol))
+		}
+	}
+	return pairs
+}()
