@@ -3,6 +3,7 @@ package field
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
@@ -372,6 +373,28 @@ func TestRememberAndRecall(t *testing.T) {
 		}
 		if host, isRaw := got.RawValue(Host); string(host) != "a" || !isRaw {
 			t.Errorf("after %q: host %q, raw %v", start, host, isRaw)
+		}
+	}
+}
+
+// TestCopyWith: the copy is the table of the same fields around another text.
+func TestCopyWith(t *testing.T) {
+	parsed := func(text string) *Table {
+		var p Table
+		p.Append([]byte("x-firstone" + text + "agentx-lasttwo"))
+		p.PushParsed(Other, 0, 7, 7, 10)
+		end := 10 + len(text)
+		p.PushParsed(UserAgent, end, end, end, end+5)
+		p.PushParsed(Other, end+5, end+11, end+11, end+14)
+		p.Seal(len(p.Raw()))
+		return &p
+	}
+	var dst Table
+	for _, text := range []string{"/path", "/", "/a longer path", ""} {
+		from := parsed("/path")
+		from.CopyWith(&dst, 10, 15, []byte(text))
+		if want := parsed(text); !reflect.DeepEqual(&dst, want) {
+			t.Errorf("%q: %+v, want %+v", text, dst, want)
 		}
 	}
 }

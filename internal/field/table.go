@@ -367,6 +367,27 @@ func (t *Table) CopyTo(dst *Table) {
 	dst.KeepNames = t.KeepNames
 }
 
+// CopyWith makes dst equal to a table that was parsed from t's raw head with text in place of
+// its bytes from start to end, which are a part of no field.
+func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
+	delta := uint32(len(text) - (end - start)) // may wrap
+	dst.buf = append(append(append(dst.buf[:0], t.buf[:start]...), text...), t.buf[end:]...)
+	dst.fields = append(dst.fields[:0], t.fields...)
+	for i := range dst.fields {
+		f := &dst.fields[i]
+		if int(f.nameOff) >= end {
+			f.nameOff += delta
+		}
+		if int(f.valueOff) >= end {
+			f.valueOff += delta
+		}
+	}
+	dst.slots = t.slots
+	dst.repeated = t.repeated
+	dst.raw = len(dst.buf)
+	dst.KeepNames = t.KeepNames
+}
+
 // Raw returns the buffer that a parser fills with Append: first the raw head, later
 // also what setters have stored.
 func (t *Table) Raw() []byte { return t.buf }

@@ -66,6 +66,7 @@ type Decoder struct {
 
 	last *repeated // nil: no block has come twice
 	mark uint32    // of the last block
+	path pathPlace // in the block, if it came as one piece
 }
 
 // A longField is a field with a string that is too long to be kept.
@@ -103,6 +104,7 @@ func (d *Decoder) Begin(block FieldBlock, t *field.Table, h *Head) {
 	d.count, d.size, d.beyond = 0, 0, 0
 	d.hasCookie = false
 	d.refused, d.excess = nil, nil
+	d.path = pathPlace{}
 }
 
 // Discard makes the rest of the block that Begin has started an UnwantedBlock. The table
@@ -398,6 +400,7 @@ func (d *Decoder) literal(in []byte, prefix int, inserts bool) (used int, err er
 			return 0, nil
 		}
 	}
+	valueAt := at
 	if value, err = d.locate(in, at); value.start == 0 {
 		return 0, err
 	}
@@ -420,7 +423,11 @@ func (d *Decoder) literal(in []byte, prefix int, inserts bool) (used int, err er
 		d.skip(inLongValue, value)
 		return value.start, nil
 	}
-	return value.start + value.length, d.literalValue(in, n, start, nameLen, value, inserts)
+	used = value.start + value.length
+	if n.code == pseudoPath && !inserts {
+		d.path = pathPlace{len(in) - valueAt, len(in) - used}
+	}
+	return used, d.literalValue(in, n, start, nameLen, value, inserts)
 }
 
 // name finds out the name of a literal field: that of the index or, if it is 0, the
