@@ -13,7 +13,10 @@ import (
 // TestBroadcast: messages of one goroutine arrive in order, however they are sent, and
 // nothing is cut.
 func TestBroadcast(t *testing.T) {
-	const conns, messages = 300, 50
+	conns, messages := 300, 50
+	if testing.Short() {
+		conns = 60
+	}
 	eachFixture(t, func(t *testing.T, f fixture) {
 		opened := make(chan *tcp.Sender, conns)
 		s := f.start(t, senderServer(opened))
