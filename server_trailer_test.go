@@ -271,3 +271,22 @@ func TestStreamWriterOfAnAnswerBefore(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestCtxIsUsedAgain: a StreamWriter that was read to its end, by a compressor, leaves
+// its RequestCtx to the next request.
+func TestRequestCtxIsUsedAgain(t *testing.T) {
+	seen := make(chan *sluice.RequestCtx, 8)
+	r := serve(t, overTCP(), &sluice.Server{Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
+		seen <- ctx
+		ctx.SetContentType("text/plain")
+		ctx.SetBodyStreamWriter(func(w *bufio.Writer) { _, _ = w.WriteString(strings.Repeat("text ", 1000)) })
+	})})
+	one := request("GET / HTTP/1.1", "Accept-Encoding: gzip")
+	r.exchange(one + one + one + request("GET / HTTP/1.1", "Accept-Encoding: gzip", "Connection: close"))
+	first := <-seen
+	for range 3 {
+		if next := <-seen; next != first {
+			t.Fatal("a RequestCtx whose StreamWriter has returned was given up")
+		}
+	}
+}

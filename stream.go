@@ -38,23 +38,40 @@ type writerStream struct {
 	write StreamWriter
 	stray *int // the body's count
 	pipe  *bodypipe.Pipe
-	ran   bool // the StreamWriter ran in place
+	state writerState
 }
+
+// A writerState is how far a StreamWriter is.
+type writerState uint8
+
+const (
+	writerWaits  writerState = iota // it was not called, or runs in a goroutine
+	writerEnded                     // it runs in place, or has returned
+	writerStrays                    // its reader was closed, and it may still run
+)
 
 // writeInPlace runs the StreamWriter.
 func (s *writerStream) writeInPlace(w *bufio.Writer) {
-	s.ran = true
-	*s.stray--
+	s.ended()
 	s.write(w)
+}
+
+func (s *writerStream) ended() {
+	s.state = writerEnded
+	*s.stray--
 }
 
 // Read implements io.Reader.
 func (s *writerStream) Read(p []byte) (int, error) {
-	if s.ran {
+	if s.state == writerEnded {
 		return 0, io.EOF
 	}
 	s.start()
-	return s.pipe.Read(p)
+	n, err := s.pipe.Read(p)
+	if err == io.EOF && s.state == writerWaits {
+		s.ended()
+	}
+	return n, err
 }
 
 func (s *writerStream) start() {
@@ -66,9 +83,10 @@ func (s *writerStream) start() {
 
 // Close implements io.Closer.
 func (s *writerStream) Close() error {
-	if s.ran {
+	if s.state == writerEnded {
 		return nil
 	}
+	s.state = writerStrays
 	if s.pipe != nil {
 		return s.pipe.Close()
 	}
