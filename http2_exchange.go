@@ -81,8 +81,9 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 		ctx.verb = verbExtended
 	}
 	x.bodyLength = -1
+	isComplete := isLast || x.connects || ctx.verb == verbConnect && !ctx.cfg.streamBody // its client waits
 	switch {
-	case isLast, x.connects:
+	case isComplete:
 		x.bodyLength = 0
 		h.m.SettleLength()
 	case head.Has(h1.HasLength):
@@ -95,8 +96,8 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 		x.decides = true // the user's callbacks may block
 		return true, nil
 	}
-	if isLast || x.connects {
-		return x.connects, nil
+	if isComplete {
+		return x.connects || !isLast, nil
 	}
 	return ctx.expectBody(x.bodyLength)
 }

@@ -107,6 +107,34 @@ func TestHTTP2Authority(t *testing.T) {
 	}
 }
 
+// TestHTTP2PlainConnect: a client of CONNECT waits for the answer, so the handler gets the
+// request without the end of the stream. There is no tunnel.
+func TestHTTP2PlainConnect(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		for _, isStreamed := range []bool{false, true} {
+			f := serveHTTP2(t, n, &sluice.Server{StreamRequestBody: isStreamed, Logger: &logBook{}, Handler: func(ctx *sluice.RequestCtx) {
+				switch string(ctx.Host()) {
+				case "refused:1":
+					ctx.SetStatusCode(sluice.StatusForbidden)
+				case "hijacked:1":
+					ctx.Hijack(func(net.Conn) {})
+				}
+				ctx.SetBodyString(string(ctx.Method()))
+			}}).frames()
+			for i, want := range []string{"403 CONNECT .", "501 Not Implemented .", "200 CONNECT ."} {
+				id := uint32(2*i + 1)
+				f.send(id, false, []string{":method", "CONNECT", ":authority", []string{"refused:1", "hijacked:1", "other:1"}[i]})
+				if got := f.describe(); got != want {
+					t.Errorf("streamed %v: %s, want %s", isStreamed, got, want)
+				}
+				if got := f.describe(); got != "NO_ERROR" {
+					t.Errorf("streamed %v: %s after the answer", isStreamed, got)
+				}
+			}
+		}
+	})
+}
+
 // TestHTTP2Conn: what handlers can do with RequestCtx.Conn, which has the bytes of other
 // requests, too.
 func TestHTTP2Conn(t *testing.T) {
