@@ -42,6 +42,8 @@ const (
 	// and a PING by which the peer measures the round trip, as the clients of gRPC do.
 	echoesOfData = 3
 	maxEchoes    = 3000
+
+	maxLate = 1 << 20
 )
 
 // A Budget pays for the work that a peer causes with frames that cost it little. When it
@@ -52,6 +54,7 @@ type Budget struct {
 	spent  Cost
 	acks   uint16
 	echoes uint16 // answers to our DATA that the peer has not given
+	late   uint32 // bytes of abandoned content that may come in small frames
 }
 
 // maxAcks is how many acknowledgements may wait for a peer that does not read.
@@ -102,11 +105,19 @@ func (b *Budget) SpendOnData(now int64, ev *Event, isStreamed bool) *Error {
 	switch isLast := ev.Has(EndStream); {
 	case size == 0 && !isLast:
 		cost += CostEmptyFrame
-	case size < tinyData && !isLast && !isStreamed:
+	case size >= tinyData, isLast, isStreamed:
+	case size <= b.late:
+		b.late -= size
+	default:
 		cost += CostTinyData
 	}
 	return b.Spend(now, cost)
 }
+
+// Abandon says that content is not read any more that was read while it arrived. The peer may
+// have sent the rest of its window before it learns of that, in small frames: they still cost
+// nothing.
+func (b *Budget) Abandon(window int32) { b.late = min(b.late+uint32(max(window, 0)), maxLate) }
 
 // OweSettings pays for SETTINGS whose acknowledgement was added to what waits to be sent. It
 // returns ErrCalm if too many acknowledgements wait.

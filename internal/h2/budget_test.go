@@ -163,6 +163,29 @@ func TestBudgetOfFrames(t *testing.T) {
 	}
 }
 
+// Small frames of abandoned content cost nothing within the window that the peer had. What
+// several streams give is bounded.
+func TestBudgetAbandon(t *testing.T) {
+	var b Budget
+	b.Abandon(-5)
+	b.Abandon(25)
+	small := &Event{Length: 10}
+	for i, want := range []Cost{0, 0, CostTinyData} {
+		if err := b.SpendOnData(0, small, false); err != nil || b.spent != want {
+			t.Errorf("frame %d: %d spent, %v", i, b.spent, err)
+		}
+	}
+	if err := b.SpendOnData(0, &Event{}, false); err != nil || b.spent != CostTinyData+CostEmptyFrame {
+		t.Errorf("an empty frame: %d spent, %v", b.spent, err)
+	}
+	for range 10 {
+		b.Abandon(1<<31 - 1)
+	}
+	if b.late != maxLate {
+		t.Errorf("%d bytes may come late", b.late)
+	}
+}
+
 // After a hand-over the clock may be another one.
 func TestBudgetOfAnotherClock(t *testing.T) {
 	var b Budget

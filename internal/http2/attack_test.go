@@ -177,6 +177,35 @@ func TestEchoes(t *testing.T) {
 	})
 }
 
+// TestLateMessages: small pieces of a streamed body that is not read any more have been sent
+// before the peer knew that. What was in its window costs nothing.
+func TestLateMessages(t *testing.T) {
+	for name, end := range map[string]func(s *Stream){
+		"answered":    func(s *Stream) { s.Respond(fields{status: 200}, nil) },
+		"interrupted": func(s *Stream) { s.InterruptRead(); s.Respond(fields{status: 200}, nil) },
+		"reset":       func(s *Stream) { s.Reset(h2.CodeCancel) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // no time passes, in which the budget would grow
+				e := newEngine(t, testConfig())
+				e.isStreamed = always
+				e.peer.isQuiet = true
+				e.handler = func(r *testRequest) { end(&r.stream) }
+				e.feed(e.peer.request(nil, 1, post, false))
+				e.runTasks()
+				n := 0
+				for ; n < units && !e.peer.hasGone; n++ {
+					e.feed(data(nil, 1, 10, false))
+				}
+				if least := 64 << 10 / 10; n < least || n > least+2001 || e.peer.goAway != h2.CodeEnhanceYourCalm {
+					t.Errorf("GOAWAY %v after %d pieces", e.peer.goAway, n)
+				}
+				e.close()
+			})
+		})
+	}
+}
+
 // TestQueuedResets: streams that were reset count until their Tasks have ended, so that
 // no more Tasks wait than streams are allowed.
 func TestQueuedResets(t *testing.T) {

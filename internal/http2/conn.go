@@ -345,6 +345,9 @@ func (c *Conn) reset(s *Stream, code h2.Code) {
 	}
 	c.sendReset(s.id, code)
 	c.endings.set(s.id, endedByUs)
+	if s.input == inputStreamed {
+		c.budget.Abandon(s.window.Left())
+	}
 	c.breakStream(s)
 }
 

@@ -481,6 +481,7 @@ func (c *Conn) discard(s *Stream) {
 	if s.input != inputStreamed {
 		return
 	}
+	c.budget.Abandon(s.window.Left())
 	s.input = inputDiscarded
 	before := len(c.out)
 	if c.consumedOf(s, len(s.inbox)-s.taken, clock.Nanos()); len(c.out) > before {

@@ -65,6 +65,37 @@ func TestSmallPieces(t *testing.T) {
 	})
 }
 
+// The small pieces of a response that is given up have been sent before the peer knew that.
+// More than its window admits costs the peer.
+func TestSmallPiecesOfGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{StreamWindow: 40_000}, nil)
+		defer c.Close()
+		r := newRequest("GET", "")
+		r.streams = true
+		done := do(c, r)
+		p.await("1 ")
+		p.send(settings(nil), h2.AppendSettingsAck(nil))
+		synctest.Wait()
+		p.send(p.respond(1, 200, false))
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		r.stream.Close()
+		p.await("1 reset CANCEL")
+		next := newRequest("GET", "")
+		done = do(c, next)
+		p.await("3 ")
+		p.send(bytes.Repeat(data(1, "0123456789", false), 4000), p.respond(3, 200, true))
+		if err := <-done; err != nil {
+			t.Fatalf("within the window: %v", err)
+		}
+		done = do(c, newRequest("GET", ""))
+		p.send(bytes.Repeat(data(1, "0123456789", false), 3000))
+		wantError(t, <-done, MaybeProcessed, h2.ErrCalm)
+	})
+}
+
 // A peer may return the credit of every DATA frame of ours at once.
 func TestCreditForSmallPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

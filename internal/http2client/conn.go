@@ -455,6 +455,7 @@ func (c *Conn) resetWith(s *Stream, code h2.Code, err error) {
 		return
 	}
 	c.out = h2.AppendReset(c.out, s.id, code)
+	c.budget.Abandon(s.window.Left())
 	c.finish(s, &Error{Err: err}) // a head that is still in out leaves too
 }
 
