@@ -70,6 +70,14 @@ func (b *body) setStreamWriter(sw StreamWriter) {
 	b.streamWriter = s.writeInPlace
 }
 
+// settleLength gives a stream of unknown length that of h, the header of the message, if it was
+// set after the stream.
+func (b *body) settleLength(h *message.Header) {
+	if b.stream != nil && b.streamSize < 0 && h.HasLength {
+		b.streamSize = h.ContentLength
+	}
+}
+
 // takeStream returns the stream for a caller that will read it.
 func (b *body) takeStream() io.Reader {
 	b.streamWriter = nil

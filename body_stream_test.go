@@ -410,3 +410,33 @@ func TestMemoryFollowsWhatArrives(t *testing.T) {
 		}
 	}
 }
+
+// TestLengthOfAHeaderIsThatOfTheStream: a Content-Length that is set after a body stream of unknown
+// length is its length, in both kinds of messages.
+func TestLengthOfAHeaderIsThatOfTheStream(t *testing.T) {
+	for length, want := range map[int]string{
+		7:  "\r\nContent-Length: 7\r\n\r\n1234567",
+		5:  "\r\nContent-Length: 5\r\n\r\n12345",
+		9:  "\r\nContent-Length: 9\r\n\r\n1234567",
+		0:  "\r\nContent-Length: 0\r\n\r\n",
+		-1: "\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n1234567\r\n0\r\n\r\n",
+	} {
+		var req Request
+		req.SetRequestURI("http://h/")
+		req.Header.SetMethod("POST")
+		req.SetBodyStream(plainReader("1234567"), -1)
+		req.Header.SetContentLength(length)
+		var resp Response
+		resp.SetBodyStreamWriter(func(w *bufio.Writer) { _, _ = w.WriteString("1234567") })
+		resp.Header.SetContentLength(length)
+		for name, m := range map[string]interface{ Write(*bufio.Writer) error }{"request": &req, "response": &resp} {
+			var out bytes.Buffer
+			w := bufio.NewWriter(&out)
+			err := m.Write(w)
+			_ = w.Flush()
+			if errors.Is(err, io.ErrUnexpectedEOF) != (length == 9) || !strings.HasSuffix(out.String(), want) {
+				t.Errorf("%s of %d: %q, %v", name, length, out.String(), err)
+			}
+		}
+	}
+}

@@ -55,9 +55,10 @@ func (r *Request) bufferGuarded() (err error) {
 	return r.bufferStream()
 }
 
-// prepareHead gives Header its final target, Host and Authorization.
+// prepareHead gives Header its final target, Host and Authorization, and a stream its length.
 func (r *Request) prepareHead() error {
 	h := &r.Header
+	r.settleLength(&h.m.Header)
 	if len(h.Host()) > 0 && !r.hasURI {
 		return r.cleanTarget()
 	}

@@ -51,6 +51,7 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 		h.SetContentLength(0)
 		return f, false
 	case r.stream != nil:
+		r.settleLength(&h.m.Header)
 		f.Length = int64(max(r.streamSize, -1))
 	default:
 		f.Length = int64(len(r.bodyBytes()))

@@ -74,3 +74,41 @@ func TestReadLongLengths(t *testing.T) {
 		}
 	}
 }
+
+// TestServerSendsTheLengthOfTheHeader: a Content-Length that the handler sets after a body stream
+// of unknown length is its length; a body that is too short ends the connection.
+func TestServerSendsTheLengthOfTheHeader(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/writer" {
+				ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+					_, _ = w.WriteString("12")
+					_ = w.Flush()
+					_, _ = w.WriteString("34567")
+				})
+			} else {
+				ctx.SetBodyStream(strings.NewReader("1234567"), -1)
+			}
+			ctx.Response.Header.SetContentLength(ctx.QueryArgs().GetUintOrZero("n"))
+		}})
+		head := func(n int, lines ...string) string {
+			return strings.Replace(textAnswer(200, "x", lines...), "Content-Length: 1\r\n", fmt.Sprintf("Content-Length: %d\r\n", n), 1)
+		}
+		for _, path := range []string{"/writer", "/reader"} {
+			for _, test := range []struct{ request, want string }{
+				{get(path + "?n=7"), strings.TrimSuffix(head(7), "x") + "1234567"},
+				{get(path + "?n=5"), strings.TrimSuffix(head(5), "x") + "12345"},
+				{request("HEAD " + path + "?n=7 HTTP/1.1"), strings.TrimSuffix(head(7), "x")},
+				{"GET " + path + "?n=7 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", strings.TrimSuffix(head(7, "Connection: keep-alive"), "x") + "1234567"},
+			} {
+				want := test.want + strings.TrimSuffix(head(7, "Connection: close"), "x") + "1234567"
+				if got := r.exchange(test.request + closing(path+"?n=7")); got != want {
+					t.Errorf("%q: %q, want %q", test.request, got, want)
+				}
+			}
+			if got, want := r.exchange(get(path+"?n=9")+get("/")), strings.TrimSuffix(head(9), "x")+"1234567"; got != want {
+				t.Errorf("%s, too short: %q, want %q", path, got, want)
+			}
+		}
+	})
+}

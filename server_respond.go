@@ -51,6 +51,7 @@ func (ctx *RequestCtx) setForm() {
 		f.OmitDefaultType = !f.HasContent || resp.stream == nil && len(resp.bodyBytes()) == 0
 		return
 	case resp.stream != nil:
+		resp.settleLength(&resp.Header.m.Header)
 		f.Length = max(int64(resp.streamSize), -1)
 	default:
 		f.Length = int64(len(resp.bodyBytes()))
