@@ -85,8 +85,8 @@ func (r *Response) SetBodyStream(stream io.Reader, size int) {
 	r.Header.SetContentLength(size)
 }
 
-// SetBodyStreamWriter makes what sw writes the body. Its length is unknown; see
-// SetBodyStream. sw is always called, and it is called after the handler has
+// SetBodyStreamWriter makes what sw writes the body. Its length is unknown, unless
+// Header.SetContentLength is called afterwards; see SetBodyStream. sw is always called, and it is called after the handler has
 // returned: it must not use the RequestCtx.
 func (r *Response) SetBodyStreamWriter(sw StreamWriter) {
 	r.ResetBody()
