@@ -247,7 +247,11 @@ func TestReaderAndWriter(t *testing.T) {
 
 // stream sends a long message and gets it back.
 func stream(t *testing.T, c *Conn) {
-	payload := bytes.Repeat([]byte(allBytes(1<<16)), 64)
+	count := 64
+	if testing.Short() {
+		count = 16
+	}
+	payload := bytes.Repeat([]byte(allBytes(1<<16)), count)
 	sent := make(chan error, 1)
 	go func() {
 		w, err := c.Writer(t.Context(), Binary)
