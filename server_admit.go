@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // serverGauges are the counters of a Server that change without its mutex.
@@ -23,17 +24,16 @@ type serverGauges struct {
 	// cache line apart, writing does not take the line from all other processors.
 	_ [64]byte
 
-	connID       atomic.Uint64
-	arrived      atomic.Int64 // connections that engines own, and hijacked ones
-	admitted     atomic.Int64 // of these, the ones that count against limits
-	hijacked     atomic.Int64 // connections that hijack handlers own
-	rejected     atomic.Uint32
-	bodyMemory   atomic.Int64  // bytes of request bodies held
-	timed        atomic.Int64  // handlers running under TimeoutHandler
-	formsLeft    atomic.Uint64 // collections() when a form was last given up with its ctx
-	isCollecting atomic.Bool   // a garbage collection for forms is scheduled
-	hasWarned    atomic.Bool   // the warning about Body on a streamed body is logged
-	http2        http2.Gauges  // unless there is a Meter
+	connID     atomic.Uint64
+	arrived    atomic.Int64 // connections that engines own, and hijacked ones
+	admitted   atomic.Int64 // of these, the ones that count against limits
+	hijacked   atomic.Int64 // connections that hijack handlers own
+	rejected   atomic.Uint32
+	bodyMemory atomic.Int64 // bytes of request bodies held
+	timed      atomic.Int64 // handlers running under TimeoutHandler
+	hasWarned  atomic.Bool  // the warning about Body on a streamed body is logged
+	http2      http2.Gauges // unless there is a Meter
+	forms      message.FormCollector
 }
 
 // open returns the number of connections that engines own, from the moment at

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -241,25 +240,4 @@ func TestShutdownReturnsErrorsOfListeners(t *testing.T) {
 			t.Errorf("Serve: %v", err)
 		}
 	}
-}
-
-// TestCollectForms: there is one garbage collection for all forms that were given up in a
-// while, and another one for later forms.
-func TestCollectForms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Server{}
-		for range 2 {
-			before := collections()
-			s.collectForms()
-			s.collectForms()
-			if left := s.gauges.formsLeft.Load(); left < before || !s.gauges.isCollecting.Load() {
-				t.Errorf("after %d collections, the forms wait for %d", before, left)
-			}
-			time.Sleep(formPatience)
-			synctest.Wait()
-			if collections() == before || s.gauges.isCollecting.Load() {
-				t.Error("nothing was collected")
-			}
-		}
-	})
 }

@@ -1,9 +1,7 @@
 package sluice
 
 import (
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync/atomic"
 	"time"
 )
@@ -133,41 +131,11 @@ func (ctx *RequestCtx) replaceTimedOut() (fresh *RequestCtx, isTorn bool) {
 	fresh, isTorn = ctx.giveUp()
 	ctx.requestStream.interrupt()
 	if ctx.Request.formFiles.Load() != nil && !ctx.letsGo {
-		ctx.server.collectForms()
+		ctx.server.gauges.forms.Collect()
 	}
 	fresh.phase, fresh.verb, fresh.isHTTP10 = phaseReceived, ctx.verb, ctx.isHTTP10
 	fresh.bodyHeld = ctx.bodyHeld
 	response.CopyTo(&fresh.Response)
 	fresh.prepareResponse()
 	return fresh, isTorn
-}
-
-// formPatience is the shortest time for which the temporary files of a given-up
-// RequestCtx are kept.
-const formPatience = time.Second
-
-// collectForms makes the garbage collector run soon, unless it runs by itself.
-// The collector finds out when nothing refers to the form of a given-up
-// RequestCtx any more, so that its files can be removed. collectForms starts at
-// most one collection in each formPatience, however many forms there are.
-func (s *Server) collectForms() {
-	s.gauges.formsLeft.Store(collections())
-	if !s.gauges.isCollecting.CompareAndSwap(false, true) {
-		return
-	}
-	time.AfterFunc(formPatience, func() {
-		s.gauges.isCollecting.Store(false)
-		// A collection that was running when the form was given up may have missed
-		// it.
-		if collections() < s.gauges.formsLeft.Load()+2 {
-			runtime.GC()
-		}
-	})
-}
-
-// collections returns the number of completed garbage collections.
-func collections() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }
