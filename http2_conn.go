@@ -8,7 +8,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
-	"github.com/sluicehttp/sluice/internal/meter"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
@@ -99,9 +98,7 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 func (c *http2Conn) Feed(in []byte) (used int, next engine.Next) {
 	before := c.host.facts.Served
 	used, next = c.Conn.Feed(in)
-	if m := c.host.cfg.meter; m != nil {
-		meter.Add(m.BytesRead, used)
-	}
+	c.host.cfg.meter.transferred(used, 0)
 	if c.host.cfg.connState != nil {
 		c.tellState(c.host.facts.Served != before)
 	}
@@ -129,9 +126,7 @@ func (c *http2Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 
 // wrote counts n bytes that the engine has got.
 func (c *http2Conn) wrote(n int) {
-	if m := c.host.cfg.meter; m != nil {
-		meter.Add(m.BytesWritten, n)
-	}
+	c.host.cfg.meter.transferred(0, n)
 	if c.host.cfg.connState != nil {
 		c.tellState(false)
 	}

@@ -115,7 +115,6 @@ func (x *http2Exchange) mayHijack() bool {
 	}
 	ctx.hijackHandler, ctx.takeover = nil, nil
 	if refuse != 0 {
-		ctx.Response.Reset()
 		ctx.Error(StatusMessage(refuse), refuse)
 	}
 	return false

@@ -87,6 +87,23 @@ func (m *Meter) countStatus(status int) {
 	meter.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
 }
 
-// arrived and departed count a connection in and out; see engine.Hooks.
-func (m *Meter) arrived()  { meter.Add(m.Accepted, 1) }
-func (m *Meter) departed() { meter.Add(m.Done, 1) }
+// arrived and departed count a connection in and out, if m is not nil; see engine.Hooks.
+func (m *Meter) arrived() {
+	if m != nil {
+		meter.Add(m.Accepted, 1)
+	}
+}
+
+func (m *Meter) departed() {
+	if m != nil {
+		meter.Add(m.Done, 1)
+	}
+}
+
+// transferred counts bytes of a connection, if m is not nil.
+func (m *Meter) transferred(read, written int) {
+	if m != nil {
+		meter.Add(m.BytesRead, read)
+		meter.Add(m.BytesWritten, written)
+	}
+}

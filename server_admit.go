@@ -146,16 +146,12 @@ func (a *acceptor) Hooks() engine.Hooks {
 // it ends.
 func (a *acceptor) arrived() {
 	a.server.gauges.arrived.Add(1)
-	if m := a.cfg.meter; m != nil {
-		m.arrived()
-	}
+	a.cfg.meter.arrived()
 }
 
 func (a *acceptor) departed() {
 	a.server.gauges.arrived.Add(-1)
-	if m := a.cfg.meter; m != nil {
-		m.departed()
-	}
+	a.cfg.meter.departed()
 }
 
 // Release undoes the counting of Admit; see engine.Acceptor.

@@ -175,7 +175,6 @@ func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
 		return handlerAborted
 	}
 	ctx.hijackHandler, ctx.takeover = nil, nil
-	ctx.Response.Reset()
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 	return handlerPanicked
 }

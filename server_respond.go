@@ -140,9 +140,7 @@ func (ctx *RequestCtx) correctStatus() {
 // refuse makes the response to a request that does not reach the handler. The
 // response says err; ErrorHandler and ServeConn receive public.
 func (ctx *RequestCtx) refuse(status int, err, public error) {
-	ctx.Response.Reset()
-	ctx.prepareResponse()
-	ctx.Response.SetStatusCode(status)
+	ctx.replaceResponse(status)
 	if status == StatusMethodNotAllowed {
 		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")
 	}
@@ -160,7 +158,6 @@ func (ctx *RequestCtx) callErrorHandler(err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			ctx.cfg.logger.Printf("panic in ErrorHandler: %v\n%s", v, debug.Stack())
-			ctx.Response.Reset()
 			ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 		}
 	}()

@@ -2,7 +2,6 @@ package sluice
 
 import (
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/meter"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
@@ -64,12 +63,7 @@ func (u *upgradeServer) Closing() upgrade.Closing {
 }
 
 // Count implements upgrade.Server.
-func (u *upgradeServer) Count(read, written int) {
-	if m := u.cfg.meter; m != nil {
-		meter.Add(m.BytesRead, read)
-		meter.Add(m.BytesWritten, written)
-	}
-}
+func (u *upgradeServer) Count(read, written int) { u.cfg.meter.transferred(read, written) }
 
 // Printf implements upgrade.Server.
 func (u *upgradeServer) Printf(format string, args ...any) { u.cfg.logger.Printf(format, args...) }
