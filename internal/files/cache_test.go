@@ -42,7 +42,7 @@ func TestHitsDoNotAllocate(t *testing.T) {
 			key := []byte(name)
 			if n := testing.AllocsPerRun(100, func() {
 				f, err := s.Open(key, e)
-				if err != nil || f.Encoding() != e {
+				if err != nil || f.encoding != e {
 					t.Fatal(err)
 				}
 				f.Release()
@@ -225,11 +225,11 @@ func TestChangeInPlace(t *testing.T) {
 	s := New(Options{Root: dir, CacheDuration: time.Hour})
 	write(t, dir+"/file", text("one", 100_000))
 	f := mustOpen(t, s, "file", Identity)
-	tag := f.ETag()
+	tag := f.etag
 	f.Release()
 	writeAt(t, dir+"/file", text("two", 100_000), longAgo().Add(time.Second))
 	g := mustOpen(t, s, "file", Identity)
-	if g.ETag() == tag {
+	if g.etag == tag {
 		t.Error("the entity tag is the old one")
 	}
 	g.Release()

@@ -139,7 +139,7 @@ func TestOriginalThatCannotBeReadIsNotEncoded(t *testing.T) {
 		oddFile{size: 5000, data: data[:1000], readErr: errOdd}, oddFile{size: 5000, data: data})
 	s := New(Options{FS: o, SmallFile: -1, Suffixes: suffixes(), IsEncodable: func(string) bool { return true }})
 	f := mustOpen(t, s, "file", Gzip)
-	if f.Encoding() != Identity {
+	if f.encoding != Identity {
 		t.Error("it is encoded")
 	}
 	f.Release()
@@ -430,8 +430,8 @@ func TestWhatIsNotEncodedInVain(t *testing.T) {
 		c.o.FS, c.o.Suffixes = files, suffixes()
 		s := New(c.o)
 		f := mustOpen(t, s, "file.txt", Gzip)
-		if f.Encoding() != c.want {
-			t.Errorf("%s: encoding %d", what, f.Encoding())
+		if f.encoding != c.want {
+			t.Errorf("%s: encoding %d", what, f.encoding)
 		}
 		if c.o.IsOneUse && (len(s.entries) > 0 || s.timer != nil) {
 			t.Errorf("%s: something is kept", what)
@@ -454,7 +454,7 @@ func TestSkipCacheForgetsOldVersions(t *testing.T) {
 		s := New(o)
 		write(t, dir+"/file.txt", incompressible(t, 5000))
 		f := mustOpen(t, s, "file.txt", Gzip)
-		if f.Encoding() != Identity {
+		if f.encoding != Identity {
 			t.Error("it is encoded")
 		}
 		f.Release()

@@ -79,9 +79,9 @@ func TestSuffixesStayInTheFolder(t *testing.T) {
 	s := New(Options{Root: dir + "/root", CompressRoot: dir + "/copies", Suffixes: [Encodings]string{Gzip: "/x.gz"}})
 	f := mustOpen(t, s, "file.txt", Gzip)
 	defer f.Release()
-	if f.Encoding() != Identity {
+	if f.encoding != Identity {
 		data, _ := f.Bytes()
-		t.Errorf("encoding %d: %q", f.Encoding(), data)
+		t.Errorf("encoding %d: %q", f.encoding, data)
 	}
 }
 

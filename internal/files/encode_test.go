@@ -19,8 +19,8 @@ func wantEncoded(t *testing.T, s *Store, name string, e Encoding, want []byte) *
 	t.Helper()
 	f := mustOpen(t, s, name, e)
 	data, err := bytesOf(f)
-	if err != nil || f.Encoding() != e || !bytes.Equal(decode(t, data, e), want) {
-		t.Fatalf("%s as %d: encoding %d, %d bytes, %v", name, e, f.Encoding(), len(data), err)
+	if err != nil || f.encoding != e || !bytes.Equal(decode(t, data, e), want) {
+		t.Fatalf("%s as %d: encoding %d, %d bytes, %v", name, e, f.encoding, len(data), err)
 	}
 	return f
 }
@@ -72,11 +72,11 @@ func TestEncoded(t *testing.T) {
 					if inMemory != (name == "a/small.txt") {
 						t.Errorf("%s as %d in memory: %v", name, e, inMemory)
 					}
-					if f.ContentType() != original.ContentType() || !f.ModTime().Equal(longAgo()) || f.ETag() == original.ETag() || f.ETag() == "" ||
-						string(f.LastModified()) != string(original.LastModified()) || f.LastModified() == nil {
-						t.Errorf("%s as %d: %q %v %q", name, e, f.ContentType(), f.ModTime(), f.ETag())
+					if f.contentType != original.contentType || !f.ModTime().Equal(longAgo()) || f.etag == original.etag || f.etag == "" ||
+						string(f.lastModified) != string(original.lastModified) || f.lastModified == nil {
+						t.Errorf("%s as %d: %q %v %q", name, e, f.contentType, f.ModTime(), f.etag)
 					}
-					tags[f.ETag()] = true
+					tags[f.etag] = true
 					f.Release()
 				}
 				original.Release()
@@ -120,7 +120,7 @@ func TestExistingCopies(t *testing.T) {
 		writeAt(t, dir+"/"+c.name+".x.gz", []byte(fake), c.copied)
 		f := mustOpen(t, s, c.name, Gzip)
 		data, _ := f.Bytes()
-		if isUsed := string(data) == fake; isUsed != c.isUsed || f.Encoding() != Gzip {
+		if isUsed := string(data) == fake; isUsed != c.isUsed || f.encoding != Gzip {
 			t.Errorf("%s: used %v", c.name, isUsed)
 		}
 		if onDisk, _ := os.ReadFile(dir + "/" + c.name + ".x.gz"); (string(onDisk) == fake) != c.isUsed {
@@ -162,7 +162,7 @@ func TestNotEncoded(t *testing.T) {
 		for _, name := range []string{"tiny.txt", "huge.txt", "image.png", "random.txt", "large.txt", "text.x.gz"} {
 			for range 2 {
 				f := mustOpen(t, s, name, Gzip)
-				if f.Encoding() != Identity {
+				if f.encoding != Identity {
 					t.Errorf("%s is encoded", name)
 				}
 				f.Release()
@@ -171,7 +171,7 @@ func TestNotEncoded(t *testing.T) {
 				t.Errorf("%s is tried again each time", name)
 			}
 		}
-		if f := mustOpen(t, s, "good.txt", Brotli); f.Encoding() != Identity {
+		if f := mustOpen(t, s, "good.txt", Brotli); f.encoding != Identity {
 			t.Error("an encoding without suffix is offered")
 		}
 		checkCounts(t, s)
@@ -180,7 +180,7 @@ func TestNotEncoded(t *testing.T) {
 		t.Errorf("copies %v", left)
 	}
 	write(t, dir+"/huge.txt.x.gz", []byte("made by somebody else"))
-	if f := mustOpen(t, New(Options{Root: dir, Suffixes: suffixes(), MaxEncode: 10_000}), "huge.txt", Gzip); f.Encoding() != Gzip {
+	if f := mustOpen(t, New(Options{Root: dir, Suffixes: suffixes(), MaxEncode: 10_000}), "huge.txt", Gzip); f.encoding != Gzip {
 		t.Error("an existing copy of a large file is not used")
 	}
 }
@@ -195,7 +195,7 @@ func TestChangedOriginalIsEncodedAgain(t *testing.T) {
 		replace(t, dir+"/file.txt", text("two", size), longAgo().Add(time.Second))
 		c.advance(10 * time.Second)
 		second := wantEncoded(t, s, "file.txt", Zstd, text("two", size))
-		if first.ETag() == second.ETag() {
+		if first.etag == second.etag {
 			t.Error("the entity tag is the old one")
 		}
 		first.Release()
@@ -253,7 +253,7 @@ func TestKeptInMemory(t *testing.T) {
 		t.Errorf("written: %v", left)
 	}
 	s := New(Options{FS: os.DirFS(dir + "/root"), Suffixes: suffixes(), MemoryLimit: 100})
-	if f := mustOpen(t, s, "file.txt", Gzip); f.Encoding() != Identity {
+	if f := mustOpen(t, s, "file.txt", Gzip); f.encoding != Identity {
 		t.Error("encoded data beyond the limit is kept")
 	}
 }
@@ -344,7 +344,7 @@ func TestOneEncodesOthersGetIdentity(t *testing.T) {
 			defer close(done)
 			for range 10 {
 				for _, other := range c.others {
-					if f := mustOpen(t, s, other.name, other.e); f.Encoding() != Identity {
+					if f := mustOpen(t, s, other.name, other.e); f.encoding != Identity {
 						t.Errorf("%s: %v is encoded", what, other)
 					}
 				}
@@ -402,7 +402,7 @@ func TestEncodedMeanwhile(t *testing.T) {
 	}
 	delete(s.flights, key)
 	first := s.makeOnce(plain{dir}, "file.txt", original, Gzip, s.now())
-	if first == nil || string(first.data) != "their copy" || first.Encoding() != Gzip {
+	if first == nil || string(first.data) != "their copy" || first.encoding != Gzip {
 		t.Fatalf("the copy is not used: %+v", first)
 	}
 	write(t, dir+"/file.txt"+suffixes()[Gzip], []byte("a later one"))
@@ -422,8 +422,8 @@ func TestEncodedFileTooLargeForMemory(t *testing.T) {
 	for limit, want := range map[int64]Encoding{5000: Identity, 20_000: Gzip} {
 		s := New(Options{FS: files, MemoryLimit: limit, Suffixes: suffixes(), IsEncodable: func(string) bool { return true }})
 		f := mustOpen(t, s, "file.txt", Gzip)
-		if f.Encoding() != want {
-			t.Errorf("with %d bytes the encoding is %d, want %d", limit, f.Encoding(), want)
+		if f.encoding != want {
+			t.Errorf("with %d bytes the encoding is %d, want %d", limit, f.encoding, want)
 		}
 		f.Release()
 		if v := s.entries["file.txt"].variants[Gzip]; !v.isKnown || (v.file != nil) != (want == Gzip) {

@@ -16,12 +16,18 @@ import (
 // Its descriptor, if it has one, is closed when there are no references any more. The
 // cache has a reference while it keeps the File; each Open and each Part has another.
 type File struct {
-	encoding     Encoding
-	size         int64
-	modified     time.Time
-	version      string // identifies the version for the cache; "": unknown
-	etag         string
-	contentType  string
+	encoding Encoding
+	size     int64
+	modified time.Time
+	version  string // identifies the version for the cache; "": unknown
+	// etag is an entity tag with its quotes. It is a weak one of the time in seconds and
+	// the size; for an encoded file, the size of the encoded bytes. If the time is unknown
+	// and the file is in memory, it is a strong one of the content, different for each
+	// encoding. Otherwise it is "".
+	etag        string
+	contentType string // of the original, if the file is encoded; never ""
+	// lastModified is modified as an HTTP date, or nil. The time may be in the future, and
+	// must then not be sent (RFC 9110 section 8.8.2.1).
 	lastModified []byte
 
 	// One of the following is set, depending on the kind of file.
@@ -39,30 +45,12 @@ type File struct {
 	refs     atomic.Int32
 }
 
-// Encoding returns how the file's bytes are encoded.
-func (f *File) Encoding() Encoding { return f.encoding }
-
 // Size returns the number of bytes: of encoded bytes if the file is encoded.
 func (f *File) Size() int64 { return f.size }
 
 // ModTime returns when the file, or the original of an encoded file, was last
 // changed. The zero time means unknown.
 func (f *File) ModTime() time.Time { return f.modified }
-
-// ETag returns an entity tag with its quotes. It is a weak one of the time in seconds
-// and the size; for an encoded file, the size of the encoded bytes. If the time is
-// unknown and the file is in memory, it is a strong one of the content, different for
-// each encoding. Otherwise it is "".
-func (f *File) ETag() string { return f.etag }
-
-// ContentType returns the media type of the file, or of the original of an
-// encoded one. It is never "".
-func (f *File) ContentType() string { return f.contentType }
-
-// LastModified returns ModTime as an HTTP date, or nil. The caller must not change
-// it. The time may be in the future, and must then not be sent (RFC 9110 section
-// 8.8.2.1).
-func (f *File) LastModified() []byte { return f.lastModified }
 
 // IsSeekable tells whether a Part that begins late in the file costs no more than
 // another one.

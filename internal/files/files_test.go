@@ -159,11 +159,11 @@ func TestOpen(t *testing.T) {
 		for range 2 { // opened, cached
 			f := mustOpen(t, s, c.name, Identity)
 			_, inMemory := f.Bytes()
-			if f.Size() != c.size || f.ContentType() != c.contentType || inMemory != c.inMemory || f.Encoding() != Identity {
-				t.Errorf("%s: size %d, type %q, in memory %v", c.name, f.Size(), f.ContentType(), inMemory)
+			if f.Size() != c.size || f.contentType != c.contentType || inMemory != c.inMemory || f.encoding != Identity {
+				t.Errorf("%s: size %d, type %q, in memory %v", c.name, f.Size(), f.contentType, inMemory)
 			}
-			if !f.ModTime().Equal(longAgo()) || string(f.LastModified()) != "Mon, 03 Feb 2020 04:05:06 GMT" {
-				t.Errorf("%s: modified %v, %q", c.name, f.ModTime(), f.LastModified())
+			if !f.ModTime().Equal(longAgo()) || string(f.lastModified) != "Mon, 03 Feb 2020 04:05:06 GMT" {
+				t.Errorf("%s: modified %v, %q", c.name, f.ModTime(), f.lastModified)
 			}
 			f.Release()
 		}
@@ -181,7 +181,7 @@ func TestETag(t *testing.T) {
 	s := New(Options{Root: dir})
 	seen := map[string]string{}
 	for _, name := range []string{"a", "b", "c"} {
-		tag := mustOpen(t, s, name, Identity).ETag()
+		tag := mustOpen(t, s, name, Identity).etag
 		if len(tag) < 6 || tag[:3] != `W/"` || tag[len(tag)-1] != '"' {
 			t.Fatalf("entity tag %q", tag)
 		}
@@ -189,7 +189,7 @@ func TestETag(t *testing.T) {
 			t.Fatalf("%s and %s have the same entity tag", name, seen[tag])
 		}
 		seen[tag] = name
-		if again := mustOpen(t, New(Options{Root: dir}), name, Identity).ETag(); again != tag {
+		if again := mustOpen(t, New(Options{Root: dir}), name, Identity).etag; again != tag {
 			t.Errorf("another Store says %q, not %q", again, tag)
 		}
 	}
@@ -279,13 +279,13 @@ func TestFS(t *testing.T) {
 			}
 		}
 		f, g := mustOpen(t, s, "a/small.html", Identity), mustOpen(t, s, "large.html", Identity)
-		if hasTime := !modified.IsZero(); f.ETag() == "" || (f.LastModified() != nil) != hasTime || (g.ETag() != "") != hasTime {
-			t.Errorf("time %v: entity tags %q %q, date %q", modified, f.ETag(), g.ETag(), f.LastModified())
+		if hasTime := !modified.IsZero(); f.etag == "" || (f.lastModified != nil) != hasTime || (g.etag != "") != hasTime {
+			t.Errorf("time %v: entity tags %q %q, date %q", modified, f.etag, g.etag, f.lastModified)
 		}
 		for e := Gzip; e < Encodings; e++ {
 			z := mustOpen(t, s, "large.html", e)
-			if data, ok := z.Bytes(); !ok || z.Encoding() != e || !bytes.Equal(decode(t, data, e), large) {
-				t.Errorf("encoding %d: got %d in memory %v", e, z.Encoding(), ok)
+			if data, ok := z.Bytes(); !ok || z.encoding != e || !bytes.Equal(decode(t, data, e), large) {
+				t.Errorf("encoding %d: got %d in memory %v", e, z.encoding, ok)
 			}
 		}
 	}

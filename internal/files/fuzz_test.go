@@ -27,7 +27,7 @@ func FuzzOpen(f *testing.F) {
 				if err != nil {
 					t.Errorf("%q: %v", name, err)
 				}
-				if encoding := file.Encoding(); encoding != Identity {
+				if encoding := file.encoding; encoding != Identity {
 					data = decode(t, data, encoding)
 				}
 				if !bytes.HasPrefix(data, []byte("fine")) {

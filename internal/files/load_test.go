@@ -280,8 +280,8 @@ func TestContentIsLookedAtInEverySource(t *testing.T) {
 	for want, data := range map[string][]byte{plain: text("words", 150_000), binary: bytes.Repeat([]byte{1, 2, 0}, 50_000)} {
 		for name, s := range sources(t, data) {
 			f := mustOpen(t, s, "file", Identity)
-			if f.ContentType() != want {
-				t.Errorf("%s: %s, want %s", name, f.ContentType(), want)
+			if f.contentType != want {
+				t.Errorf("%s: %s, want %s", name, f.contentType, want)
 			}
 			if isSeekable := name != "Reader"; f.IsSeekable() != isSeekable {
 				t.Errorf("%s: seekable %v", name, f.IsSeekable())
@@ -298,15 +298,15 @@ func TestFormOfETags(t *testing.T) {
 	s := New(Options{FS: fstest.MapFS{"a.txt": {Data: data, ModTime: longAgo()}, "b.txt": {Data: data}}, Suffixes: suffixes()})
 	for e := range Encodings {
 		f := mustOpen(t, s, "a.txt", e)
-		if want := fmt.Sprintf(`W/"%x-%x"`, longAgo().Unix(), f.Size()); f.ETag() != want || f.Encoding() != e {
-			t.Errorf("encoding %d: %s, want %s", e, f.ETag(), want)
+		if want := fmt.Sprintf(`W/"%x-%x"`, longAgo().Unix(), f.Size()); f.etag != want || f.encoding != e {
+			t.Errorf("encoding %d: %s, want %s", e, f.etag, want)
 		}
 	}
 	const sum = `"dc92f6490bdcf7fdd9d1762295077be5"` // the first half of SHA-256
-	if got := mustOpen(t, s, "b.txt", Identity).ETag(); got != sum {
+	if got := mustOpen(t, s, "b.txt", Identity).etag; got != sum {
 		t.Errorf("without a time: %s, want %s", got, sum)
 	}
-	if got, want := mustOpen(t, s, "b.txt", Gzip).ETag(), strings.TrimSuffix(sum, `"`)+`-gz"`; got != want {
+	if got, want := mustOpen(t, s, "b.txt", Gzip).etag, strings.TrimSuffix(sum, `"`)+`-gz"`; got != want {
 		t.Errorf("encoded, without a time: %s, want %s", got, want)
 	}
 }

@@ -28,7 +28,7 @@ func TestPipesAreNotOpened(t *testing.T) {
 		if _, err := s.Open([]byte("pipe"), Identity); !errors.Is(err, ErrNotRegular) {
 			t.Errorf("a pipe: %v", err)
 		}
-		if f := mustOpen(t, s, "file.txt", Gzip); f.Encoding() != Gzip || string(decode(t, serve(t, s, "file.txt", Gzip), Gzip)) != string(text("a", 2000)) {
+		if f := mustOpen(t, s, "file.txt", Gzip); f.encoding != Gzip || string(decode(t, serve(t, s, "file.txt", Gzip), Gzip)) != string(text("a", 2000)) {
 			t.Error("a pipe in the copy's place")
 		}
 		if o.FS == nil {

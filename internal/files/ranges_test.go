@@ -87,7 +87,7 @@ func TestValidators(t *testing.T) {
 	old, future := mustOpen(t, s, "old", Identity), mustOpen(t, s, "new", Identity)
 	defer old.Release()
 	defer future.Release()
-	if v := old.Validators(true); !v.HasModified || v.Modified != longAgo().Unix() || string(v.ETag) != old.ETag() {
+	if v := old.Validators(true); !v.HasModified || v.Modified != longAgo().Unix() || string(v.ETag) != old.etag {
 		t.Errorf("%+v", v)
 	}
 	if v := future.Validators(false); !v.HasModified || v.Modified > time.Now().Unix() || v.ETag != nil {

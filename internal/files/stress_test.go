@@ -68,7 +68,7 @@ func readOnce(t *testing.T, s *Store, name string, e Encoding, size int64) (serv
 		if err != nil && err != io.ErrUnexpectedEOF {
 			t.Errorf("%s: %v", name, err)
 		}
-		if f.Encoding() != Identity {
+		if f.encoding != Identity {
 			return err == nil // truncated, or from an older copy
 		}
 	} else {
@@ -77,11 +77,11 @@ func readOnce(t *testing.T, s *Store, name string, e Encoding, size int64) (serv
 		}
 		f.Release()
 	}
-	if e := f.Encoding(); e != Identity {
+	if e := f.encoding; e != Identity {
 		data = decode(t, data, e)
 	}
 	if !isOneVersion(data) {
-		t.Errorf("%s as %d, in memory %v: %d bytes are of no version: %.60q", name, f.Encoding(), inMemory, len(data), data)
+		t.Errorf("%s as %d, in memory %v: %d bytes are of no version: %.60q", name, f.encoding, inMemory, len(data), data)
 	}
 	return true
 }
