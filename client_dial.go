@@ -70,8 +70,7 @@ func (c *HostClient) firstAddr() string {
 func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 	defer func() {
 		if cc == nil { // also if a dialer panics
-			settings := c.poolSettings()
-			c.pool.Closed(&settings)
+			c.pool.Closed(c.poolSettings())
 		}
 	}()
 	return c.open(call)

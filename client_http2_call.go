@@ -65,8 +65,7 @@ func (c *HostClient) roundTripHTTP2(m *http2Member, req *Request, resp *Response
 	hadStream := req.stream != nil
 	isReused := m.Conn.wasUsed.Swap(true)
 	if req.ConnectionClose() { // it is the last one on m
-		settings := c.http2Settings()
-		c.http2.Drain(&settings, m)
+		c.http2.Drain(c.http2Settings(), m)
 	}
 	fate, err := c.runHTTP2(m, req, resp)
 	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
@@ -86,8 +85,7 @@ func (c *HostClient) roundTripHTTP2(m *http2Member, req *Request, resp *Response
 
 // openApart opens a connection for one request, nil if there is no room or it fails.
 func (c *HostClient) openApart(call *clientCall) *http2Member {
-	settings := c.http2Settings()
-	if !c.http2.TakeApart(&settings) {
+	if !c.http2.TakeApart(c.http2Settings()) {
 		return nil
 	}
 	isOpen := false

@@ -38,14 +38,12 @@ func (p *http2Peer) clamp(limit int) int {
 // LimitChanged implements http2client.Watcher.
 func (p *http2Peer) LimitChanged(limit int) {
 	p.isSettled.Store(true)
-	settings := p.c.http2Settings()
-	p.c.http2.SetLimit(&settings, p.member, p.clamp(limit))
+	p.c.http2.SetLimit(p.c.http2Settings(), p.member, p.clamp(limit))
 }
 
 // Ended implements http2client.Watcher.
 func (p *http2Peer) Ended(error) {
-	settings := p.c.http2Settings()
-	p.c.http2.Drain(&settings, p.member)
+	p.c.http2.Drain(p.c.http2Settings(), p.member)
 }
 
 func (p *http2Peer) look() { p.conn.Look() }

@@ -73,7 +73,6 @@ func (c *HostClient) acquireEither(call *clientCall) (m *http2Member, cc *client
 
 // acquireHTTP2 is acquireEither without the trace.
 func (c *HostClient) acquireHTTP2(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	settings := c.http2Settings()
 	if err := call.err(); err != nil {
 		return nil, nil, err
 	}
@@ -81,29 +80,29 @@ func (c *HostClient) acquireHTTP2(call *clientCall) (m *http2Member, cc *clientC
 	defer func() { call.offersHTTP2 = false }()
 	var got pool.Grant[*http2Peer]
 	if c.http2.isHTTP1.Load() {
-		if got.Member = c.http2.TakeOpen(&settings); got.Member == nil {
-			return c.acquireHTTP1(call, &settings)
+		if got.Member = c.http2.TakeOpen(c.http2Settings()); got.Member == nil {
+			return c.acquireHTTP1(call)
 		}
-	} else if got, err = c.takeShared(call, &settings); err != nil {
+	} else if got, err = c.takeShared(call); err != nil {
 		return nil, nil, err
 	}
 	switch {
 	case got.Err == errChoseHTTP1:
-		return c.acquireHTTP1(call, &settings)
+		return c.acquireHTTP1(call)
 	case got.Err == pool.ErrFull:
 		return nil, nil, ErrNoFreeConns
 	case got.Err != nil:
 		return nil, nil, got.Err
 	case got.MayOpen:
-		return c.openShared(call, &settings)
+		return c.openShared(call)
 	}
 	return got.Member, nil, nil
 }
 
 // takeShared takes a stream or the permission to open a connection, and waits for it
 // like wait.
-func (c *HostClient) takeShared(call *clientCall, settings *pool.SharedSettings[*http2Peer]) (got pool.Grant[*http2Peer], err error) {
-	got, ok := c.http2.Take(settings)
+func (c *HostClient) takeShared(call *clientCall) (got pool.Grant[*http2Peer], err error) {
+	got, ok := c.http2.Take(c.http2Settings())
 	if ok {
 		return got, nil
 	}
@@ -117,7 +116,7 @@ func (c *HostClient) takeShared(call *clientCall, settings *pool.SharedSettings[
 		defer ReleaseTimer(timer)
 		expired = timer.C
 	}
-	got, ok = c.http2.Wait(settings, patience, call.Done(), expired)
+	got, ok = c.http2.Wait(c.http2Settings(), patience, call.Done(), expired)
 	if ok {
 		return got, nil
 	}
@@ -128,29 +127,29 @@ func (c *HostClient) takeShared(call *clientCall, settings *pool.SharedSettings[
 }
 
 // openShared opens a connection with the permission, and passes the permission on.
-func (c *HostClient) openShared(call *clientCall, settings *pool.SharedSettings[*http2Peer]) (m *http2Member, cc *clientConn, err error) {
+func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientConn, err error) {
 	hasEnded := false
 	defer func() {
 		if !hasEnded { // also if a dialer panics
-			c.http2.Abandon(settings)
+			c.http2.Abandon(c.http2Settings())
 		}
 	}()
 	if c.http2.isHTTP1.Load() { // the last permission has just found that out
 		hasEnded = true
-		c.http2.Failed(settings, errChoseHTTP1)
-		return c.acquireHTTP1(call, settings)
+		c.http2.Failed(c.http2Settings(), errChoseHTTP1)
+		return c.acquireHTTP1(call)
 	}
 	if cc, err = c.open(call); err != nil {
 		if call.err() == nil {
 			hasEnded = true
-			c.http2.Failed(settings, err)
+			c.http2.Failed(c.http2Settings(), err)
 		}
 		return nil, nil, err
 	}
 	hasEnded = true
 	if cc.isHTTP2 {
 		m = c.newHTTP2Peer(cc)
-		c.http2.Opened(settings, m)
+		c.http2.Opened(c.http2Settings(), m)
 		return m, nil, nil
 	}
 	// Before others learn of HTTP/1.1: they would open a connection in place of this one,
@@ -162,13 +161,13 @@ func (c *HostClient) openShared(call *clientCall, settings *pool.SharedSettings[
 		c.pool.Admit()
 	}
 	c.http2.isHTTP1.Store(true)
-	c.http2.Failed(settings, errChoseHTTP1)
+	c.http2.Failed(c.http2Settings(), errChoseHTTP1)
 	return nil, cc, err
 }
 
 // acquireHTTP1 returns a connection of HTTP/1.1, unless the server has begun to choose
 // HTTP/2.
-func (c *HostClient) acquireHTTP1(call *clientCall, settings *pool.SharedSettings[*http2Peer]) (m *http2Member, cc *clientConn, err error) {
+func (c *HostClient) acquireHTTP1(call *clientCall) (m *http2Member, cc *clientConn, err error) {
 	if c.http2.passHTTP1 != nil {
 		return nil, nil, errChoseHTTP1
 	}
@@ -176,16 +175,14 @@ func (c *HostClient) acquireHTTP1(call *clientCall, settings *pool.SharedSetting
 	if err != nil || !cc.isHTTP2 {
 		return nil, cc, err
 	}
-	own := c.poolSettings()
-	c.pool.Closed(&own)
+	c.pool.Closed(c.poolSettings())
 	c.http2.isHTTP1.Store(false)
 	m = c.newHTTP2Peer(cc)
-	c.http2.Add(settings, m)
+	c.http2.Add(c.http2Settings(), m)
 	return m, nil, nil
 }
 
 // releaseHTTP2 gives a stream back.
 func (c *HostClient) releaseHTTP2(m *http2Member) {
-	settings := c.http2Settings()
-	c.http2.Release(&settings, m)
+	c.http2.Release(c.http2Settings(), m)
 }

@@ -49,10 +49,10 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 		}
 	}
 	settings := c.poolSettings()
-	got, isFull := c.pool.Take(&settings, call.isFresh)
+	got, isFull := c.pool.Take(settings, call.isFresh)
 	if isFull {
 		var err error
-		if got, err = c.wait(call, &settings); err != nil {
+		if got, err = c.wait(call, settings); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 		return c.connect(call)
 	}
 	takesTurn := cc.wire.PrepareTurn(call.looksLater)
-	if c.pool.IsExpired(&settings, got) || !takesTurn && !cc.wire.IsQuiet() {
+	if c.pool.IsExpired(settings, got) || !takesTurn && !cc.wire.IsQuiet() {
 		cc.close() // connect opens a new one in its place
 		return c.connect(call)
 	}
@@ -70,7 +70,7 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 }
 
 // wait waits for a free connection, or for the permission to open one.
-func (c *HostClient) wait(call *clientCall, settings *pool.Settings[clientConn]) (got pool.Idle[clientConn], err error) {
+func (c *HostClient) wait(call *clientCall, settings pool.Settings[clientConn]) (got pool.Idle[clientConn], err error) {
 	limit := c.MaxConnWaitTimeout
 	if limit <= 0 && call.Done() == nil {
 		return got, ErrNoFreeConns
@@ -93,30 +93,25 @@ func (c *HostClient) wait(call *clientCall, settings *pool.Settings[clientConn])
 
 // release makes a connection idle, or gives it to a waiting call.
 func (c *HostClient) release(cc *clientConn) {
-	settings := c.poolSettings()
-	c.pool.Release(&settings, cc)
+	c.pool.Release(c.poolSettings(), cc)
 }
 
 // discard closes a connection and returns its place to the pool.
 func (c *HostClient) discard(cc *clientConn) {
-	settings := c.poolSettings()
-	c.pool.Discard(&settings, cc)
+	c.pool.Discard(c.poolSettings(), cc)
 }
 
 // cut is discard for a connection whose server may have stopped reading.
 func (c *HostClient) cut(cc *clientConn) {
 	dial.Cut(cc.wire.Net)
-	settings := c.poolSettings()
-	c.pool.Closed(&settings)
+	c.pool.Closed(c.poolSettings())
 }
 
 // CloseIdleConnections closes the connections that are not in use. It does not
 // affect the others, and the HostClient remains usable.
 func (c *HostClient) CloseIdleConnections() {
-	settings := c.poolSettings()
-	c.pool.CloseIdle(&settings)
-	shared := c.http2Settings()
-	c.http2.CloseIdle(&shared)
+	c.pool.CloseIdle(c.poolSettings())
+	c.http2.CloseIdle(c.http2Settings())
 }
 
 // ConnsCount returns the number of connections, including those that are being
@@ -139,8 +134,7 @@ func (c *HostClient) IdleConnsCount() int {
 // If it allows fewer, idle connections are closed at once and busy ones after
 // their requests.
 func (c *HostClient) SetMaxConns(newMaxConns int) {
-	settings := c.poolSettings()
-	c.pool.SetMax(&settings, newMaxConns)
+	c.pool.SetMax(c.poolSettings(), newMaxConns)
 }
 
 // Prewarm opens connections concurrently until n are idle or MaxConns are open,
@@ -159,8 +153,7 @@ func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	settings := c.poolSettings()
-	want := c.pool.Reserve(&settings, n)
+	want := c.pool.Reserve(c.poolSettings(), n)
 	failed := make(chan error, want)
 	for range want {
 		go func() { failed <- c.prewarmOne(ctx) }()

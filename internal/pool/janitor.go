@@ -10,7 +10,7 @@ import (
 const maxStep = 500 * time.Millisecond
 
 // step returns the maximum delay of Now. 0: Now is exact.
-func (s *Settings[T]) step() time.Duration {
+func (s Settings[T]) step() time.Duration {
 	step := min(s.MaxIdle/16, maxStep)
 	if step < time.Millisecond {
 		return 0
@@ -28,15 +28,15 @@ func (p *Pool[T]) Now() int64 {
 
 // IsExpired reports whether a connection of Take or Wait was idle for too long
 // to be used.
-func (p *Pool[T]) IsExpired(s *Settings[T], conn Idle[T]) bool { return s.isExpired(conn, p.Now()) }
+func (p *Pool[T]) IsExpired(s Settings[T], conn Idle[T]) bool { return s.isExpired(conn, p.Now()) }
 
-func (s *Settings[T]) isExpired(conn Idle[T], now int64) bool {
+func (s Settings[T]) isExpired(conn Idle[T], now int64) bool {
 	return now-conn.LastUse >= int64(s.MaxIdle-s.step())
 }
 
 // startJanitor schedules the janitor, because a connection has become idle.
 // Called with the lock.
-func (p *Pool[T]) startJanitor(s *Settings[T], now int64) {
+func (p *Pool[T]) startJanitor(s Settings[T], now int64) {
 	step := s.step()
 	if step > 0 {
 		p.ticked.Store(now)
@@ -45,8 +45,7 @@ func (p *Pool[T]) startJanitor(s *Settings[T], now int64) {
 	}
 	switch {
 	case p.janitor == nil:
-		settings := *s
-		p.janitor = time.AfterFunc(step, func() { p.closeExpired(&settings) })
+		p.janitor = time.AfterFunc(step, func() { p.closeExpired(s) })
 	case p.ticked.Load() != 0:
 		p.janitor.Reset(step) // it was to run only when the oldest connection expires
 	}
@@ -54,7 +53,7 @@ func (p *Pool[T]) startJanitor(s *Settings[T], now int64) {
 
 // closeExpired closes the connections that have been idle for too long. The
 // janitor's timer calls it.
-func (p *Pool[T]) closeExpired(s *Settings[T]) {
+func (p *Pool[T]) closeExpired(s Settings[T]) {
 	now := clock.Nanos()
 	p.mu.Lock()
 	var expired []Idle[T]
@@ -69,7 +68,7 @@ func (p *Pool[T]) closeExpired(s *Settings[T]) {
 // nextTurn schedules the next run of the janitor. While connections are used,
 // that is after a step, so that ticked stays current; otherwise it is when the
 // oldest connection expires. Called with the lock.
-func (p *Pool[T]) nextTurn(s *Settings[T], now int64) {
+func (p *Pool[T]) nextTurn(s Settings[T], now int64) {
 	wasTicking := p.ticked.Load() != 0
 	switch {
 	case wasTicking && p.wasUsed:

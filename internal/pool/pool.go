@@ -50,7 +50,7 @@ type Idle[T any] struct {
 }
 
 // max returns the maximum number of open connections. Called with the lock.
-func (p *Pool[T]) max(s *Settings[T]) int {
+func (p *Pool[T]) max(s Settings[T]) int {
 	if p.limit > 0 {
 		return p.limit
 	}
@@ -59,7 +59,7 @@ func (p *Pool[T]) max(s *Settings[T]) int {
 
 // Take takes an idle connection or the permission to open one. With isFresh, it
 // takes only the permission. isFull means that there is neither.
-func (p *Pool[T]) Take(s *Settings[T], isFresh bool) (got Idle[T], isFull bool) {
+func (p *Pool[T]) Take(s Settings[T], isFresh bool) (got Idle[T], isFull bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got, ok := p.take(s, isFresh)
@@ -67,7 +67,7 @@ func (p *Pool[T]) Take(s *Settings[T], isFresh bool) (got Idle[T], isFull bool) 
 }
 
 // take is Take with the lock.
-func (p *Pool[T]) take(s *Settings[T], isFresh bool) (got Idle[T], ok bool) {
+func (p *Pool[T]) take(s Settings[T], isFresh bool) (got Idle[T], ok bool) {
 	switch {
 	case len(p.idle) == 0 || isFresh:
 		return got, p.permit(s)
@@ -79,7 +79,7 @@ func (p *Pool[T]) take(s *Settings[T], isFresh bool) (got Idle[T], ok bool) {
 
 // permit gives the permission to open a connection. If the limit is reached, it
 // closes an idle connection for that. Called with the lock.
-func (p *Pool[T]) permit(s *Settings[T]) bool {
+func (p *Pool[T]) permit(s Settings[T]) bool {
 	if p.open < p.max(s) {
 		p.open++
 		return true
@@ -125,7 +125,7 @@ func (p *Pool[T]) push(conn Idle[T]) {
 
 // Release makes a connection idle, or gives it to a waiter. If there are more
 // connections than allowed, it closes it.
-func (p *Pool[T]) Release(s *Settings[T], conn *T) {
+func (p *Pool[T]) Release(s Settings[T], conn *T) {
 	p.mu.Lock()
 	w := p.nextWaiter(s)
 	switch {
@@ -163,7 +163,7 @@ func (p *Pool[T]) Admit() {
 
 // Closed records that a connection was closed, or that opening one failed. It
 // passes the permission to a waiter, if there is one.
-func (p *Pool[T]) Closed(s *Settings[T]) {
+func (p *Pool[T]) Closed(s Settings[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.nextWaiter(s); w != nil && p.open <= p.max(s) {
@@ -174,13 +174,13 @@ func (p *Pool[T]) Closed(s *Settings[T]) {
 }
 
 // Discard closes a connection and returns its place to the pool.
-func (p *Pool[T]) Discard(s *Settings[T], conn *T) {
+func (p *Pool[T]) Discard(s Settings[T], conn *T) {
 	s.Close(conn)
 	p.Closed(s)
 }
 
 // CloseIdle closes the idle connections.
-func (p *Pool[T]) CloseIdle(s *Settings[T]) {
+func (p *Pool[T]) CloseIdle(s Settings[T]) {
 	p.mu.Lock()
 	idle := p.idle
 	p.idle, p.room = nil, nil
@@ -188,7 +188,7 @@ func (p *Pool[T]) CloseIdle(s *Settings[T]) {
 	p.discardAll(s, idle)
 }
 
-func (p *Pool[T]) discardAll(s *Settings[T], conns []Idle[T]) {
+func (p *Pool[T]) discardAll(s Settings[T], conns []Idle[T]) {
 	for _, c := range conns {
 		p.Discard(s, c.Conn)
 	}
@@ -204,7 +204,7 @@ func (p *Pool[T]) Counts() (open, idle int) {
 
 // Reserve takes the permissions for the connections that are missing for n idle
 // ones, as many as allowed, and returns their number.
-func (p *Pool[T]) Reserve(s *Settings[T], n int) int {
+func (p *Pool[T]) Reserve(s Settings[T], n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	want := max(min(n-len(p.idle), p.max(s)-p.open), 0)
@@ -216,7 +216,7 @@ func (p *Pool[T]) Reserve(s *Settings[T], n int) int {
 // Settings.MaxConns. Waiters get the permissions of a larger maximum at once.
 // For a smaller one, idle connections are closed at once and others when they
 // are released.
-func (p *Pool[T]) SetMax(s *Settings[T], n int) {
+func (p *Pool[T]) SetMax(s Settings[T], n int) {
 	p.mu.Lock()
 	p.limit = max(n, 0)
 	for p.waiting.Len() > 0 && p.open < p.max(s) {

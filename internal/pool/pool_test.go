@@ -31,12 +31,12 @@ func newPool(maxConns int, maxIdle time.Duration) *testPool {
 // get takes an idle connection or opens one, as a client does.
 func (p *testPool) get(t *testing.T) *fakeConn {
 	t.Helper()
-	got, isFull := p.Take(&p.Settings, false)
+	got, isFull := p.Take(p.Settings, false)
 	switch {
 	case isFull:
 		t.Fatal("the pool is full")
 	case got.Conn == nil:
-	case p.IsExpired(&p.Settings, got):
+	case p.IsExpired(p.Settings, got):
 		got.Conn.closed.Store(true)
 	default:
 		return got.Conn
@@ -47,7 +47,7 @@ func (p *testPool) get(t *testing.T) *fakeConn {
 
 func (p *testPool) put(conns ...*fakeConn) {
 	for _, c := range conns {
-		p.Release(&p.Settings, c)
+		p.Release(p.Settings, c)
 	}
 }
 
@@ -65,7 +65,7 @@ func (p *testPool) use(t *testing.T, n int) {
 func (p *testPool) wait(t testing.TB, isFresh bool) *waiter[fakeConn] {
 	t.Helper()
 	w := &waiter[fakeConn]{ready: make(chan struct{}), isFresh: isFresh}
-	if _, ok := p.enqueue(&p.Settings, w); ok {
+	if _, ok := p.enqueue(p.Settings, w); ok {
 		t.Fatal("served at once")
 	}
 	return w
@@ -126,7 +126,7 @@ func TestTakeByStrategy(t *testing.T) {
 		p := newPool(3, time.Hour)
 		p.IsLIFO = isLIFO
 		p.use(t, 3)
-		got, ok := p.Wait(&p.Settings, false, nil, nil)
+		got, ok := p.Wait(p.Settings, false, nil, nil)
 		if !ok || got.Conn.id != want {
 			t.Errorf("LIFO %v: connection %d, want %d", isLIFO, got.Conn.id, want)
 		}
@@ -157,7 +157,7 @@ func TestFreshWaiterIsServedInTurn(t *testing.T) {
 func TestFreshWaiterBesideIdleConnection(t *testing.T) {
 	p := newPool(1, time.Hour)
 	p.use(t, 1)
-	if got, ok := p.Wait(&p.Settings, true, nil, nil); !ok || got.Conn != nil {
+	if got, ok := p.Wait(p.Settings, true, nil, nil); !ok || got.Conn != nil {
 		t.Error("no permission although the only connection idles")
 	}
 	p.wantCounts(t, 1, 0)

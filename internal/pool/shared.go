@@ -74,14 +74,14 @@ var ErrFull = errors.New("sluice: all connections are full")
 
 // Take reserves a stream, or takes the permission to open a connection. ok is false if
 // the caller must wait for either.
-func (p *Shared[T]) Take(s *SharedSettings[T]) (got Grant[T], ok bool) {
+func (p *Shared[T]) Take(s SharedSettings[T]) (got Grant[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.take(s)
 }
 
 // take is Take with the lock.
-func (p *Shared[T]) take(s *SharedSettings[T]) (got Grant[T], ok bool) {
+func (p *Shared[T]) take(s SharedSettings[T]) (got Grant[T], ok bool) {
 	if m := p.fullest(s); m != nil {
 		m.streams++
 		return Grant[T]{Member: m}, true
@@ -94,7 +94,7 @@ func (p *Shared[T]) take(s *SharedSettings[T]) (got Grant[T], ok bool) {
 }
 
 // TakeOpen is Take without the permission: it reserves a stream if there is room.
-func (p *Shared[T]) TakeOpen(s *SharedSettings[T]) *Member[T] {
+func (p *Shared[T]) TakeOpen(s SharedSettings[T]) *Member[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.fullest(s)
@@ -106,7 +106,7 @@ func (p *Shared[T]) TakeOpen(s *SharedSettings[T]) *Member[T] {
 
 // fullest returns the member with the most streams that has room, or nil. It sets those
 // apart that are too old. Called with the lock.
-func (p *Shared[T]) fullest(s *SharedSettings[T]) (best *Member[T]) {
+func (p *Shared[T]) fullest(s SharedSettings[T]) (best *Member[T]) {
 	for i := len(p.members) - 1; i >= 0; i-- {
 		m := p.members[i]
 		switch {
@@ -120,7 +120,7 @@ func (p *Shared[T]) fullest(s *SharedSettings[T]) (best *Member[T]) {
 }
 
 // isSpent reports whether m is too old, or was idle for too long, to be used.
-func (m *Member[T]) isSpent(s *SharedSettings[T]) bool {
+func (m *Member[T]) isSpent(s SharedSettings[T]) bool {
 	if m.streams > 0 && s.MaxAge <= 0 {
 		return false
 	}
@@ -131,7 +131,7 @@ func (m *Member[T]) isSpent(s *SharedSettings[T]) bool {
 // TakeApart takes the permission to open a connection for one stream, after which the
 // caller calls OpenedApart or FailedApart. If the pool is full, an idle connection is
 // closed for it; if none is idle, TakeApart returns false.
-func (p *Shared[T]) TakeApart(s *SharedSettings[T]) bool {
+func (p *Shared[T]) TakeApart(s SharedSettings[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if open := p.open(); open >= s.MaxConns {
@@ -171,7 +171,7 @@ func (p *Shared[T]) open() int {
 
 // Opened adds a connection that was opened with the permission, and reserves a stream
 // on it for the caller.
-func (p *Shared[T]) Opened(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) Opened(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unsettled = m
@@ -180,14 +180,14 @@ func (p *Shared[T]) Opened(s *SharedSettings[T], m *Member[T]) {
 
 // Add adds a connection that was opened without the permission, and reserves a stream
 // on it for the caller.
-func (p *Shared[T]) Add(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) Add(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.add(s, m)
 }
 
 // add adds a connection with one stream. Called with the lock.
-func (p *Shared[T]) add(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) add(s SharedSettings[T], m *Member[T]) {
 	m.created, m.streams = clock.Nanos(), 1
 	p.members = append(p.members, m)
 	p.serve(s)
@@ -195,7 +195,7 @@ func (p *Shared[T]) add(s *SharedSettings[T], m *Member[T]) {
 
 // Failed gives the permission back because opening a connection failed. If there is no
 // other connection, that is the error of all who wait for one.
-func (p *Shared[T]) Failed(s *SharedSettings[T], err error) {
+func (p *Shared[T]) Failed(s SharedSettings[T], err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.members) == 0 && p.waiting.Len() > 0 {
@@ -206,14 +206,14 @@ func (p *Shared[T]) Failed(s *SharedSettings[T], err error) {
 
 // Abandon gives the permission back because its caller has given up. It passes to the
 // next who waits.
-func (p *Shared[T]) Abandon(s *SharedSettings[T]) {
+func (p *Shared[T]) Abandon(s SharedSettings[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.endOpening(s)
 }
 
 // SetLimit sets how many streams the peer of m admits.
-func (p *Shared[T]) SetLimit(s *SharedSettings[T], m *Member[T], limit int) {
+func (p *Shared[T]) SetLimit(s SharedSettings[T], m *Member[T], limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.limit = limit
@@ -225,13 +225,13 @@ func (p *Shared[T]) SetLimit(s *SharedSettings[T], m *Member[T], limit int) {
 }
 
 // endOpening makes the permission available. Called with the lock.
-func (p *Shared[T]) endOpening(s *SharedSettings[T]) {
+func (p *Shared[T]) endOpening(s SharedSettings[T]) {
 	p.isOpening, p.unsettled = false, nil
 	p.serve(s)
 }
 
 // Drain stops new streams on m. It is closed after its last one.
-func (p *Shared[T]) Drain(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) Drain(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.setApart(s, m)
@@ -239,7 +239,7 @@ func (p *Shared[T]) Drain(s *SharedSettings[T], m *Member[T]) {
 }
 
 // setApart is Drain with the lock, for callers that serve who waits.
-func (p *Shared[T]) setApart(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) setApart(s SharedSettings[T], m *Member[T]) {
 	if m.isApart {
 		return
 	}
@@ -254,7 +254,7 @@ func (p *Shared[T]) setApart(s *SharedSettings[T], m *Member[T]) {
 
 // closeUnused closes a connection that is set apart, unless it has streams. Called with
 // the lock.
-func (p *Shared[T]) closeUnused(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) closeUnused(s SharedSettings[T], m *Member[T]) {
 	if m.streams == 0 {
 		p.apart--
 		go s.Close(m.Conn) // closing may wait to send the last frames
@@ -262,7 +262,7 @@ func (p *Shared[T]) closeUnused(s *SharedSettings[T], m *Member[T]) {
 }
 
 // Release gives back a stream.
-func (p *Shared[T]) Release(s *SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) Release(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.streams--
@@ -282,23 +282,22 @@ func (p *Shared[T]) Release(s *SharedSettings[T], m *Member[T]) {
 }
 
 // arm makes the janitor run after d. Called with the lock.
-func (p *Shared[T]) arm(s *SharedSettings[T], d time.Duration) {
+func (p *Shared[T]) arm(s SharedSettings[T], d time.Duration) {
 	p.isArmed = true
 	if p.janitor != nil {
 		p.janitor.Reset(d)
 		return
 	}
-	settings := *s
 	p.janitor = time.AfterFunc(d, func() {
-		for _, conn := range p.closeExpired(&settings) {
-			settings.Look(conn)
+		for _, conn := range p.closeExpired(s) {
+			s.Look(conn)
 		}
 	})
 }
 
 // closeExpired closes the connections that have been idle for too long, and returns the
 // other idle ones. The janitor's timer calls it. It runs again while there are any.
-func (p *Shared[T]) closeExpired(s *SharedSettings[T]) (idle []T) {
+func (p *Shared[T]) closeExpired(s SharedSettings[T]) (idle []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.isArmed = false
@@ -324,7 +323,7 @@ func (p *Shared[T]) closeExpired(s *SharedSettings[T]) (idle []T) {
 }
 
 // CloseIdle closes the connections without streams.
-func (p *Shared[T]) CloseIdle(s *SharedSettings[T]) {
+func (p *Shared[T]) CloseIdle(s SharedSettings[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.members) - 1; i >= 0; i-- {
@@ -367,7 +366,7 @@ type sharedWaiter[T any] struct {
 // Wait waits for what Take takes, while a connection is being opened, and for patience
 // while none is: a patience of 0 ends with ErrFull at once, a negative one never. Wait
 // returns false if done or expired ended the wait; nil channels do not end it.
-func (p *Shared[T]) Wait(s *SharedSettings[T], patience time.Duration, done <-chan struct{}, expired <-chan time.Time) (got Grant[T], ok bool) {
+func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-chan struct{}, expired <-chan time.Time) (got Grant[T], ok bool) {
 	w := &sharedWaiter[T]{ready: make(chan struct{}), patience: patience}
 	if got, ok = p.enqueue(s, w); ok {
 		return got, true
@@ -407,7 +406,7 @@ func (p *Shared[T]) Wait(s *SharedSettings[T], patience time.Duration, done <-ch
 }
 
 // enqueue makes w wait, unless what it waits for has become available.
-func (p *Shared[T]) enqueue(s *SharedSettings[T], w *sharedWaiter[T]) (got Grant[T], ok bool) {
+func (p *Shared[T]) enqueue(s SharedSettings[T], w *sharedWaiter[T]) (got Grant[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if got, ok = p.take(s); ok {
@@ -455,7 +454,7 @@ func (p *Shared[T]) unlist(w *sharedWaiter[T]) {
 }
 
 // serve gives what is available to those who wait, in their order. Called with the lock.
-func (p *Shared[T]) serve(s *SharedSettings[T]) {
+func (p *Shared[T]) serve(s SharedSettings[T]) {
 	for p.waiting.Len() > 0 {
 		got, ok := p.take(s)
 		if !ok {

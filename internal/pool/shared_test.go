@@ -28,7 +28,7 @@ func newShared(maxConns int) *sharedPool {
 // take takes a stream or the permission without waiting.
 func (p *sharedPool) take(t *testing.T) Grant[int] {
 	t.Helper()
-	got, ok := p.Take(&p.SharedSettings)
+	got, ok := p.Take(p.SharedSettings)
 	if !ok {
 		t.Fatal("neither a stream nor the permission")
 	}
@@ -42,14 +42,14 @@ func (p *sharedPool) open(t *testing.T, conn, limit int) *Member[int] {
 		t.Fatalf("no permission, but %+v", got)
 	}
 	m := p.opened(conn, limit)
-	p.SetLimit(&p.SharedSettings, m, limit)
+	p.SetLimit(p.SharedSettings, m, limit)
 	return m
 }
 
 // opened adds a connection that was opened with the permission.
 func (p *sharedPool) opened(conn, limit int) *Member[int] {
 	m := NewMember(conn, limit)
-	p.Opened(&p.SharedSettings, m)
+	p.Opened(p.SharedSettings, m)
 	return m
 }
 
@@ -64,7 +64,7 @@ func (p *sharedPool) wantShared(t *testing.T, open, idle int) {
 func (p *sharedPool) wait(patience time.Duration) chan Grant[int] {
 	got := make(chan Grant[int], 1)
 	go func() {
-		g, _ := p.Wait(&p.SharedSettings, patience, nil, nil)
+		g, _ := p.Wait(p.SharedSettings, patience, nil, nil)
 		got <- g
 	}()
 	synctest.Wait()
@@ -92,7 +92,7 @@ func TestSharedOneOpening(t *testing.T) {
 		if len(waiting[1]) > 0 {
 			t.Error("a second opening before the first connection is settled")
 		}
-		p.SetLimit(&p.SharedSettings, m, 3)
+		p.SetLimit(p.SharedSettings, m, 3)
 		if got := <-waiting[1]; got.Member != m {
 			t.Errorf("the second got %+v", got)
 		}
@@ -100,13 +100,13 @@ func TestSharedOneOpening(t *testing.T) {
 			t.Errorf("the third got %+v, want the permission", got)
 		}
 		second := p.opened(2, 1)
-		p.SetLimit(&p.SharedSettings, second, 1)
+		p.SetLimit(p.SharedSettings, second, 1)
 		synctest.Wait()
 		if len(waiting[3]) > 0 {
 			t.Error("a third connection, beyond MaxConns")
 		}
 		p.wantShared(t, 2, 0)
-		p.Release(&p.SharedSettings, second)
+		p.Release(p.SharedSettings, second)
 		if got := <-waiting[3]; got.Member != second {
 			t.Errorf("the fourth got %+v", got)
 		}
@@ -118,7 +118,7 @@ func TestSharedFullestFirst(t *testing.T) {
 	p := newShared(3)
 	a := p.open(t, 1, 1)
 	b := p.open(t, 2, 3)
-	p.SetLimit(&p.SharedSettings, a, 3)
+	p.SetLimit(p.SharedSettings, a, 3)
 	for range 2 {
 		p.take(t)
 	}
@@ -135,13 +135,13 @@ func TestSharedFailures(t *testing.T) {
 		broken := errors.New("broken")
 		p.take(t)
 		first, second := p.wait(-1), p.wait(0)
-		p.Failed(&p.SharedSettings, broken)
+		p.Failed(p.SharedSettings, broken)
 		if a, b := <-first, <-second; a.Err != broken || b.Err != broken {
 			t.Errorf("got %+v and %+v", a, b)
 		}
 		p.take(t)
 		first, second = p.wait(-1), p.wait(0)
-		p.Abandon(&p.SharedSettings)
+		p.Abandon(p.SharedSettings)
 		if got := <-first; !got.MayOpen {
 			t.Errorf("got %+v, want the permission", got)
 		}
@@ -150,18 +150,18 @@ func TestSharedFailures(t *testing.T) {
 		if len(second) > 0 {
 			t.Error("who does not wait for room must wait for the opening")
 		}
-		p.SetLimit(&p.SharedSettings, m, 1)
+		p.SetLimit(p.SharedSettings, m, 1)
 		if got := <-second; !got.MayOpen {
 			t.Errorf("got %+v, want the permission", got)
 		}
 		third := p.wait(0)
-		p.Failed(&p.SharedSettings, broken)
+		p.Failed(p.SharedSettings, broken)
 		if got := <-third; !got.MayOpen {
 			t.Errorf("got %+v, want the permission: there is another connection", got)
 		}
 		n := p.opened(2, 1)
 		fourth := p.wait(0)
-		p.SetLimit(&p.SharedSettings, n, 1)
+		p.SetLimit(p.SharedSettings, n, 1)
 		if got := <-fourth; got.Err != ErrFull {
 			t.Errorf("got %+v, want ErrFull", got)
 		}
@@ -183,16 +183,16 @@ func TestSharedPatience(t *testing.T) {
 			t.Fatal("gave up while a connection was being opened")
 		}
 		m := p.opened(1, 1)
-		p.SetLimit(&p.SharedSettings, m, 1)
+		p.SetLimit(p.SharedSettings, m, 1)
 		if got := <-waiting; got.Err != ErrFull {
 			t.Errorf("got %+v, want ErrFull", got)
 		}
 		expired := make(chan time.Time, 1)
 		expired <- time.Time{}
-		if _, ok := p.Wait(&p.SharedSettings, -1, nil, expired); ok {
+		if _, ok := p.Wait(p.SharedSettings, -1, nil, expired); ok {
 			t.Error("waited beyond its time")
 		}
-		p.Release(&p.SharedSettings, m)
+		p.Release(p.SharedSettings, m)
 		p.wantShared(t, 1, 1)
 	})
 }
@@ -204,13 +204,13 @@ func TestSharedDrain(t *testing.T) {
 		p := newShared(1)
 		m := p.open(t, 1, 1)
 		waiting := p.wait(-1)
-		p.Drain(&p.SharedSettings, m)
+		p.Drain(p.SharedSettings, m)
 		if got := <-waiting; !got.MayOpen {
 			t.Errorf("got %+v, want the permission", got)
 		}
-		p.Drain(&p.SharedSettings, m) // has no effect
+		p.Drain(p.SharedSettings, m) // has no effect
 		p.wantShared(t, 2, 0)
-		p.Release(&p.SharedSettings, m)
+		p.Release(p.SharedSettings, m)
 		synctest.Wait()
 		if p.closed.Load() != 1 {
 			t.Error("not closed after its last stream")
@@ -219,7 +219,7 @@ func TestSharedDrain(t *testing.T) {
 		// Its successor is drained before it is settled.
 		n := p.opened(2, 1)
 		waiting = p.wait(0)
-		p.Drain(&p.SharedSettings, n)
+		p.Drain(p.SharedSettings, n)
 		if got := <-waiting; !got.MayOpen {
 			t.Errorf("got %+v, want the permission", got)
 		}
@@ -233,12 +233,12 @@ func TestSharedAges(t *testing.T) {
 		p.MaxAge = time.Hour
 		a := p.open(t, 1, 1)
 		b := p.open(t, 2, 1)
-		p.Release(&p.SharedSettings, a)
+		p.Release(p.SharedSettings, a)
 		time.Sleep(40*time.Second + lookEvery/2)
 		if n := p.looks.Load(); n != int64(40*time.Second/lookEvery) {
 			t.Errorf("looked %d times in 40 s", n)
 		}
-		p.Release(&p.SharedSettings, b)
+		p.Release(p.SharedSettings, b)
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
 		p.wantShared(t, 1, 1)
@@ -250,13 +250,13 @@ func TestSharedAges(t *testing.T) {
 		}
 		c := p.open(t, 3, 10)
 		time.Sleep(time.Hour + time.Second)
-		if p.TakeOpen(&p.SharedSettings) != nil {
+		if p.TakeOpen(p.SharedSettings) != nil {
 			t.Error("a new stream on an old connection")
 		}
-		p.Release(&p.SharedSettings, c)
+		p.Release(p.SharedSettings, c)
 		d := p.open(t, 4, 1)
-		p.Release(&p.SharedSettings, d)
-		p.CloseIdle(&p.SharedSettings)
+		p.Release(p.SharedSettings, d)
+		p.CloseIdle(p.SharedSettings)
 		synctest.Wait()
 		p.wantShared(t, 0, 0)
 	})
@@ -267,28 +267,28 @@ func TestSharedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newShared(2)
 		m := p.open(t, 1, 1)
-		if !p.TakeApart(&p.SharedSettings) {
+		if !p.TakeApart(p.SharedSettings) {
 			t.Fatal("no permission although there is room")
 		}
-		if p.TakeApart(&p.SharedSettings) {
+		if p.TakeApart(p.SharedSettings) {
 			t.Error("a third connection")
 		}
 		own := NewMember(7, 1)
 		p.OpenedApart(own)
 		p.wantShared(t, 2, 0)
-		p.Release(&p.SharedSettings, m)
-		if !p.TakeApart(&p.SharedSettings) {
+		p.Release(p.SharedSettings, m)
+		if !p.TakeApart(p.SharedSettings) {
 			t.Error("an idle connection was not replaced")
 		}
 		p.FailedApart()
-		p.Release(&p.SharedSettings, own)
+		p.Release(p.SharedSettings, own)
 		synctest.Wait()
 		p.wantShared(t, 0, 0)
 		if p.closed.Load() != 2 {
 			t.Errorf("%d closed, want 2", p.closed.Load())
 		}
 		n := NewMember(8, 2)
-		if p.Add(&p.SharedSettings, n); p.take(t).Member != n {
+		if p.Add(p.SharedSettings, n); p.take(t).Member != n {
 			t.Error("an added connection is not used")
 		}
 	})
@@ -306,9 +306,9 @@ func TestSharedUnderLoad(t *testing.T) {
 		all.Go(func() {
 			random := rand.New(rand.NewSource(int64(worker)))
 			for range 500 {
-				got, ok := p.Take(&p.SharedSettings)
+				got, ok := p.Take(p.SharedSettings)
 				if !ok {
-					got, ok = p.Wait(&p.SharedSettings, -1, nil, nil)
+					got, ok = p.Wait(p.SharedSettings, -1, nil, nil)
 				}
 				m := got.Member
 				switch {
@@ -323,10 +323,10 @@ func TestSharedUnderLoad(t *testing.T) {
 					opening.Add(-1)
 					switch random.Intn(4) {
 					case 0:
-						p.Failed(&p.SharedSettings, errors.New("failed"))
+						p.Failed(p.SharedSettings, errors.New("failed"))
 						continue
 					case 1:
-						p.Abandon(&p.SharedSettings)
+						p.Abandon(p.SharedSettings)
 						continue
 					}
 					m = p.opened(int(conns.Add(1)), limit)
@@ -334,17 +334,17 @@ func TestSharedUnderLoad(t *testing.T) {
 				if streams[m.Conn].Add(1) > limit {
 					t.Error("too many streams")
 				}
-				p.SetLimit(&p.SharedSettings, m, limit)
+				p.SetLimit(p.SharedSettings, m, limit)
 				if random.Intn(20) == 0 {
-					p.Drain(&p.SharedSettings, m)
+					p.Drain(p.SharedSettings, m)
 				}
 				streams[m.Conn].Add(-1)
-				p.Release(&p.SharedSettings, m)
+				p.Release(p.SharedSettings, m)
 			}
 		})
 	}
 	all.Wait()
-	p.CloseIdle(&p.SharedSettings)
+	p.CloseIdle(p.SharedSettings)
 	p.wantShared(t, 0, 0)
 }
 
@@ -352,9 +352,9 @@ func TestSharedUnderLoad(t *testing.T) {
 func TestSharedAllocatesNothing(t *testing.T) {
 	p := newShared(1)
 	m := p.open(t, 1, 100)
-	p.Release(&p.SharedSettings, m)
+	p.Release(p.SharedSettings, m)
 	if n := testing.AllocsPerRun(100, func() {
-		p.Release(&p.SharedSettings, p.take(t).Member)
+		p.Release(p.SharedSettings, p.take(t).Member)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

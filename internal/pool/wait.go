@@ -17,7 +17,7 @@ type waiter[T any] struct {
 
 // Wait waits for what Take takes. It returns false if done or expired ended the
 // wait; nil channels do not end it.
-func (p *Pool[T]) Wait(s *Settings[T], isFresh bool, done <-chan struct{}, expired <-chan time.Time) (got Idle[T], ok bool) {
+func (p *Pool[T]) Wait(s Settings[T], isFresh bool, done <-chan struct{}, expired <-chan time.Time) (got Idle[T], ok bool) {
 	w := &waiter[T]{ready: make(chan struct{}), isFresh: isFresh}
 	if got, ok = p.enqueue(s, w); ok {
 		return got, true
@@ -42,7 +42,7 @@ func (p *Pool[T]) Wait(s *Settings[T], isFresh bool, done <-chan struct{}, expir
 
 // enqueue makes w wait, unless a connection or a permission has become
 // available.
-func (p *Pool[T]) enqueue(s *Settings[T], w *waiter[T]) (got Idle[T], ok bool) {
+func (p *Pool[T]) enqueue(s Settings[T], w *waiter[T]) (got Idle[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if got, ok = p.take(s, w.isFresh); !ok {
@@ -69,7 +69,7 @@ func (p *Pool[T]) unlist(w *waiter[T]) {
 
 // nextWaiter returns the waiter that is served next, or nil. Called with the
 // lock.
-func (p *Pool[T]) nextWaiter(s *Settings[T]) *waiter[T] {
+func (p *Pool[T]) nextWaiter(s Settings[T]) *waiter[T] {
 	next := p.waiting.Front()
 	if s.IsLIFO {
 		next = p.waiting.Back()
