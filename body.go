@@ -2,7 +2,6 @@ package sluice
 
 import (
 	"io"
-	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
@@ -43,44 +42,16 @@ type body struct {
 	form *formData
 }
 
-// bodyPoolLimits holds the limits of SetBodySizePoolLimit, in the form of
-// storedLimit.
-var bodyPoolLimits struct{ request, response atomic.Int64 }
-
-// defaultBodyPoolLimit is the size up to which a message retains the memory of
-// its body for the next one. A larger body is so rare, or takes so long, that
-// its allocation does not matter; if it were retained, every message in use
-// would hold one.
-const defaultBodyPoolLimit = 256 << 10
+// bodyPoolLimits holds the limits of SetBodySizePoolLimit.
+var bodyPoolLimits struct{ request, response buf.Limit }
 
 // SetBodySizePoolLimit sets how many bytes of memory a Request and a Response
 // retain for their next body when they are reset or released. Larger buffers go
 // to the garbage collector. A negative limit means no limit. The default is 256
 // KiB.
 func SetBodySizePoolLimit(reqBodyLimit, respBodyLimit int) {
-	bodyPoolLimits.request.Store(storedLimit(reqBodyLimit))
-	bodyPoolLimits.response.Store(storedLimit(respBodyLimit))
-}
-
-// storedLimit encodes a limit so that the zero value means
-// defaultBodyPoolLimit: -1 for no limit, otherwise the limit plus 1.
-func storedLimit(n int) int64 {
-	if n < 0 {
-		return -1
-	}
-	return int64(n) + 1
-}
-
-// mayKeep reports whether a buffer of n bytes is within the limit.
-func mayKeep(n int, limit *atomic.Int64) bool {
-	switch l := limit.Load(); {
-	case l < 0:
-		return true
-	case l == 0:
-		return n <= defaultBodyPoolLimit
-	default:
-		return int64(n) < l
-	}
+	bodyPoolLimits.request.Set(reqBodyLimit)
+	bodyPoolLimits.response.Set(respBodyLimit)
 }
 
 // burstBody is the size from which a body's memory counts as released
@@ -90,7 +61,7 @@ const burstBody = 32 << 10
 
 // clear removes the body and its limit. It drops memory over the limit unless
 // keep is set.
-func (b *body) clear(keep bool, limit *atomic.Int64) {
+func (b *body) clear(keep bool, limit *buf.Limit) {
 	if !b.isBuffered() { // drop, of which the call would cost more than the rest
 		b.dropOthers()
 	}
@@ -99,7 +70,7 @@ func (b *body) clear(keep bool, limit *atomic.Int64) {
 		if held >= burstBody {
 			buf.LetGo(held)
 		}
-		if !mayKeep(held, limit) {
+		if !limit.Allows(held) {
 			b.bytes = nil
 			return
 		}

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 // TestBodyPoolLimit: memory up to the limit is kept for the next body.
@@ -37,8 +38,8 @@ func TestBodyPoolLimit(t *testing.T) {
 	if q, r := kept(15); q || !r {
 		t.Errorf("the limits are mixed up: %v, %v", q, r)
 	}
-	var unset atomic.Int64
-	if !mayKeep(usual, &unset) || mayKeep(usual+1, &unset) {
+	var unset buf.Limit
+	if !unset.Allows(usual) || unset.Allows(usual+1) {
 		t.Error("without a limit that was set: not 256 KiB")
 	}
 }

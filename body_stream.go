@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sluicehttp/sluice/internal/bodypipe"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -64,10 +65,10 @@ func (b *body) setStream(s io.Reader, size int) {
 // setStreamWriter makes the output of sw the body. The caller has cleared the
 // body.
 func (b *body) setStreamWriter(sw StreamWriter) {
-	s := &writerStream{write: sw, stray: &b.strayWriters}
+	s := &bodypipe.Body{Write: sw, Panicked: message.StreamPanic, Stray: &b.strayWriters}
 	b.strayWriters++
 	b.setStream(s, -1)
-	b.streamWriter = s.writeInPlace
+	b.streamWriter = s.WriteInPlace
 }
 
 // settleLength gives a stream of unknown length that of h, the header of the message, if it was

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 // trackedStream is a body stream that records how it was closed.
@@ -258,7 +260,7 @@ func TestReleaseBody(t *testing.T) {
 }
 
 func TestPoolLimit(t *testing.T) {
-	defer SetBodySizePoolLimit(defaultBodyPoolLimit, defaultBodyPoolLimit)
+	defer SetBodySizePoolLimit(buf.DefaultLimit, buf.DefaultLimit)
 	for _, test := range []struct {
 		limit, size int
 		kept        bool
@@ -277,9 +279,9 @@ func TestPoolLimit(t *testing.T) {
 			}
 		}
 	}
-	SetBodySizePoolLimit(defaultBodyPoolLimit, defaultBodyPoolLimit)
+	SetBodySizePoolLimit(buf.DefaultLimit, buf.DefaultLimit)
 	r := Response{KeepBodyBuffer: true}
-	r.bytes = make([]byte, defaultBodyPoolLimit+1)
+	r.bytes = make([]byte, buf.DefaultLimit+1)
 	r.resetForServer()
 	if r.bytes != nil || r.KeepBodyBuffer {
 		t.Error("a server keeps a large body")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 func TestResponseReset(t *testing.T) {
@@ -147,8 +149,8 @@ func TestMessagePoolsReturnEmptyMessages(t *testing.T) {
 		q.SetRequestURI("http://h/" + strings.Repeat("x", maxPooledBytes))
 		q.URI()
 		q.PostArgs().Set("k", strings.Repeat("x", maxPooledBytes))
-		q.SetBody(make([]byte, defaultBodyPoolLimit+1))
-		r.SetBody(make([]byte, defaultBodyPoolLimit+1))
+		q.SetBody(make([]byte, buf.DefaultLimit+1))
+		r.SetBody(make([]byte, buf.DefaultLimit+1))
 		r.SetStatusCode(500)
 		ReleaseRequest(q)
 		ReleaseResponse(r)
