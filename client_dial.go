@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,16 +26,7 @@ type hostSetup struct {
 func (c *HostClient) prepared() *hostSetup {
 	s := &c.setup
 	s.once.Do(func() {
-		isDialed := c.dialsItself()
-		for addr := range strings.SplitSeq(c.Addr, ",") {
-			addr = strings.TrimSpace(addr)
-			switch {
-			case addr != "" && !isDialed:
-				s.addrs = append(s.addrs, AddMissingPort(addr, c.IsTLS))
-			case addr != "" || c.Addr == "" && isDialed:
-				s.addrs = append(s.addrs, addr)
-			}
-		}
+		s.addrs = dial.Addrs(c.Addr, c.IsTLS, c.Dial != nil || c.DialTimeout != nil || c.DialContext != nil)
 		if c.IsTLS {
 			s.tls = &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}
 			if c.TLSConfig != nil {
@@ -48,13 +38,6 @@ func (c *HostClient) prepared() *hostSetup {
 		}
 	})
 	return s
-}
-
-// dialsItself reports whether there is a custom dialer. It receives addresses
-// verbatim, since they may be anything: the path of a socket, for example, or
-// nothing.
-func (c *HostClient) dialsItself() bool {
-	return c.Dial != nil || c.DialTimeout != nil || c.DialContext != nil
 }
 
 // firstAddr returns the address, or the first of several, or "".

@@ -4,8 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"slices"
 
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2client"
 )
@@ -31,12 +31,6 @@ const (
 	HTTP2Only
 )
 
-// The protocols that clients offer (RFC 7301 section 6).
-const (
-	alpnHTTP2  = "h2"
-	alpnHTTP11 = "http/1.1"
-)
-
 // ErrNoHTTP2 is matched by the errors of clients with HTTP2Only for a server that has not
 // chosen HTTP/2 or, in plain text, answers with something else. Over TLS it is wrapped in
 // an *ErrDialWithUpstream. Use HTTP2Auto or HTTP2Off for such servers.
@@ -46,15 +40,8 @@ var ErrNoHTTP2 = errors.New("sluice: the server does not speak HTTP/2")
 func (c *HostClient) prepareHTTP2() {
 	s := &c.setup
 	s.http2 = &http2client.Config{Limits: c.headLimits(), Pairs: &h2.Pairs{}, IsTLS: c.IsTLS}
-	s.alpn = s.tls
-	switch {
-	case s.tls == nil:
-	case len(s.tls.NextProtos) == 0:
-		s.alpn = s.tls.Clone()
-		s.alpn.NextProtos = []string{alpnHTTP2, alpnHTTP11}
-	case slices.Contains(s.tls.NextProtos, alpnHTTP2):
-		s.tls = s.alpn.Clone() // for requests that need HTTP/1.1
-		s.tls.NextProtos = slices.DeleteFunc(slices.Clone(s.tls.NextProtos), func(p string) bool { return p == alpnHTTP2 })
+	if s.tls != nil {
+		s.tls, s.alpn = dial.OfferHTTP2(s.tls)
 	}
 }
 
@@ -68,7 +55,7 @@ func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
 	if !ok {
 		return false, nil // impossible: dialTLS returns no other connection
 	}
-	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == alpnHTTP2
+	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
 	if !isHTTP2 && isOnly {
 		return false, ErrNoHTTP2
 	}

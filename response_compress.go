@@ -2,11 +2,9 @@ package sluice
 
 import (
 	"bufio"
-	"io"
 
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // WriteGzip is Write with the body compressed by gzip. It does not compress a
@@ -49,34 +47,3 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 	r.encodeBody(c, level)
 	h.m.AddVary(HeaderAcceptEncoding)
 }
-
-// encodingStream is a body stream that encodes another stream while it is read.
-// It owns source.
-type encodingStream struct{ compress.Stream }
-
-func newEncodingStream(source io.Reader, c compress.Coding, level int, flushes bool) *encodingStream {
-	e := &encodingStream{}
-	to, ok := transfer.WriterTo(source, true)
-	if !ok {
-		to = nil
-	}
-	e.Start(source, to, c, level, flushes)
-	return e
-}
-
-// SupportsBodyWriteTo implements BodyWriterTo.
-func (e *encodingStream) SupportsBodyWriteTo() bool { return e.HasWriterTo() }
-
-// CloseWithError implements ReadCloserWithError: it closes the source.
-func (e *encodingStream) CloseWithError(err error) error {
-	encodeErr := e.End()
-	if err := transfer.Close(e.Source(), err); err != nil {
-		return err
-	}
-	return encodeErr
-}
-
-var (
-	_ ReadCloserWithError = (*encodingStream)(nil)
-	_ BodyWriterTo        = (*encodingStream)(nil)
-)

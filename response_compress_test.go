@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // compressed writes r with WriteGzip or WriteDeflate and reads the result.
@@ -99,7 +100,7 @@ func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
 		}
 		return 0, io.EOF
 	})
-	e := newEncodingStream(source, compress.Gzip, 1, true)
+	e := transfer.NewEncoding(source, compress.Gzip, 1, true)
 	p := make([]byte, 7)
 	for {
 		n, err := e.Read(p)
@@ -118,17 +119,17 @@ func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
 
 func TestEncodingStreamErrors(t *testing.T) {
 	boom := errors.New("boom")
-	e := newEncodingStream(iotest.ErrReader(boom), compress.Gzip, 1, true)
+	e := transfer.NewEncoding(iotest.ErrReader(boom), compress.Gzip, 1, true)
 	if _, err := io.ReadAll(e); err != boom {
 		t.Errorf("err = %v", err)
 	}
 	s := &toldStream{Reader: strings.NewReader("x")}
-	e = newEncodingStream(s, compress.Gzip, 1, true)
+	e = transfer.NewEncoding(s, compress.Gzip, 1, true)
 	if err := e.CloseWithError(boom); err == nil || len(s.told) != 1 || s.told[0] != boom {
 		t.Errorf("err = %v, told %v", err, s.told)
 	}
 	c := &trackedStream{Reader: strings.NewReader("x"), err: boom}
-	e = newEncodingStream(c, compress.Gzip, 1, true)
+	e = transfer.NewEncoding(c, compress.Gzip, 1, true)
 	if err := e.CloseWithError(nil); err != boom || c.closed != 1 {
 		t.Errorf("err = %v, closed %d times", err, c.closed)
 	}

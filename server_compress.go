@@ -114,7 +114,7 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 	switch {
 	case r.stream != nil && !isContent:
 		isPassedOn := r.streamSize < 0
-		r.stream = newEncodingStream(r.takeStream(), c, level, isPassedOn)
+		r.stream = transfer.NewEncoding(r.takeStream(), c, level, isPassedOn)
 		r.streamSize = -1
 		r.Header.SetContentLength(-1)
 	case len(plain) == 0:

@@ -4,12 +4,12 @@ import (
 	"math"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
@@ -129,17 +129,7 @@ func VisitHeaderParams(b []byte, f func(key, value []byte) bool) { message.Visit
 // AddMissingPort returns addr with port 80, or 443 if isTLS, unless addr has a
 // port or is empty. An IPv6 address without brackets is returned unchanged: its
 // last group cannot be distinguished from a port.
-func AddMissingPort(addr string, isTLS bool) string {
-	hasNoPort := strings.IndexByte(addr, ':') < 0 && !strings.HasPrefix(addr, "[") ||
-		strings.HasPrefix(addr, "[") && strings.HasSuffix(addr, "]")
-	switch {
-	case addr == "" || !hasNoPort:
-		return addr
-	case isTLS:
-		return addr + ":443"
-	}
-	return addr + ":80"
-}
+func AddMissingPort(addr string, isTLS bool) string { return dial.AddMissingPort(addr, isTLS) }
 
 // FileLastModified returns the time of the file's last modification, in UTC and
 // in whole seconds, the precision of Last-Modified.

@@ -185,7 +185,7 @@ func partRules() map[string]packageRule {
 		"internal/message":    {own: []string{"internal/ascii", "internal/clock", "internal/conditional", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
 		"internal/bodystream": {own: []string{"internal/transfer"}},
 		"internal/bodypipe":   {own: []string{"internal/buf"}},
-		"internal/transfer":   {own: []string{"internal/ascii", "internal/buf", "internal/h1", "internal/message"}},
+		"internal/transfer":   {own: []string{"internal/ascii", "internal/buf", "internal/compress", "internal/h1", "internal/message"}},
 		"internal/pipeline":   {own: []string{"internal/clock", "internal/dial", "internal/pool"}},
 		"internal/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/listen":     {external: []string{xSys}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,4 +36,25 @@ func Complete(ctx context.Context, secure *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	return secure.HandshakeContext(ctx)
+}
+
+// The protocols that clients offer (RFC 7301 section 6).
+const (
+	HTTP2  = "h2"
+	HTTP11 = "http/1.1"
+)
+
+// OfferHTTP2 returns config for connections that need HTTP/1.1, and for those that may
+// speak HTTP/2. NextProtos of the program decide whether HTTP/2 is offered.
+func OfferHTTP2(config *tls.Config) (http1, both *tls.Config) {
+	http1, both = config, config
+	switch {
+	case len(config.NextProtos) == 0:
+		both = config.Clone()
+		both.NextProtos = []string{HTTP2, HTTP11}
+	case slices.Contains(config.NextProtos, HTTP2):
+		http1 = config.Clone()
+		http1.NextProtos = slices.DeleteFunc(slices.Clone(config.NextProtos), func(p string) bool { return p == HTTP2 })
+	}
+	return http1, both
 }
