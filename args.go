@@ -14,10 +14,8 @@ import (
 // may repeat. A pair may have no value, which differs from an empty value ("a"
 // and "a=").
 //
-// The zero value is an empty list, ready to use. Byte slices that methods
-// return belong to the Args and stay valid until it is changed or released. An
-// Args must not be copied (use CopyTo) and must not be used by several
-// goroutines at once. Keys and values may hold any bytes: they are
+// The zero value is an empty list, ready to use. It owns the slices that its methods
+// return; see the package comment. Keys and values may hold any bytes: they are
 // percent-encoded when the Args is written.
 type Args struct {
 	owned invariants.Pooled
@@ -136,14 +134,13 @@ func (a *Args) SetUintBytes(key []byte, value int) {
 }
 
 // Peek returns the first value of key: nil if there is none, empty but not nil
-// if it has no value. It is valid until a is changed.
+// if it has no value.
 func (a *Args) Peek(key string) []byte { return a.m.Peek(ascii.Bytes(key)) }
 
 // PeekBytes is Peek for bytes.
 func (a *Args) PeekBytes(key []byte) []byte { return a.m.Peek(key) }
 
-// PeekMulti returns all values of key in order, nil if there is none. They are
-// valid until a is changed.
+// PeekMulti returns all values of key in order, nil if there is none.
 func (a *Args) PeekMulti(key string) [][]byte { return a.m.PeekMulti(ascii.Bytes(key)) }
 
 // PeekMultiBytes is PeekMulti for bytes.

@@ -63,21 +63,20 @@ func WriteGzipLevel(w io.Writer, p []byte, level int) (int, error) {
 }
 
 // AppendGunzipBytes decodes src, which is in the gzip format, and appends the
-// result to dst. The output has no limit. After an error dst contains the bytes
-// that were decoded before it.
+// result to dst. As of all functions of this kind, the output has no limit, and after an
+// error dst contains the bytes that were decoded before it.
 func AppendGunzipBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Gzip, 0)
 }
 
-// WriteGunzip decodes p, which is in the gzip format, writes the result to w,
-// and returns the number of decoded bytes. The output has no limit.
+// WriteGunzip is AppendGunzipBytes, but writes the result to w and returns the number of
+// decoded bytes.
 func WriteGunzip(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Gzip, 0)
 }
 
-// AppendDeflateBytes appends src to dst, encoded in the zlib format. src and
-// dst must not overlap. It is the format of the content coding deflate (RFC
-// 9110 section 8.4.1.2).
+// AppendDeflateBytes is AppendGzipBytes for the zlib format, which is that of the content
+// coding deflate (RFC 9110 section 8.4.1.2).
 func AppendDeflateBytes(dst, src []byte) []byte {
 	return AppendDeflateBytesLevel(dst, src, CompressDefaultCompression)
 }
@@ -87,8 +86,7 @@ func AppendDeflateBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Deflate, level)
 }
 
-// WriteDeflate writes p to w, encoded in the zlib format, and returns the
-// number of encoded bytes.
+// WriteDeflate is WriteGzip for the zlib format.
 func WriteDeflate(w io.Writer, p []byte) (int, error) {
 	return WriteDeflateLevel(w, p, CompressDefaultCompression)
 }
@@ -98,21 +96,17 @@ func WriteDeflateLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Deflate, level)
 }
 
-// AppendInflateBytes decodes src, which is in the zlib format, and appends the
-// result to dst. The output has no limit. After an error dst contains the bytes
-// that were decoded before it.
+// AppendInflateBytes is AppendGunzipBytes for the zlib format.
 func AppendInflateBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Deflate, 0)
 }
 
-// WriteInflate decodes p, which is in the zlib format, writes the result to w,
-// and returns the number of decoded bytes. The output has no limit.
+// WriteInflate is WriteGunzip for the zlib format.
 func WriteInflate(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Deflate, 0)
 }
 
-// AppendBrotliBytes appends src to dst, encoded in the brotli format (RFC
-// 7932). src and dst must not overlap.
+// AppendBrotliBytes is AppendGzipBytes for the brotli format (RFC 7932).
 func AppendBrotliBytes(dst, src []byte) []byte {
 	return AppendBrotliBytesLevel(dst, src, CompressBrotliDefaultCompression)
 }
@@ -122,8 +116,7 @@ func AppendBrotliBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Brotli, level)
 }
 
-// WriteBrotli writes p to w, encoded in the brotli format, and returns the
-// number of encoded bytes.
+// WriteBrotli is WriteGzip for the brotli format.
 func WriteBrotli(w io.Writer, p []byte) (int, error) {
 	return WriteBrotliLevel(w, p, CompressBrotliDefaultCompression)
 }
@@ -133,22 +126,18 @@ func WriteBrotliLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Brotli, level)
 }
 
-// AppendUnbrotliBytes decodes src, which is in the brotli format, and appends
-// the result to dst. The output has no limit. Bytes after the end of the
-// encoded data are an error. After an error dst contains the bytes that were
-// decoded before it.
+// AppendUnbrotliBytes is AppendGunzipBytes for the brotli format. Bytes after the end of
+// the encoded data are an error.
 func AppendUnbrotliBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Brotli, 0)
 }
 
-// WriteUnbrotli decodes p, which is in the brotli format, writes the result to
-// w, and returns the number of decoded bytes. The output has no limit.
+// WriteUnbrotli is WriteGunzip for the brotli format.
 func WriteUnbrotli(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Brotli, 0)
 }
 
-// AppendZstdBytes appends src to dst, encoded in the zstd format (RFC 8878).
-// src and dst must not overlap.
+// AppendZstdBytes is AppendGzipBytes for the zstd format (RFC 8878).
 func AppendZstdBytes(dst, src []byte) []byte {
 	return AppendZstdBytesLevel(dst, src, CompressZstdDefault)
 }
@@ -158,23 +147,18 @@ func AppendZstdBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Zstd, level)
 }
 
-// WriteZstdLevel writes p to w, encoded in the zstd format with a compression
-// level, and returns the number of encoded bytes.
+// WriteZstdLevel is WriteGzipLevel for the zstd format.
 func WriteZstdLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Zstd, level)
 }
 
-// AppendUnzstdBytes decodes src, which is in the zstd format, and appends the
-// result to dst. The output has no limit, but a window over 8 MiB is an error
-// (RFC 9659). After an error dst contains the bytes that were decoded before
-// it.
+// AppendUnzstdBytes is AppendGunzipBytes for the zstd format. A window over 8 MiB is an
+// error (RFC 9659).
 func AppendUnzstdBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Zstd, 0)
 }
 
-// WriteUnzstd decodes p, which is in the zstd format, writes the result to w,
-// and returns the number of decoded bytes. The output has no limit, but a
-// window over 8 MiB is an error (RFC 9659).
+// WriteUnzstd is WriteGunzip for the zstd format; see AppendUnzstdBytes.
 func WriteUnzstd(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Zstd, 0)
 }

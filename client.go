@@ -73,8 +73,8 @@ type Client struct {
 	MaxConnsPerHost int
 
 	// HTTP2 says when the client speaks HTTP/2; the zero value is HTTP2Off.
-	// Requests then share connections, and MaxConnsPerHost, SetMaxConns and
-	// ConnPoolStrategy concern connections of HTTP/1.1 only.
+	// Requests then share connections, and MaxConnsPerHost (MaxConns of a HostClient),
+	// SetMaxConns and ConnPoolStrategy concern connections of HTTP/1.1 only.
 	HTTP2 HTTP2Mode
 
 	// MaxHTTP2Conns is the maximum number of connections to one host that speak

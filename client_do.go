@@ -149,21 +149,17 @@ func isRepeatable(req *Request) bool {
 	return len(keys) > 0 && len(keys[0]) > 0
 }
 
-// DoTimeout is Do with a time limit. After timeout, it gives the request up and
-// returns ErrTimeout.
+// DoTimeout is Do with a time limit; see Client.DoTimeout.
 func (c *HostClient) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return doTimeout(c, req, resp, timeout)
 }
 
-// DoDeadline is Do with a deadline. At deadline, it gives the request up and
-// returns ErrTimeout.
+// DoDeadline is Do with a deadline; see Client.DoDeadline.
 func (c *HostClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return doTimeout(c, req, resp, time.Until(deadline))
 }
 
-// DoContext is Do with a context. When ctx ends, it gives the request up at
-// once, in every phase, and returns a *PhaseError, which names the phase. A
-// response body that is a stream depends on ctx until the stream is closed.
+// DoContext is Do with a context; see Client.DoContext.
 func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	return doContext(ctx, c, req, resp)
 }

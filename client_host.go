@@ -94,9 +94,7 @@ type HostClient struct {
 	// SetMaxConns changes it while the HostClient is used.
 	MaxConns int
 
-	// HTTP2 says when the client speaks HTTP/2; the zero value is HTTP2Off.
-	// Requests then share connections, and MaxConns, SetMaxConns and
-	// ConnPoolStrategy concern connections of HTTP/1.1 only.
+	// HTTP2 says when the client speaks HTTP/2; see Client.HTTP2.
 	HTTP2 HTTP2Mode
 
 	// MaxHTTP2Conns is the maximum number of connections that speak HTTP/2; see Client.MaxHTTP2Conns.

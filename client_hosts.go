@@ -34,8 +34,7 @@ func (c *Client) DoTimeout(req *Request, resp *Response, timeout time.Duration) 
 	return doTimeout(c, req, resp, timeout)
 }
 
-// DoDeadline is Do with a deadline. At deadline, it gives the request up and
-// returns ErrTimeout.
+// DoDeadline is DoTimeout with the time until deadline.
 func (c *Client) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return doTimeout(c, req, resp, time.Until(deadline))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h2"
@@ -16,7 +17,7 @@ import (
 )
 
 // http2Call is one request and its response as a stream of HTTP/2. The request's call
-// owns it; if the body is streamed, the http2Body does.
+// owns it; if the body is streamed, the response does.
 type http2Call struct {
 	stream   http2client.Stream
 	c        *HostClient
@@ -29,8 +30,9 @@ type http2Call struct {
 	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table            // of the response
 	form     http2Form
-	unwanted int    // bytes of a body that is dropped
-	protocol []byte // of an extended CONNECT; nil: it is another request
+	unwanted int               // bytes of a body that is dropped
+	protocol []byte            // of an extended CONNECT; nil: it is another request
+	body     bodystream.Stream // a body that is read as it arrives
 }
 
 // http2Form is what has come of a response, and what happens with its body.

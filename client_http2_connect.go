@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/http2client"
 )
 
@@ -35,10 +34,7 @@ func (c *Client) ConnectProtocol(ctx context.Context, protocol string, req *Requ
 	call := &req.call
 	previous := *call
 	defer func() { *call = previous }()
-	*call = clientCall{Bounds: clock.Bounds{Context: ctx}, trace: traceOf(ctx)}
-	if call.trace == nil {
-		call.trace = hc.Trace
-	}
+	*call = hc.newCall(ctx)
 	conn, err := hc.connectProtocol(protocol, req, resp)
 	if err != nil {
 		return nil, doError(call.explain(err))

@@ -240,8 +240,7 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	return err
 }
 
-// DoTimeout is Do with a time limit. After timeout, it gives the request up and
-// returns ErrTimeout.
+// DoTimeout is DoDeadline with a time limit from now.
 func (c *PipelineClient) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return doTimeout(c, req, resp, timeout)
 }

@@ -167,8 +167,8 @@ func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 	return first
 }
 
-// prewarmCall returns the call that opens a connection.
-func (c *HostClient) prewarmCall(ctx context.Context) clientCall {
+// newCall returns a call of the client's own with ctx.
+func (c *HostClient) newCall(ctx context.Context) clientCall {
 	call := clientCall{Bounds: clock.Bounds{Context: ctx}, trace: traceOf(ctx)}
 	if call.trace == nil {
 		call.trace = c.Trace
@@ -179,7 +179,7 @@ func (c *HostClient) prewarmCall(ctx context.Context) clientCall {
 // prewarmHTTP2 opens a connection of HTTP/2, unless there is one. If the server chooses
 // HTTP/1.1, the connection is idle in the other pool afterwards.
 func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error) {
-	call := c.prewarmCall(ctx)
+	call := c.newCall(ctx)
 	m, cc, err := c.acquireHTTP2(&call)
 	switch {
 	case err != nil:
@@ -194,7 +194,7 @@ func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error)
 
 // prewarmOne opens a connection, for which it has a permission.
 func (c *HostClient) prewarmOne(ctx context.Context) error {
-	call := c.prewarmCall(ctx)
+	call := c.newCall(ctx)
 	cc, err := c.connect(&call)
 	if err == nil {
 		c.release(cc)

@@ -69,10 +69,10 @@ func TestPrewarmFails(t *testing.T) {
 func TestPrewarmTrace(t *testing.T) {
 	own, other := &ClientTrace{}, &ClientTrace{}
 	c := &HostClient{Trace: own}
-	if call := c.prewarmCall(t.Context()); call.trace != own || call.Context != t.Context() {
+	if call := c.newCall(t.Context()); call.trace != own || call.Context != t.Context() {
 		t.Errorf("%+v", call)
 	}
-	if call := c.prewarmCall(WithClientTrace(t.Context(), other)); call.trace != other {
+	if call := c.newCall(WithClientTrace(t.Context(), other)); call.trace != other {
 		t.Errorf("%+v", call)
 	}
 }

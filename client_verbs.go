@@ -81,8 +81,7 @@ func (c *Client) GetTimeout(dst []byte, url string, timeout time.Duration) (stat
 	return c.GetDeadline(dst, url, time.Now().Add(timeout))
 }
 
-// GetDeadline is Get with a deadline for all requests together; exceeding it is
-// ErrTimeout.
+// GetDeadline is GetTimeout with the time until deadline.
 func (c *Client) GetDeadline(dst []byte, url string, deadline time.Time) (statusCode int, body []byte, err error) {
 	return clientGetDeadline(c, dst, url, deadline)
 }

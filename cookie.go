@@ -39,9 +39,8 @@ const (
 
 // Cookie is the content of a Set-Cookie field (RFC 6265 section 4.1).
 //
-// The zero value is an empty cookie. Byte slices that methods return belong to
-// the Cookie and stay valid until it is changed or released. A Cookie must not
-// be copied (use CopyTo) and must not be used by several goroutines at once.
+// The zero value is an empty cookie. It owns the slices that its methods return; see the
+// package comment.
 //
 // Setters replace ";" and control characters other than HTAB, which could end
 // the attribute or the field, with spaces; in a key they replace "=", too.

@@ -13,7 +13,7 @@
 //
 // # Ownership and lifetime
 //
-// The library reuses memory. Four rules follow for callers:
+// The library reuses memory. Five rules follow for callers:
 //
 //   - The handler owns its RequestCtx until it returns, and everything reached
 //     through it: the Request, the Response, their headers, and every []byte
@@ -24,6 +24,8 @@
 //     or released, whichever comes first. Read it; do not write to it.
 //   - The caller owns what AcquireX returns until ReleaseX. Do not use the
 //     object, or any slice obtained from it, afterwards. Releasing is optional.
+//   - A message must not be copied, because its memory has one owner (use CopyTo), and
+//     not be used by several goroutines at once.
 //   - A setter copies the []byte that it is given. The comments of the
 //     exceptions say so: SetBodyRaw retains the slice, SetBodyStream the reader.
 //

@@ -12,11 +12,8 @@ import (
 
 // RequestHeader is the head of a request: method, target, version and fields.
 //
-// The zero value is the head of "GET / HTTP/1.1" without fields. Byte slices
-// that methods return belong to the header and must not be changed. They stay
-// valid until the header is changed or reset, or its Request is released. A
-// RequestHeader must not be copied (use CopyTo) and must not be used by several
-// goroutines at once.
+// The zero value is the head of "GET / HTTP/1.1" without fields. It owns the slices that
+// its methods return; see the package comment.
 //
 // The header is always written as one well-formed head, whatever its setters
 // were given. A field name that is not a token sets nothing. CR and LF in values
@@ -125,8 +122,7 @@ func (h *RequestHeader) SetUserAgent(userAgent string) {
 // SetUserAgentBytes is SetUserAgent for bytes.
 func (h *RequestHeader) SetUserAgentBytes(userAgent []byte) { h.m.SetKnown(field.UserAgent, userAgent) }
 
-// Referer returns the value of the Referer field of the head. If the head has
-// none, it returns the field of the trailer section.
+// Referer is UserAgent for the Referer field.
 func (h *RequestHeader) Referer() []byte { return h.m.Get(field.Referer) }
 
 // SetReferer sets the Referer field.
@@ -224,7 +220,7 @@ func (h *RequestHeader) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.m.Visit(yield) }
 }
 
-// VisitAll calls f for each field; see All. f must not retain the slices.
+// VisitAll calls f for each field. f must not retain the slices.
 //
 // Deprecated: Use All.
 func (h *RequestHeader) VisitAll(f func(key, value []byte)) { h.m.Visit(visitor(f)) }

@@ -128,8 +128,7 @@ func (h *RequestHeader) VisitAllTrailer(f func(value []byte)) {
 func (h *RequestHeader) TrailerHeader() []byte { return h.m.TrailerSection() }
 
 // Cookie returns the value of the first cookie with that name, without the
-// quotes around it. It returns nil if there is none. The value is valid until
-// the header is changed or released.
+// quotes around it. It returns nil if there is none.
 func (h *RequestHeader) Cookie(key string) []byte { return h.m.Cookie(ascii.Bytes(key)) }
 
 // CookieBytes is Cookie for bytes.

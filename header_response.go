@@ -13,16 +13,9 @@ import (
 
 // ResponseHeader is the head of a response: status and fields.
 //
-// The zero value is the head of "HTTP/1.1 200 OK" without fields. Byte slices
-// that methods return belong to the header and must not be changed. They stay
-// valid until the header is changed or reset, or its Response is released. A
-// ResponseHeader must not be copied (use CopyTo) and must not be used by
-// several goroutines at once.
-//
-// The header is always written as one well-formed head, whatever its setters
-// were given. A field name that is not a token sets nothing. CR and LF in values
-// and reason phrases become spaces; other control characters except HTAB are
-// written as spaces.
+// The zero value is the head of "HTTP/1.1 200 OK" without fields. What RequestHeader
+// promises of slices and of what setters are given holds here, too, also for reason
+// phrases.
 type ResponseHeader struct {
 	noCopy noCopy
 	m      message.ResponseHeader
@@ -50,12 +43,10 @@ func (h *ResponseHeader) SetStatusCode(statusCode int) { h.m.SetStatus(statusCod
 func (h *ResponseHeader) StatusMessage() []byte { return h.m.Reason() }
 
 // SetStatusMessage sets the reason phrase. An empty one selects the usual
-// phrase of the status code. CR and LF become spaces; other control characters
-// except HTAB are written as spaces.
+// phrase of the status code.
 func (h *ResponseHeader) SetStatusMessage(statusMessage []byte) { h.m.SetReason(statusMessage) }
 
-// SetProtocol sets what Protocol returns. The response is written as HTTP/1.0
-// if protocol is "HTTP/1.0", and as HTTP/1.1 otherwise.
+// SetProtocol is RequestHeader.SetProtocolBytes.
 func (h *ResponseHeader) SetProtocol(protocol []byte) { h.m.SetProtocol(protocol) }
 
 // ContentType returns the value of the Content-Type field. If there is none, it
@@ -100,28 +91,20 @@ func (h *ResponseHeader) Peek(key string) []byte { return h.m.Peek(ascii.Bytes(k
 // PeekBytes is Peek for bytes.
 func (h *ResponseHeader) PeekBytes(key []byte) []byte { return h.m.Peek(key) }
 
-// PeekCanonical is PeekBytes without normalisation of the key: it finds what
-// SetCanonical set with the same key.
+// PeekCanonical is RequestHeader.PeekCanonical.
 func (h *ResponseHeader) PeekCanonical(key []byte) []byte { return h.m.PeekCanonical(key) }
 
-// PeekAll returns the values of all fields named key, first those of the head,
-// then those of the trailer section. See Peek for fields that have one value.
-// The slice of values is valid until the next call of a Peek method.
+// PeekAll is RequestHeader.PeekAll. See Peek for fields that have one value.
 func (h *ResponseHeader) PeekAll(key string) [][]byte { return h.m.PeekAll(ascii.Bytes(key)) }
 
-// PeekKeys returns the names of all fields, in the order of All. The slice is
-// valid until the next call of a Peek method.
+// PeekKeys is RequestHeader.PeekKeys.
 func (h *ResponseHeader) PeekKeys() [][]byte { return h.m.PeekKeys() }
 
 // Len returns the number of fields that All iterates over.
 func (h *ResponseHeader) Len() int { return h.m.Len() }
 
-// All iterates over the fields of the head: Content-Length, Content-Type,
-// Content-Encoding, Server, Set-Cookie and Trailer first, then the others in the
-// order in which they were received or added. Trailer lists the names of all
-// trailer fields, including those that were received without an announcement.
-// For the trailer fields themselves, see Trailers and Peek. The header must not
-// be changed during the iteration.
+// All is RequestHeader.All, but the fields that come first are Content-Length,
+// Content-Type, Content-Encoding, Server, Set-Cookie and Trailer.
 func (h *ResponseHeader) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.m.Visit(yield) }
 }
@@ -134,9 +117,7 @@ func (h *ResponseHeader) VisitAll(f func(key, value []byte)) { h.m.Visit(visitor
 // AppendBytes appends the head to dst in wire format, with the current date.
 func (h *ResponseHeader) AppendBytes(dst []byte) []byte { return h.m.AppendHead(dst, h.m.Framing()) }
 
-// Header returns the head in wire format. It does not include the trailer
-// section; see TrailerHeader. The result is valid until the next call of Header
-// or change of the header.
+// Header is RequestHeader.Header.
 func (h *ResponseHeader) Header() []byte { return h.m.Head() }
 
 // String returns the head in wire format.

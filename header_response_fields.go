@@ -102,8 +102,7 @@ func (h *ResponseHeader) Cookie(cookie *Cookie) bool {
 }
 
 // PeekCookie returns the value of the Set-Cookie field that sets the cookie
-// key, nil if there is none. Cookie.ParseBytes parses it. The value is valid
-// until the header is changed or released.
+// key, nil if there is none. Cookie.ParseBytes parses it.
 func (h *ResponseHeader) PeekCookie(key string) []byte {
 	value, _ := h.m.PeekCookie(ascii.Bytes(key))
 	return value
@@ -141,15 +140,12 @@ func (h *ResponseHeader) DelAllCookies() { h.m.Table.DelID(field.SetCookie) }
 
 // Cookies iterates over the cookies that the response sets. It yields the name
 // of each, and the whole value of its Set-Cookie field, which Cookie.ParseBytes
-// parses. Both are valid until the header is changed. The header must not be
-// changed during the iteration.
+// parses. The header must not be changed during the iteration.
 func (h *ResponseHeader) Cookies() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.m.VisitCookies(yield) }
 }
 
-// VisitAllCookie calls f with the name of each cookie that the response sets
-// and the whole value of its Set-Cookie field, which Cookie.ParseBytes parses.
-// f must not retain them.
+// VisitAllCookie calls f with what Cookies yields. f must not retain it.
 //
 // Deprecated: Use Cookies.
 func (h *ResponseHeader) VisitAllCookie(f func(key, value []byte)) { h.m.VisitCookies(visitor(f)) }

@@ -14,16 +14,14 @@ var (
 // returned to a pool. The memory of a single huge query must not be kept.
 const maxPooledBytes = 64 << 10
 
-// AcquireArgs returns an empty Args from a pool. Return it with ReleaseArgs
-// when it is no longer used. This is optional and saves allocations.
+// AcquireArgs returns an empty Args from a pool, to which ReleaseArgs may return it.
 func AcquireArgs() *Args {
 	a := argsPool.Get().(*Args)
 	a.owned.Acquired()
 	return a
 }
 
-// ReleaseArgs returns a to the pool. Neither a nor any slice obtained from it may
-// be used afterwards.
+// ReleaseArgs returns a to the pool. Do not use a, or a slice of it, afterwards.
 func ReleaseArgs(a *Args) {
 	a.owned.Released("Args")
 	if a.heldBytes() > maxPooledBytes {
@@ -33,16 +31,14 @@ func ReleaseArgs(a *Args) {
 	argsPool.Put(a)
 }
 
-// AcquireURI returns a zero URI from a pool. Return it with ReleaseURI when it
-// is no longer used. This is optional and saves allocations.
+// AcquireURI returns a zero URI from a pool, to which ReleaseURI may return it.
 func AcquireURI() *URI {
 	u := uriPool.Get().(*URI)
 	u.owned.Acquired()
 	return u
 }
 
-// ReleaseURI returns u to the pool. Neither u nor any slice obtained from it may
-// be used afterwards.
+// ReleaseURI returns u to the pool. Do not use u, or a slice of it, afterwards.
 func ReleaseURI(u *URI) {
 	u.owned.Released("URI")
 	if u.heldBytes() > maxPooledBytes {
@@ -52,17 +48,14 @@ func ReleaseURI(u *URI) {
 	uriPool.Put(u)
 }
 
-// AcquireCookie returns an empty Cookie from a pool. Return it with
-// ReleaseCookie when it is no longer used. This is optional and saves
-// allocations.
+// AcquireCookie returns an empty Cookie from a pool, to which ReleaseCookie may return it.
 func AcquireCookie() *Cookie {
 	c := cookiePool.Get().(*Cookie)
 	c.owned.Acquired()
 	return c
 }
 
-// ReleaseCookie returns c to the pool. Neither c nor any slice obtained from it
-// may be used afterwards.
+// ReleaseCookie returns c to the pool. Do not use c, or a slice of it, afterwards.
 func ReleaseCookie(c *Cookie) {
 	c.owned.Released("Cookie")
 	if c.heldBytes() > maxPooledBytes {

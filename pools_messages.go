@@ -13,13 +13,10 @@ var (
 // memory.
 const maxPooledFields = 256
 
-// AcquireRequest returns an empty Request from a pool. Return it with
-// ReleaseRequest when it is no longer used. This is optional and saves
-// allocations.
+// AcquireRequest returns an empty Request from a pool, to which ReleaseRequest may return it.
 func AcquireRequest() *Request { return requestPool.Get().(*Request) }
 
-// ReleaseRequest resets r and returns it to the pool. Neither r nor anything
-// obtained from it may be used afterwards.
+// ReleaseRequest returns r to the pool. Do not use r, or a slice of it, afterwards.
 func ReleaseRequest(r *Request) {
 	r.recycle()
 	requestPool.Put(r)
@@ -47,13 +44,10 @@ func (r *Request) shrink() {
 	}
 }
 
-// AcquireResponse returns an empty Response from a pool. Return it with
-// ReleaseResponse when it is no longer used. This is optional and saves
-// allocations.
+// AcquireResponse returns an empty Response from a pool, to which ReleaseResponse may return it.
 func AcquireResponse() *Response { return responsePool.Get().(*Response) }
 
-// ReleaseResponse resets r and returns it to the pool. Neither r nor
-// anything obtained from it may be used afterwards.
+// ReleaseResponse returns r to the pool. Do not use r, or a slice of it, afterwards.
 func ReleaseResponse(r *Response) {
 	r.recycle()
 	responsePool.Put(r)

@@ -14,10 +14,8 @@ import (
 
 // A Request is an HTTP request that a client sends or that a server received.
 //
-// The zero value is an empty GET request, ready to use. A Request must not be
-// copied (use CopyTo) and must not be used by several goroutines at once. It
-// owns the slices that its methods return. They are valid until the part that
-// they come from is changed, or until the Request is reset or released.
+// The zero value is an empty GET request, ready to use. It owns the slices that its
+// methods return; see the package comment.
 type Request struct {
 	noCopy noCopy
 

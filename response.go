@@ -9,11 +9,8 @@ import (
 
 // A Response is an HTTP response, which a handler sends or a client has received.
 //
-// The zero value is a response with status 200 and no body, ready to use. A
-// Response must not be copied (use CopyTo) and must not be used by several
-// goroutines at once. Slices that its methods return belong to the Response.
-// They are valid until the header or body that they belong to is changed, or
-// the Response is reset or released.
+// The zero value is a response with status 200 and no body, ready to use. It owns the
+// slices that its methods return; see the package comment.
 type Response struct {
 	noCopy noCopy
 
@@ -32,9 +29,8 @@ type Response struct {
 	// body out. Set it for responses to HEAD.
 	SkipBody bool
 
-	// KeepBodyBuffer makes Reset keep the memory of the body, whatever its size.
-	// It is meant for a Response that is reused for many responses. Reset and
-	// CopyTo do not change it; ReleaseResponse and servers set it to false.
+	// KeepBodyBuffer makes Reset keep the memory of the body, whatever its size;
+	// see Request.KeepBodyBuffer.
 	KeepBodyBuffer bool
 
 	body
@@ -119,15 +115,11 @@ func (r *Response) SendFile(path string) error {
 	return nil
 }
 
-// BodyUncompressed returns the body, decoded according to Content-Encoding; see
-// Request.BodyUncompressed. The limit of a response is the client's
-// MaxResponseBodySize or the argument of ReadLimitBody. Without a limit the
-// decoded size is not bounded: use BodyUncompressedWithLimit for bodies that you
-// do not trust.
+// BodyUncompressed is Request.BodyUncompressed. The limit of a response is the client's
+// MaxResponseBodySize or the argument of ReadLimitBody.
 func (r *Response) BodyUncompressed() ([]byte, error) { return r.BodyUncompressedWithLimit(0) }
 
-// BodyUncompressedWithLimit is BodyUncompressed with a limit; see
-// Request.BodyUncompressedWithLimit.
+// BodyUncompressedWithLimit is Request.BodyUncompressedWithLimit.
 func (r *Response) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 	return r.uncompressed(r.Header.ContentEncoding(), maxBodySize)
 }
@@ -151,9 +143,8 @@ func (r *Response) ParseNetConn(conn net.Conn) {
 }
 
 // LocalAddr returns the local address of the connection that the response came
-// from, nil if it is not known. It is shared and must not be changed.
+// from, nil if it is not known. It must not be changed.
 func (r *Response) LocalAddr() net.Addr { return r.localAddr }
 
-// RemoteAddr returns the remote address of the connection that the response
-// came from, nil if it is not known. It is shared and must not be changed.
+// RemoteAddr is LocalAddr for the other end.
 func (r *Response) RemoteAddr() net.Addr { return r.remoteAddr }

@@ -25,16 +25,10 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 // StreamBody the body is a stream. Responses with status 101, 204 and 304 have
 // no body.
 //
-// The error is ErrBodyTooLarge if the body is longer than maxBodySize bytes. If
-// the length is announced, that error is returned before the body is read.
-// maxBodySize <= 0 means no limit. For a stream, the limit applies to what Body
-// and similar methods collect, not to what is read from the stream. It also is
-// the limit of BodyUncompressed and similar methods. Memory is allocated for
-// what arrives, not for what is announced.
-//
-// The errors of the head are those of ResponseHeader.Read. A body that ends
-// early is io.ErrUnexpectedEOF; the part that arrived is kept. A malformed chunk
-// is ErrBrokenChunk.
+// maxBodySize and the errors of the body are those of Request.ReadLimitBody. For a stream,
+// the limit applies to what Body and similar methods collect, not to what is read from
+// the stream. The errors of the head are those of ResponseHeader.Read. The part of a body
+// that ends early is kept.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
 	r.Header.m.ResetMessage()

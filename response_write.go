@@ -72,6 +72,5 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 // WriteTo writes the response to w; see Write. It implements io.WriterTo.
 func (r *Response) WriteTo(w io.Writer) (int64, error) { return transfer.WriteTo(w, r) }
 
-// String returns the response in wire format, or the text of the error of
-// writing it. It reads and closes a body stream.
+// String is Request.String for a response.
 func (r *Response) String() string { return transfer.String(r) }

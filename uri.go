@@ -16,11 +16,8 @@ const (
 // URI is a parsed http or https URI: scheme, user information, host, path,
 // query and fragment ("hash").
 //
-// The zero value is "http:///". Byte slices that methods return belong to the
-// URI and must not be changed. They stay valid until the URI is changed or
-// released. A URI must not be copied (use CopyTo) and must not be used by
-// several goroutines at once, except that getters may run concurrently after
-// Parse.
+// The zero value is "http:///". It owns the slices that its methods return; see the
+// package comment. Getters may run concurrently after Parse.
 //
 // Setters store their arguments verbatim. RequestURI, FullURI, AppendBytes,
 // String and WriteTo percent-encode every byte that is not allowed in its
@@ -182,12 +179,10 @@ func (u *URI) SetUsername(username string) { u.m.SetUsername(ascii.Bytes(usernam
 // SetUsernameBytes is SetUsername for bytes.
 func (u *URI) SetUsernameBytes(username []byte) { u.m.SetUsername(username) }
 
-// Password returns the password as it was given. The password of a parsed URI
-// is still percent-encoded.
+// Password is Username for the password.
 func (u *URI) Password() []byte { return u.m.Password() }
 
-// SetPassword sets the password, not percent-encoded. It is never written as
-// part of the URI: the client sends it in an Authorization field.
+// SetPassword is SetUsername for the password.
 func (u *URI) SetPassword(password string) { u.m.SetPassword(ascii.Bytes(password)) }
 
 // SetPasswordBytes is SetPassword for bytes.
