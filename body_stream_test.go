@@ -412,7 +412,7 @@ func TestMemoryFollowsWhatArrives(t *testing.T) {
 }
 
 // TestLengthOfAHeaderIsThatOfTheStream: a Content-Length that is set after a body stream of unknown
-// length is its length, in both kinds of messages.
+// length is its length, in both kinds of messages. A length that is known stays.
 func TestLengthOfAHeaderIsThatOfTheStream(t *testing.T) {
 	for length, want := range map[int]string{
 		7:  "\r\nContent-Length: 7\r\n\r\n1234567",
@@ -429,6 +429,12 @@ func TestLengthOfAHeaderIsThatOfTheStream(t *testing.T) {
 		var resp Response
 		resp.SetBodyStreamWriter(func(w *bufio.Writer) { _, _ = w.WriteString("1234567") })
 		resp.Header.SetContentLength(length)
+		var sized Response
+		sized.SetBodyStream(plainReader("1234567"), 7)
+		sized.Header.SetContentLength(length)
+		if got := sized.String(); !strings.HasSuffix(got, "\r\nContent-Length: 7\r\n\r\n1234567") {
+			t.Errorf("response of known length, %d: %q", length, got)
+		}
 		for name, m := range map[string]interface{ Write(*bufio.Writer) error }{"request": &req, "response": &resp} {
 			var out bytes.Buffer
 			w := bufio.NewWriter(&out)

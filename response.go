@@ -82,8 +82,9 @@ func (r *Response) SetBodyStream(stream io.Reader, size int) {
 }
 
 // SetBodyStreamWriter makes what sw writes the body. Its length is unknown, unless
-// Header.SetContentLength is called afterwards; see SetBodyStream. sw is always called, and it is called after the handler has
-// returned: it must not use the RequestCtx.
+// Header.SetContentLength is called afterwards; see SetBodyStream. sw is always
+// called, and it is called after the handler has returned: it must not use the
+// RequestCtx.
 func (r *Response) SetBodyStreamWriter(sw StreamWriter) {
 	r.ResetBody()
 	r.setStreamWriter(sw)
