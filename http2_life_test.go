@@ -449,6 +449,44 @@ func TestHTTP2PrefaceInPieces(t *testing.T) {
 	})
 }
 
+// TestInvalidPreface: a first line that has neither a method nor a version of HTTP is a
+// preface that is wrong (RFC 9113 section 3.4). Other malformed lines are requests of
+// HTTP/1.1, also where no HTTP/2 is spoken, and after a first request.
+func TestInvalidPreface(t *testing.T) {
+	const http1, goAway = "HTTP/1.1 400 ", "\x00\x00\x00\x00\x00\x00\x01" // PROTOCOL_ERROR
+	for _, c := range []struct {
+		name, sent, want string
+		isOff            bool
+	}{
+		{"no protocol", "INVALID CONNECTION PREFACE\r\n\r\n", goAway, false},
+		{"before a right preface", "NO WORD " + http2.ClientPreface, goAway, false},
+		{"a usual method", "GET / HTTX/1.1\r\n\r\n", http1, false},
+		{"a version of HTTP", "NO WORD HTTP/x\r\n\r\n", http1, false},
+		{"a word", "INVALID\r\n\r\n", http1, false},
+		{"after a request", get("/") + "INVALID CONNECTION PREFACE\r\n\r\n", http1, false},
+		{"without HTTP/2", "INVALID CONNECTION PREFACE\r\n\r\n", http1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEachNetwork(t, func(t *testing.T, n network) {
+				r := serve(t, n, &sluice.Server{Handler: func(*sluice.RequestCtx) {}, HTTP2: sluice.HTTP2Config{Disable: c.isOff}})
+				for cut := range len(c.sent) {
+					conn := &cutConn{cut: cut}
+					var err error
+					if conn.Conn, err = r.connect(); err != nil {
+						t.Fatal(err)
+					}
+					p := newPeer(t, conn)
+					_, _ = io.WriteString(conn, c.sent) // the server may have closed the connection
+					if got := p.rest(); !strings.Contains(got, c.want) {
+						t.Errorf("cut at %d: %q, want %q", cut, got, c.want)
+					}
+					conn.Close()
+				}
+			})
+		})
+	}
+}
+
 // A cutConn sends the byte at cut and those before it each in a write of its own.
 type cutConn struct {
 	net.Conn

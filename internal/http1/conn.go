@@ -171,7 +171,7 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 	x := c.x
 	used, done, err := x.parser.Parse(&x.RequestHeader.Table, in)
 	if err != nil {
-		if c.switchesToHTTP2(in) {
+		if c.switchesToHTTP2(in, err) {
 			return 0, engine.Switch
 		}
 		return 0, c.fail(err)

@@ -4,16 +4,18 @@ import (
 	"bytes"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/h1"
 )
 
 // prefaceLine is the beginning of the preface of HTTP/2 (RFC 9113 section 3.4), as far
 // as HTTP/1.1 takes it for a request: it meets version 2.0, which it does not speak.
 const prefaceLine = "PRI * HTTP/2.0"
 
-// switchesToHTTP2 tells whether a connection, whose first request the parser has refused,
-// speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3), and makes its successor. in is
-// the input that the parser has not used; the successor gets what came before.
-func (c *Conn) switchesToHTTP2(in []byte) bool {
+// switchesToHTTP2 tells whether a connection, whose first request the parser has refused
+// with err, speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3), and makes its
+// successor. in is the input that the parser has not used; the successor gets what came
+// before.
+func (c *Conn) switchesToHTTP2(in []byte, err error) bool {
 	if c.facts.Served != 1 || c.facts.IsTLS {
 		return false
 	}
@@ -21,11 +23,28 @@ func (c *Conn) switchesToHTTP2(in []byte) bool {
 	if len(head) == 0 {
 		head = in
 	}
-	if !bytes.HasPrefix(head, []byte(prefaceLine)) {
+	if !bytes.HasPrefix(head, []byte(prefaceLine)) && !isForeign(head, err) {
 		return false
 	}
 	c.successor = c.host.OpenHTTP2(c.conn, &c.facts, head[:len(head)-len(in)])
 	return c.successor != nil
+}
+
+// isForeign tells whether a line that is refused with err is of another protocol: it has
+// neither a usual method nor a version of HTTP. Then it is an invalid preface, which ends
+// the connection with an error of HTTP/2 (RFC 9113 section 3.4). All else that is malformed
+// gets an answer of HTTP/1.1.
+func isForeign(line []byte, err error) bool {
+	if err != h1.ErrVersion {
+		return false
+	}
+	method, rest, _ := bytes.Cut(line, []byte(" "))
+	_, version, _ := bytes.Cut(rest, []byte(" "))
+	switch string(method) {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE":
+		return false
+	}
+	return !bytes.HasPrefix(version, []byte("HTTP/"))
 }
 
 // giveOver answers, and gives the connection to the protocol of Request.Open. A

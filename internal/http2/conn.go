@@ -105,7 +105,9 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	c.credit(now)
 	c.startTimers(now)
 	c.isBegun = begun != nil
-	_, _, _ = c.parser.Next(begun) // it is right so far, and makes no Event
+	if _, _, err := c.parser.Next(begun); err != nil { // it makes no Event
+		c.fail(err)
+	}
 	return c
 }
 
