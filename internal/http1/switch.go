@@ -30,21 +30,21 @@ func (c *Conn) switchesToHTTP2(in []byte, err error) bool {
 	return c.successor != nil
 }
 
-// isForeign tells whether a line that is refused with err is of another protocol: it has
-// neither a usual method nor a version of HTTP. Then it is an invalid preface, which ends
-// the connection with an error of HTTP/2 (RFC 9113 section 3.4). All else that is malformed
-// gets an answer of HTTP/1.1.
-func isForeign(line []byte, err error) bool {
-	if err != h1.ErrVersion {
+// isForeign tells whether the first line of head, which is refused with err, is of another
+// protocol: it has no usual method and names HTTP nowhere. Then it is an invalid preface,
+// which ends the connection with an error of HTTP/2 (RFC 9113 section 3.4). All else that is
+// malformed gets an answer of HTTP/1.1, and so does a line of which only a part is known.
+func isForeign(head []byte, err error) bool {
+	line, _, isWhole := bytes.Cut(head, []byte("\n"))
+	if err != h1.ErrVersion || !isWhole {
 		return false
 	}
 	method, rest, _ := bytes.Cut(line, []byte(" "))
-	_, version, _ := bytes.Cut(rest, []byte(" "))
 	switch string(method) {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE":
 		return false
 	}
-	return !bytes.HasPrefix(version, []byte("HTTP/"))
+	return !bytes.Contains(rest, []byte("HTTP/"))
 }
 
 // giveOver answers, and gives the connection to the protocol of Request.Open. A
