@@ -30,9 +30,6 @@ type body struct {
 	// streamWriter produces the same body as stream, for a writer that can call it
 	// in place. It is nil once stream was handed out or read.
 	streamWriter StreamWriter
-	// strayWriters counts the StreamWriters that were set and have not returned:
-	// their goroutines may outlive the message. It only matters in a RequestCtx.
-	strayWriters int
 	// writer writes stream.
 	writer transfer.StreamWriter
 	// failure is the error of collecting stream; content returns it until another

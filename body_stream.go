@@ -63,10 +63,9 @@ func (b *body) setStream(s io.Reader, size int) {
 }
 
 // setStreamWriter makes the output of sw the body. The caller has cleared the
-// body.
-func (b *body) setStreamWriter(sw StreamWriter) {
-	s := &bodypipe.Body{Write: sw, Panicked: message.StreamPanic, Stray: &b.strayWriters}
-	b.strayWriters++
+// body. stray, which may be nil, is counted down when sw has returned.
+func (b *body) setStreamWriter(sw StreamWriter, stray *int32) {
+	s := &bodypipe.Body{Write: sw, Panicked: message.StreamPanic, Stray: stray}
 	b.setStream(s, -1)
 	b.streamWriter = s.WriteInPlace
 }

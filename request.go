@@ -135,7 +135,7 @@ func (r *Request) SetBodyStream(stream io.Reader, size int) {
 // StreamWriter.
 func (r *Request) SetBodyStreamWriter(sw StreamWriter) {
 	r.ResetBody()
-	r.setStreamWriter(sw)
+	r.setStreamWriter(sw, nil)
 	r.Header.SetContentLength(-1)
 }
 

@@ -33,6 +33,10 @@ type Response struct {
 	// see Request.KeepBodyBuffer.
 	KeepBodyBuffer bool
 
+	// strayWriters counts the StreamWriters that were set and have not returned: their
+	// goroutines may outlive the response. It only matters in a RequestCtx.
+	strayWriters int32
+
 	body
 	localAddr, remoteAddr net.Addr
 }
@@ -87,7 +91,8 @@ func (r *Response) SetBodyStream(stream io.Reader, size int) {
 // RequestCtx.
 func (r *Response) SetBodyStreamWriter(sw StreamWriter) {
 	r.ResetBody()
-	r.setStreamWriter(sw)
+	r.strayWriters++
+	r.setStreamWriter(sw, &r.strayWriters)
 	r.Header.SetContentLength(-1)
 }
 

@@ -23,8 +23,8 @@ type Body struct {
 	// Panicked is that of Run.
 	Panicked func(value any) error
 	// Stray is decremented when Write runs in place, or has returned to a reader that was
-	// not closed: no goroutine outlives the message then.
-	Stray *int
+	// not closed: no goroutine outlives the message then. It may be nil.
+	Stray *int32
 
 	pipe  *Pipe
 	state writerState
@@ -47,7 +47,9 @@ func (s *Body) WriteInPlace(w *bufio.Writer) {
 
 func (s *Body) ended() {
 	s.state = writerEnded
-	*s.Stray--
+	if s.Stray != nil {
+		*s.Stray--
+	}
 }
 
 // Read implements io.Reader.
