@@ -37,7 +37,7 @@ func TestHTTP2IdleMemory(t *testing.T) {
 	}{
 		{"h2c", 5000, 1 << 10},
 		{"tls", 1000, 9 << 10},
-		{"perconn", 1000, 24 << 10},
+		{"perconn", 1000, 8 << 10},
 	} {
 		t.Run(test.kind, func(t *testing.T) {
 			t.Parallel()
