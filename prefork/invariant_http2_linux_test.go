@@ -51,14 +51,11 @@ func (c *http2Client) get(path string) (string, error) {
 	return string(body), err
 }
 
-// call makes a request every 4 ms until l stops.
+// call makes one request after the other until l stops.
 func (c *http2Client) call(l *load, body int) {
 	defer l.done.Done()
-	ticker := time.NewTicker(4 * time.Millisecond) // late ticks are not made up for
-	defer ticker.Stop()
 	padding := strings.Repeat("x", body)
 	for n := 0; !l.stop.Load(); n++ {
-		<-ticker.C
 		got, err := c.post(fmt.Sprintf("/echo?n=%d", n), padding)
 		if want := fmt.Sprintf("%d:%s", n, padding); err == nil && got != want {
 			err = fmt.Errorf("%.20q, want %.20q", got, want)
