@@ -91,8 +91,8 @@ func TestRepeatedBlocks(t *testing.T) {
 	}
 }
 
-// withPath is the block of a request, with the value of its path as it is on the wire. The path
-// is in the middle; the newest entry of the table comes last.
+// withPath is the block of a request whose path has the encoded value wire. The path is in the
+// middle; the newest entry of the table comes last.
 func withPath(first byte, wire []byte) []byte {
 	block := append([]byte{0x82, 0x01, 1, 'h', first}, wire...)
 	return append(block, 0x86, 0x0f, 43, 1, 'x', 0xbe) // http; user-agent is number 58

@@ -111,9 +111,10 @@ func New(cfg Config) *Client {
 }
 
 // Do sends w and waits for its answer, until done or the end of limit gives the call
-// up; nil and 0 do not. It then returns the phase that w has come to: PhaseWait, PhaseDial,
-// PhaseWrite before its first byte was written, or PhaseRead. If the queue is full, a call with either waits for room, and a
-// call without displaces the oldest work in the queue, which fails with ErrOverflow.
+// up; nil and 0 do not. It then returns the phase that w has come to: PhaseWait,
+// PhaseDial, PhaseWrite before its first byte was written, or PhaseRead. If the queue is
+// full, a call with either waits for room, and a call without displaces the oldest work in
+// the queue, which fails with ErrOverflow.
 // The caller owns w again if the result is Answered.
 func (c *Client) Do(w *Work, done <-chan struct{}, limit time.Duration) clock.Phase {
 	if limit == 0 {

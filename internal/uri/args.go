@@ -14,7 +14,7 @@ import (
 // Args is an ordered list of key=value pairs in the notation of
 // application/x-www-form-urlencoded. Its zero value is empty. Slices that
 // methods return stay valid until the list is changed; those that methods take
-// are copied. A list has up to 2 GiB of text; what is beyond is left out.
+// are copied. A list holds at most 2 GiB of text, and drops what exceeds that.
 type Args struct {
 	text  []byte // keys and values, and bytes that no pair has any more
 	pairs []pair
