@@ -21,9 +21,9 @@ const Smallest = 200
 // the content is sent without encoding, or none is sent.
 func Negotiate(request *message.RequestHeader, response *message.ResponseHeader, c Content, offers []Offer) (o Offer, encodes bool) {
 	status := response.Status()
-	isUnchanged := status == 304
+	isUnchanged := status == message.StatusNotModified
 	if !mayEncode(response, status) {
-		if status == 206 && IsCompressible(response.ContentType()) {
+		if status == message.StatusPartialContent && IsCompressible(response.ContentType()) {
 			response.AddVary("Accept-Encoding") // as the 200 would (RFC 9110 section 15.3.7)
 		}
 		return o, false
@@ -58,9 +58,9 @@ func mayEncode(h *message.ResponseHeader, status int) bool {
 	switch {
 	case len(h.Table.Get(field.ContentEncoding)) > 0:
 		return false
-	case status == 304:
+	case status == message.StatusNotModified:
 		return IsCompressible(h.ContentType())
-	case message.BodyForbidden(status), status == 205, status == 206:
+	case message.BodyForbidden(status), status == message.StatusResetContent, status == message.StatusPartialContent:
 		return false
 	}
 	return !forbidsTransforms(h)

@@ -212,7 +212,7 @@ func (s *Site) list(r *Request, name []byte) error {
 	}
 	r.Response.SetContentType([]byte("text/html; charset=utf-8"))
 	r.Response.Del([]byte("Content-Encoding")) // it was set for a file, not for this page
-	r.Response.SetStatus(statusOK)
+	r.Response.SetStatus(message.StatusOK)
 	r.Form, r.Content = FormPage, AppendIndexPage(nil, string(r.Path), entries, more)
 	return nil
 }
@@ -222,12 +222,6 @@ func (s *Site) list(r *Request, name []byte) error {
 func IsNotFound(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, ErrOutside)
 }
-
-const (
-	statusOK             = 200
-	statusPartialContent = 206
-	statusNotModified    = 304
-)
 
 // send answers with a file, with parts of it, or with 304, 412 or 416, as the request's
 // conditions and ranges require. It releases f.
@@ -255,7 +249,7 @@ func (s *Site) send(r *Request, f *File) error {
 	if coding := f.encoding.ContentCoding(); coding != "" {
 		h.SetKnown(field.ContentEncoding, ascii.Bytes(coding))
 	}
-	h.SetStatus(statusOK)
+	h.SetStatus(message.StatusOK)
 	if s.HasRanges {
 		h.SetKnown(field.AcceptRanges, textBytes)
 		if isRange, err := s.sendRanges(r, f, v); isRange {
@@ -271,7 +265,7 @@ func checkConditions(r *Request, v conditional.Validators) (isOver bool, err err
 	case conditional.NotModified:
 		// Fields that were set before, such as Cache-Control, belong to this answer too (RFC
 		// 9110 section 15.4.5).
-		r.Response.SetStatus(statusNotModified)
+		r.Response.SetStatus(message.StatusNotModified)
 		return true, nil
 	case conditional.PreconditionFailed:
 		return true, ErrConditions
@@ -301,7 +295,7 @@ func (s *Site) sendRanges(r *Request, f *File, v conditional.Validators) (isRang
 		return true, sendParts(r, f, spans)
 	}
 	var text [64]byte
-	r.Response.SetStatus(statusPartialContent)
+	r.Response.SetStatus(message.StatusPartialContent)
 	r.Response.SetKnown(field.ContentRange, conditional.AppendContentRange(text[:0], spans[0], f.size))
 	return true, sendSpan(r, f, spans[0])
 }
@@ -354,7 +348,7 @@ func sendParts(r *Request, f *File, spans []conditional.Span) error {
 	if err != nil {
 		return UnreadableError{err}
 	}
-	r.Response.SetStatus(statusPartialContent)
+	r.Response.SetStatus(message.StatusPartialContent)
 	r.Response.SetContentType([]byte("multipart/byteranges; boundary=" + body.Boundary))
 	r.Form, r.Length, r.Content, r.Stream = FormStream, body.Length, body.Content, body
 	if body.Content != nil {

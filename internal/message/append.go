@@ -178,7 +178,7 @@ func (h *ResponseHeader) Framing() Framing {
 	case BodyForbidden(status):
 		// RFC 9110 section 8.6: of these statuses, only 304 may have a
 		// Content-Length. It is the length of the 200 response that it stands for.
-		if status == statusNotModified && h.HasLength && h.ContentLength > 0 {
+		if status == StatusNotModified && h.HasLength && h.ContentLength > 0 {
 			f.Length = int64(h.ContentLength)
 			f.OmitDefaultType = true
 		}

@@ -12,7 +12,7 @@ import (
 func (h *ResponseHeader) AppendFields(dst []byte, e *h2.Encoder, f Framing) []byte {
 	status := h.Status()
 	if !isStatusCode(status) {
-		status = statusInternalServerError
+		status = StatusInternalServerError
 	}
 	dst = e.AppendStatus(dst, status)
 	server := h.headServer()

@@ -97,7 +97,7 @@ func (h *ResponseHeader) SettleHead() {
 // Status returns the status code, 200 if none was set.
 func (h *ResponseHeader) Status() int {
 	if h.status == 0 {
-		return statusOK
+		return StatusOK
 	}
 	return h.status
 }

@@ -20,7 +20,7 @@ func Reason(code int) string {
 // BodyForbidden tells whether a response with that status has no body, whatever
 // its head announces (RFC 9112 section 6.3).
 func BodyForbidden(status int) bool {
-	return status < 200 && status >= 100 || status == statusNoContent || status == statusNotModified
+	return status < 200 && status >= 100 || status == StatusNoContent || status == StatusNotModified
 }
 
 // statusLines holds the whole status lines by code. It is never changed.
@@ -46,7 +46,7 @@ func statusLine(code int) string {
 		return statusLines[code]
 	}
 	if !isStatusCode(code) {
-		return statusLines[statusInternalServerError]
+		return statusLines[StatusInternalServerError]
 	}
 	return string(appendStatusLine(nil, code, unknownReason))
 }
@@ -56,7 +56,7 @@ func statusLine(code int) string {
 // statusLine.
 func appendStatusLine(dst []byte, code int, reason string) []byte {
 	if !isStatusCode(code) {
-		return append(dst, statusLines[statusInternalServerError]...)
+		return append(dst, statusLines[StatusInternalServerError]...)
 	}
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = ascii.AppendUint(dst, uint64(code))

@@ -1,11 +1,13 @@
 package message
 
-// The status codes with a meaning for framing.
+// The status codes with a meaning for framing, ranges and conditions.
 const (
-	statusOK                  = 200
-	statusNoContent           = 204
-	statusNotModified         = 304
-	statusInternalServerError = 500
+	StatusOK                  = 200
+	StatusNoContent           = 204
+	StatusResetContent        = 205
+	StatusPartialContent      = 206
+	StatusNotModified         = 304
+	StatusInternalServerError = 500
 )
 
 // reasons holds the reason phrases by code. It is never changed.
