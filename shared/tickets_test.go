@@ -2,27 +2,23 @@ package shared
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"math/big"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/selfsigned"
 )
 
 // newCertificate returns a certificate for "localhost".
 func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key := Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der := Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	certificate := Must(selfsigned.New("localhost"))
 	roots := x509.NewCertPool()
-	roots.AddCert(Must(x509.ParseCertificate(der)))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+	roots.AddCert(Must(x509.ParseCertificate(certificate.Certificate[0])))
+	return certificate, roots
 }
 
 // handshake makes a connection and tells whether it resumed a session.

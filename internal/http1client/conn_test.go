@@ -2,11 +2,7 @@ package http1client
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
 	"os"
 	"slices"
@@ -16,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/selfsigned"
 )
 
 // TestConnWrites: a large request is written in pieces, which are counted; an error is kept, with what
@@ -148,16 +145,11 @@ func TestCloseWriteDoesNotWait(t *testing.T) {
 		near, far := net.Pipe() // which holds nothing: a write waits for its reader
 		defer far.Close()
 		below := &halfConn{Conn: near}
-		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		certificate, err := selfsigned.New("")
 		if err != nil {
 			t.Fatal(err)
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, SessionTicketsDisabled: true}
+		config := &tls.Config{Certificates: []tls.Certificate{certificate}, SessionTicketsDisabled: true}
 		go func() { _ = tls.Server(far, config).Handshake() }()
 		secure := tls.Client(below, &tls.Config{InsecureSkipVerify: true})
 		if err := secure.Handshake(); err != nil {
