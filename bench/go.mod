@@ -10,7 +10,7 @@ require (
 	github.com/klauspost/compress v1.20.3
 	github.com/sluicehttp/sluice v0.1.0
 	github.com/sluicehttp/sluice/lab v0.1.0
-	github.com/valyala/fasthttp v1.77.0
+	github.com/valyala/fasthttp v1.78.0
 	golang.org/x/net v0.62.0
 	golang.org/x/sys v0.49.0
 )
@@ -41,7 +41,7 @@ require (
 	github.com/lxzan/gws v1.8.9
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
-	github.com/molecule-man/go-brrr v1.3.0 // indirect
+	github.com/molecule-man/go-brrr v1.3.1 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9

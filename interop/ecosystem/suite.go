@@ -17,7 +17,7 @@ import (
 )
 
 // newest is the newest version of fasthttp that differences are looked at with.
-const newest = "v1.77.0"
+const newest = "v1.78.0"
 
 // A suite is a module whose own tests are run with fasthttp and with Sluice.
 type suite struct {

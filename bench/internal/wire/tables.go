@@ -66,7 +66,7 @@ func measured(m *measurement) report.Section {
 	return s
 }
 
-const notesOnPeers = "Fiber v3.1.0 runs on fasthttp v1.77.0, as this module has it; hertz is v0.10.4 with its netpoll (with the standard library's network for TLS). " +
+const notesOnPeers = "Fiber v3.1.0 runs on fasthttp v1.78.0, as this module has it; hertz is v0.10.4 with its netpoll (with the standard library's network for TLS). " +
 	"nginx has one worker for each CPU of the server, and answers constants and files; the 100 KiB are a file to it, which it sends without copying. " +
 	"A dash: the server cannot do this, or not without a package of others."
 
