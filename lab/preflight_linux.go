@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/lab/cli"
 	"github.com/sluicehttp/sluice/lab/internal/plan"
 	"github.com/sluicehttp/sluice/lab/internal/result"
 	"github.com/sluicehttp/sluice/lab/internal/run"
@@ -25,7 +26,8 @@ func newLabPreflightCommand() *cobra.Command {
 (6_multiple_server by default), and says what stands in its way and what would
 lift it. It changes nothing without --apply, which makes those settings of the
 kernel that it names (as root; until the next boot).`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cli.AtMostOneArgument("SCENARIO"),
+		ValidArgsFunction: completeScenario,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			name := "6"
 			if len(args) == 1 {
@@ -37,12 +39,12 @@ kernel that it names (as root; until the next boot).`,
 				}
 			}
 			if f.options.Scenario, err = f.scenario(name); err != nil {
-				return err
+				return cli.Misuse(err)
 			}
 			return preflight(f.options, apply, cmd.OutOrStdout())
 		},
 	}
-	f.addScenario(cmd.Flags())
+	f.addScenario(cmd)
 	cmd.Flags().BoolVar(&apply, "apply", false, "make the settings")
 	return cmd
 }

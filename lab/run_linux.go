@@ -49,7 +49,8 @@ type labFlags struct {
 }
 
 // addScenario adds the flags that preflight has, too.
-func (f *labFlags) addScenario(flags *pflag.FlagSet) {
+func (f *labFlags) addScenario(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	f.set = flags
 	flags.IntVar(&f.conns, "conns", 0, "number of connections (default: the scenario's)")
 	flags.IntVar(&f.workers, "workers", 0, "worker processes of prefork; goroutines that run handlers, all loops together, otherwise (0: prefork as many as needed, workerpool 64 per loop, epoll no bound)")
@@ -59,6 +60,7 @@ func (f *labFlags) addScenario(flags *pflag.FlagSet) {
 	flags.StringVar(&f.server, "server", "", "kind of server: goroutine, epoll, workerpool, prefork; http-epoll, https-epoll (TLS), h2-epoll (HTTP/2), ws-epoll (WebSocket), sse-epoll (server-sent events) and so on for other protocols")
 	flags.StringVar(&f.client, "client", "", "kind of client: epoll, goroutine (https: goroutine only)")
 	flags.BoolVar(&f.isShared, "shared-socket", false, "prefork: one inherited socket for all workers, instead of one for each (SO_REUSEPORT)")
+	completeFlags(cmd)
 }
 
 // scenario returns the scenario of a name with what flags change.
@@ -131,10 +133,12 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 "all" is the whole list; then --out gets a folder for each, and a report.`,
 		Example: labExamples,
 		Args:    cli.OneArgument("SCENARIO"),
+
+		ValidArgsFunction: completeScenario,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.scenarios(args[0])
 			if err != nil {
-				return err
+				return cli.Misuse(err)
 			}
 			if err := enterNetwork(f.options.System); err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
@@ -143,7 +147,7 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 		},
 	}
 	flags := cmd.Flags()
-	f.addScenario(flags)
+	f.addScenario(cmd)
 	flags.Var(cli.SecondsOf(&f.options.Duration, defaultLabDuration), "duration", "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
 	flags.IntVar(&f.options.Active, "active", 0, "connections that send, each the next request when the answer has come (0: sweep over all; at most as many as there are)")
 	flags.Float64Var(&f.options.Rate, "rate", 0, "requests per second (open loop): latency counts from when a request should have been sent")

@@ -69,7 +69,8 @@ responses, with their latency; the summary and the JSON have them by status.
 
 Ctrl-C ends the run, and prints what was measured.
 
-Exit status: 0 if there was a response (with --sse: a stream), 1 if there was none.`
+Exit status: 0 if there was a response (with --sse: a stream), 1 if there was none,
+2 for wrong use.`
 
 const benchExamples = `  sluice bench localhost:8080/                       64 connections, 10 s
   sluice bench -c 512 -t 4 -d 30s --latency URL      as wrk -c 512 -t 4 -d 30s --latency
@@ -90,10 +91,12 @@ func newBenchCommand() *cobra.Command {
 		Long:    benchHelp,
 		Example: benchExamples,
 		Args:    cli.OneArgument("URL"),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {
-				return err
+				return cli.Misuse(err)
 			}
 			return runBench(cmd.Context(), o)
 		},

@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 // benchTarget is what "sluice bench" asks for, and where.
@@ -54,15 +55,15 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 		text = "http://" + text
 	}
 	if t.url, err = url.Parse(text); err != nil {
-		return t, fmt.Errorf("URL: %w", errors.Unwrap(err))
+		return t, cli.Misuse(fmt.Errorf("URL: %w", errors.Unwrap(err)))
 	}
 	switch {
 	case t.url.Scheme != "http" && t.url.Scheme != "https" && !o.isWebSocket():
-		return t, fmt.Errorf("URL: %s is neither http nor https", t.url.Scheme)
+		return t, cli.Misuse(fmt.Errorf("URL: %s is neither http nor https", t.url.Scheme))
 	case t.url.Hostname() == "":
-		return t, errors.New("URL: there is no host")
+		return t, cli.Misuse(errors.New("URL: there is no host"))
 	case strings.ContainsFunc(t.url.Host, func(c rune) bool { return c > unicode.MaxASCII }):
-		return t, errors.New("URL: write the host in ASCII (xn--...)")
+		return t, cli.Misuse(errors.New("URL: write the host in ASCII (xn--...)"))
 	}
 	body, err := o.body(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 	}
 	user, err := userOf(t.url)
 	if err != nil {
-		return t, err
+		return t, cli.Misuse(err)
 	}
 	if o.isWebSocket() {
 		t.message = o.messageOf(body)
@@ -93,7 +94,7 @@ func (o *benchOptions) body(ctx context.Context) ([]byte, error) {
 	case !isFile:
 		return []byte(o.data + o.dataRaw), nil // one of them is empty
 	case name == "":
-		return nil, errors.New("--data: there is no name behind @")
+		return nil, cli.Misuse(errors.New("--data: there is no name behind @"))
 	case name == stdinName:
 		body, err := readAll(ctx, os.Stdin)
 		if err != nil {
@@ -202,7 +203,7 @@ func resolveAddress(ctx context.Context, u *url.URL, timeout time.Duration) (str
 		port = "80"
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("URL: there is no port %s", port)
+		return "", cli.Misuse(fmt.Errorf("URL: there is no port %s", port))
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return net.JoinHostPort(ip.String(), port), nil

@@ -18,7 +18,7 @@ td { padding: .2rem 1rem .2rem 0 }
 </style></head>
 <body>
 <h1>Sluice</h1>
-<p>This is <code>sluice serve</code>, an HTTP/1.1 server written with package
+<p>This is <code>sluice serve</code>, a server of HTTP/1.1 and HTTP/2 written with package
 <code>github.com/sluicehttp/sluice</code>.</p>
 <table>
 <tr><td><a href="/plaintext">/plaintext</a></td><td>Hello, World! as text</td></tr>

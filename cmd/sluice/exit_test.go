@@ -29,8 +29,8 @@ func checkEmpty(t *testing.T, folder string) {
 	}
 }
 
-// TestFailures: what is wrong is said, with exit status 1, before anything
-// listens, and nothing is left behind.
+// TestFailures: what is wrong is said, with exit status 2 if it is in the command, before
+// anything listens, and nothing is left behind.
 func TestFailures(t *testing.T) {
 	dir := tree(t, map[string]string{"file": "x"})
 	file := filepath.Join(dir, "file")
@@ -42,45 +42,55 @@ func TestFailures(t *testing.T) {
 	}
 	defer taken.Close()
 	for _, c := range []struct {
-		name string
-		args []string
-		says string
+		name   string
+		args   []string
+		says   string
+		status int
 	}{
-		{"no folder", []string{dir + "/none"}, "none: there is no such folder"},
-		{"a file", []string{file}, "it is a file, and serve takes a folder: sluice serve " + dir + "\n"},
-		{"a device", []string{os.DevNull}, "it is not a folder"},
-		{"below a file", []string{file + "/x"}, "cannot serve " + file + "/x: not a directory"},
-		{"negative time", []string{dir, "--read-timeout", "-5"}, "cannot be negative"},
-		{"no duration", []string{dir, "--idle-timeout", "5x"}, "5x is no duration"},
-		{"empty", []string{""}, "DIR is empty"},
-		{"two", []string{dir, dir}, "at most 1 arg"},
-		{"port in use", []string{dir, "--addr", taken.Addr().String()}, "another program does"},
-		{"bad port", []string{dir, "--addr", "127.0.0.1:notaport"}, "cannot listen on 127.0.0.1:notaport"},
-		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key"},
-		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert"},
-		{"both kinds", []string{dir, "--tls-key", key, "--tls-cert", cert, "--tls-self-signed"}, "exclude each other"},
-		{"no cert", []string{dir, "--tls-key", key, "--tls-cert", cert + "x"}, "no such file"},
-		{"no pair", []string{dir, "--tls-key", cert, "--tls-cert", cert}, "cannot use"},
-		{"key below", []string{pair, "--tls-key", key, "--tls-cert", cert}, "the private key would be served"},
-		{"copies below", []string{dir, "--compress-root", dir + "/new"}, "would be served as files"},
-		{"copies in it", []string{dir, "--compress-root", dir}, "would be served as files"},
-		{"copies in a file", []string{pair, "--compress-root", file}, "cannot use --compress-root"},
-		{"copies without compression", []string{dir, "--compress=false", "--compress-root", pair}, "--compress-root needs --compress"},
-		{"two cache policies", []string{dir, "--max-age", "1h", "--cache-control", "no-store"}, "exclude each other"},
-		{"a policy in two lines", []string{dir, "--cache-control", "private\r\nX: y"}, "--cache-control: there is a control character in it"},
-		{"no room for bodies", []string{dir, "--max-body", "0"}, "--max-body takes a number from 1 on"},
-		{"less than none", []string{dir, "--max-body", "-1"}, "--max-body takes a number from 1 on"},
-		{"negative age", []string{dir, "--max-age", "-1s"}, "cannot be negative"},
-		{"index with a path", []string{dir, "--index", "a/b.html"}, "--index takes names"},
-		{"spa without index", []string{dir, "--spa", "--index", ""}, "--spa needs an --index"},
-		{"log in no folder", []string{dir, "--access-log", dir + "/none/log"}, "cannot open the access log"},
-		{"files without folder", []string{"--spa"}, "--spa needs DIR"},
+		{"no folder", []string{dir + "/none"}, "none: there is no such folder", 2},
+		{"a file", []string{file}, "it is a file, and serve takes a folder: sluice serve " + dir + "\n", 2},
+		{"a device", []string{os.DevNull}, "it is not a folder", 2},
+		{"below a file", []string{file + "/x"}, "cannot serve " + file + "/x: not a directory", 2},
+		{"negative time", []string{dir, "--read-timeout", "-5"}, "cannot be negative", 2},
+		{"no duration", []string{dir, "--idle-timeout", "5x"}, "5x is no duration", 2},
+		{"empty", []string{""}, "DIR is empty", 2},
+		{"two", []string{dir, dir}, "one DIR only", 2},
+		{"no number of workers", []string{"--prefork", "many"}, "--prefork takes a number of workers, or auto", 2},
+		{"no number of workers, and a folder", []string{dir, "--prefork", "many"}, "--prefork takes a number of workers, or auto", 2},
+		{"a port alone", []string{dir, "--addr", "8080"}, ":8080 is that port on all addresses", 2},
+		{"too many colons", []string{dir, "--addr", "::1:8080"}, "--addr takes HOST:PORT", 2},
+		{"a port alone for the master", []string{dir, "--prefork", "--admin", "9090"}, ":9090 is that port", 2},
+		{"no number", []string{dir, "--max-body", "abc"}, "--max-body takes a whole number, not \"abc\"\n", 2},
+		{"too large a number", []string{dir, "--max-body", "99999999999999999999"}, "--max-body takes a number of a usual size", 2},
+		{"no truth", []string{dir, "--http2=maybe"}, "--http2 takes true or false, not \"maybe\"\n", 2},
+		{"no flag", []string{dir, "--nosuch"}, "unknown flag: --nosuch", 2},
+		{"port in use", []string{dir, "--addr", taken.Addr().String()}, "another program does", 1},
+		{"bad port", []string{dir, "--addr", "127.0.0.1:notaport"}, "there is no port \"notaport\"", 2},
+		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key", 2},
+		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert", 2},
+		{"both kinds", []string{dir, "--tls-key", key, "--tls-cert", cert, "--tls-self-signed"}, "exclude each other", 2},
+		{"no cert", []string{dir, "--tls-key", key, "--tls-cert", cert + "x"}, "no such file", 1},
+		{"no pair", []string{dir, "--tls-key", cert, "--tls-cert", cert}, "cannot use", 1},
+		{"key below", []string{pair, "--tls-key", key, "--tls-cert", cert}, "the private key would be served", 2},
+		{"copies below", []string{dir, "--compress-root", dir + "/new"}, "would be served as files", 2},
+		{"copies in it", []string{dir, "--compress-root", dir}, "would be served as files", 2},
+		{"copies in a file", []string{pair, "--compress-root", file}, "cannot use --compress-root", 1},
+		{"copies without compression", []string{dir, "--compress=false", "--compress-root", pair}, "--compress-root needs --compress", 2},
+		{"two cache policies", []string{dir, "--max-age", "1h", "--cache-control", "no-store"}, "exclude each other", 2},
+		{"a policy in two lines", []string{dir, "--cache-control", "private\r\nX: y"}, "--cache-control: there is a control character in it", 2},
+		{"no room for bodies", []string{dir, "--max-body", "0"}, "--max-body takes a number from 1 on", 2},
+		{"less than none", []string{dir, "--max-body", "-1"}, "--max-body takes a number from 1 on", 2},
+		{"negative age", []string{dir, "--max-age", "-1s"}, "cannot be negative", 2},
+		{"index with a path", []string{dir, "--index", "a/b.html"}, "--index takes names", 2},
+		{"spa without index", []string{dir, "--spa", "--index", ""}, "--spa needs an --index", 2},
+		{"log in no folder", []string{dir, "--access-log", dir + "/none/log"}, "cannot open the access log", 1},
+		{"files without folder", []string{"--spa"}, "--spa needs DIR", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			temporary := t.TempDir()
 			out, err := serveIn(t, temporary, c.args...).CombinedOutput()
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), c.says) {
+			if !errors.As(err, &exit) || exit.ExitCode() != c.status || !strings.Contains(string(out), c.says) {
 				t.Errorf("%v: %s", err, out)
 			}
 			if lines := bytes.Count(out, []byte("\n")); lines != 1 || !bytes.HasPrefix(out, []byte("sluice: ")) || bytes.Contains(out, []byte("serves")) {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,5 +39,32 @@ func TestDurationFlags(t *testing.T) {
 	check(newRootCommand())
 	if durations < 10 {
 		t.Errorf("there are only %d durations", durations)
+	}
+}
+
+// TestCompletion: a shell is offered the values that a flag or an argument takes.
+func TestCompletion(t *testing.T) {
+	for args, want := range map[string]string{
+		"serve --engine ":       "\nperconn\n",
+		"serve --prefork=":      "auto\n",
+		"serve ":                ":16\n", // folders
+		"lab run ":              "\n7_server_prefork\n",
+		"lab run custom ":       ":4\n", // nothing
+		"lab run 6 --server ws": "\nws-prefork\n",
+		"lab run 6 --client ":   "\ngoroutine\n",
+		"lab preflight ":        "\nseeds\n",
+		"get ":                  ":4\n",
+	} {
+		if strings.HasPrefix(args, "lab ") && runtime.GOOS != "linux" {
+			continue
+		}
+		var out strings.Builder
+		root := newRootCommand()
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, " ")...))
+		if err := root.Execute(); err != nil || !strings.Contains("\n"+out.String(), want) {
+			t.Errorf("%q: %v\n%s", args, err, out.String())
+		}
 	}
 }

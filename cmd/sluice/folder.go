@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// errNoFolder says that there is nothing of a name.
+var errNoFolder = errors.New("there is no such folder")
+
 // checkFolder returns the absolute name of a folder that can be served.
 // Symbolic links in it stay: what they lead to may be exchanged later.
 func checkFolder(dir string) (string, error) {
@@ -17,7 +20,7 @@ func checkFolder(dir string) (string, error) {
 	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("cannot serve %s: there is no such folder", dir)
+		return "", fmt.Errorf("cannot serve %s: %w", dir, errNoFolder)
 	}
 	if err == nil && info.Mode().IsRegular() {
 		return "", fmt.Errorf("cannot serve %s: it is a file, and serve takes a folder: sluice serve %s", dir, filepath.Dir(dir))

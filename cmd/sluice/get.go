@@ -61,7 +61,7 @@ rest, if the server still has the same version (its ETag is kept beside the
 file, in FILE` + resumeSuffix + `).
 
 Exit status: 0 for a response, whatever its status; 1 if there is none, or only
-a part of it; 22 with --fail if the status is 400 or more.`
+a part of it; 2 for wrong use; 22 with --fail if the status is 400 or more.`
 
 const getExamples = `  sluice get localhost:8080/json                 http:// is added
   sluice get -LO https://example.com/big.iso     follow redirects, keep the name
@@ -78,10 +78,12 @@ func newGetCommand() *cobra.Command {
 		Long:    getHelp,
 		Example: getExamples,
 		Args:    cli.OneArgument("URL"),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {
-				return err
+				return cli.Misuse(err)
 			}
 			if status := runGet(cmd.Context(), o); status != 0 {
 				os.Exit(status)

@@ -67,6 +67,9 @@ func mirror(ctx *sluice.RequestCtx) {
 		ctx.WriteString("moved")
 		return
 	}
+	if args.Has("typeless") {
+		ctx.Response.Header.SetNoDefaultContentType(true)
+	}
 	if status := args.GetUintOrZero("status"); status > 0 {
 		ctx.SetStatusCode(status)
 	}
@@ -180,6 +183,17 @@ func TestGetResponses(t *testing.T) {
 	}
 }
 
+// TestGetShowsWhatCame: a head has no field that the server did not send.
+func TestGetShowsWhatCame(t *testing.T) {
+	url := listenFor(t, mirror)
+	for _, flag := range []string{"-i", "-I", "-v"} {
+		got := get(t, flag, url+"?typeless=1")
+		if head := got.stdout + got.stderr; got.status != 0 || !strings.Contains(head, "Content-Length: ") || strings.Contains(head, "Content-Type") {
+			t.Errorf("%s: exit status %d\n%s\n%s", flag, got.status, got.stdout, got.stderr)
+		}
+	}
+}
+
 // TestGetRedirects: methods, bodies and credentials on the way.
 func TestGetRedirects(t *testing.T) {
 	first, second := listenFor(t, mirror), listenFor(t, mirror)
@@ -215,7 +229,8 @@ func TestGetRedirects(t *testing.T) {
 	}
 }
 
-// TestGetFailures: one line that says what is wrong, and exit status 1.
+// TestGetFailures: one line that says what is wrong, and exit status 1, or 2
+// for wrong use.
 func TestGetFailures(t *testing.T) {
 	url := listenFor(t, mirror)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
@@ -229,43 +244,44 @@ func TestGetFailures(t *testing.T) {
 	}
 	closed.Close()
 	for _, c := range []struct {
-		name  string
-		stdin string
-		args  []string
-		says  string
+		name   string
+		stdin  string
+		args   []string
+		says   string
+		status int
 	}{
-		{"no URL", "", nil, "URL is missing; see sluice get --help"},
-		{"two URLs", "", []string{url, url}, "one URL only, and there are 2 arguments"},
-		{"control in the user", "", []string{"http://us%0Aer:secret@127.0.0.1/"}, "there is a control character in the user name"},
-		{"colon in the user", "", []string{"http://us%3Aer:secret@127.0.0.1/"}, "there is a colon in the user name"},
-		{"scheme", "", []string{"ftp://a/b"}, "ftp is neither http nor https"},
-		{"no host", "", []string{"http:///b"}, "there is no host"},
-		{"port alone", "", []string{":8080/b"}, "there is no host"},
-		{"method", "", []string{"-X", "G T", url}, `"G T" is not a method`},
-		{"header", "", []string{"-H", "a b: c", url}, `"a b" is not a field's name`},
-		{"header without colon", "", []string{"-H", "abc", url}, "no colon"},
-		{"header with a line break", "", []string{"-H", "a: b\r\nc: d", url}, "line break"},
-		{"framing", "", []string{"-H", "Content-Length: 5", url}, "follows from the body"},
-		{"no file to send", "", []string{"-d", "@none", url}, "--data: open none"},
-		{"stdin twice", "", []string{"-d", "@-", "-d", "@-", url}, "once only"},
-		{"both names", "", []string{"-O", "-o", "x", url + "/a"}, "exclude each other"},
-		{"no name", "", []string{"-O", url + "/a/"}, "the URL names no file"},
-		{"resume to stdout", "", []string{"-C", "-", url}, "--continue-at needs --output"},
-		{"resume at", "", []string{"-C", "5", "-o", "x", url}, "takes - only"},
-		{"cacert", "", []string{"--cacert", "none", url}, "--cacert: open none"},
-		{"nobody listens", "", []string{"http://" + closed.Addr().String()}, "connecting: cannot connect to " + closed.Addr().String()},
-		{"time for the answer", "", []string{"-m", "0.2", "http://" + silent.Addr().String()}, "waiting for the response: the 200ms of --max-time are over"},
-		{"time for TLS", "", []string{"--connect-timeout", "200ms", "https://" + silent.Addr().String()}, "setting up TLS: the 200ms of --connect-timeout are over"},
-		{"redirects", "", []string{"-L", "--max-redirs", "2", url + "?status=302&to=%3Fstatus=302%26to=%253Fstatus=302%2526to=/"}, "more than 2 redirects"},
-		{"redirect to a file", "", []string{"-L", url + "?status=302&to=file:///etc/passwd"}, "neither http nor https"},
-		{"stdin after a redirect", "x", []string{"-L", "-d", "@-", url + "?status=307&to=/x"}, "stdin has been read"},
-		{"no such folder", "", []string{"-o", "none/x", url}, "open none/x"},
+		{"no URL", "", nil, "URL is missing; see sluice get --help", 2},
+		{"two URLs", "", []string{url, url}, "one URL only, and there are 2 arguments", 2},
+		{"control in the user", "", []string{"http://us%0Aer:secret@127.0.0.1/"}, "there is a control character in the user name", 2},
+		{"colon in the user", "", []string{"http://us%3Aer:secret@127.0.0.1/"}, "there is a colon in the user name", 2},
+		{"scheme", "", []string{"ftp://a/b"}, "ftp is neither http nor https", 2},
+		{"no host", "", []string{"http:///b"}, "there is no host", 2},
+		{"port alone", "", []string{":8080/b"}, "there is no host", 2},
+		{"method", "", []string{"-X", "G T", url}, `"G T" is not a method`, 2},
+		{"header", "", []string{"-H", "a b: c", url}, `"a b" is not a field's name`, 2},
+		{"header without colon", "", []string{"-H", "abc", url}, "no colon", 2},
+		{"header with a line break", "", []string{"-H", "a: b\r\nc: d", url}, "line break", 2},
+		{"framing", "", []string{"-H", "Content-Length: 5", url}, "follows from the body", 2},
+		{"no file to send", "", []string{"-d", "@none", url}, "--data: open none", 1},
+		{"stdin twice", "", []string{"-d", "@-", "-d", "@-", url}, "once only", 2},
+		{"both names", "", []string{"-O", "-o", "x", url + "/a"}, "exclude each other", 2},
+		{"no name", "", []string{"-O", url + "/a/"}, "the URL names no file", 2},
+		{"resume to stdout", "", []string{"-C", "-", url}, "--continue-at needs --output", 2},
+		{"resume at", "", []string{"-C", "5", "-o", "x", url}, "takes - only", 2},
+		{"cacert", "", []string{"--cacert", "none", url}, "--cacert: open none", 1},
+		{"nobody listens", "", []string{"http://" + closed.Addr().String()}, "connecting: cannot connect to " + closed.Addr().String(), 1},
+		{"time for the answer", "", []string{"-m", "0.2", "http://" + silent.Addr().String()}, "waiting for the response: the 200ms of --max-time are over", 1},
+		{"time for TLS", "", []string{"--connect-timeout", "200ms", "https://" + silent.Addr().String()}, "setting up TLS: the 200ms of --connect-timeout are over", 1},
+		{"redirects", "", []string{"-L", "--max-redirs", "2", url + "?status=302&to=%3Fstatus=302%26to=%253Fstatus=302%2526to=/"}, "more than 2 redirects", 1},
+		{"redirect to a file", "", []string{"-L", url + "?status=302&to=file:///etc/passwd"}, "neither http nor https", 1},
+		{"stdin after a redirect", "x", []string{"-L", "-d", "@-", url + "?status=307&to=/x"}, "stdin has been read", 1},
+		{"no such folder", "", []string{"-o", "none/x", url}, "open none/x", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := getCommand(t, c.args...)
 			cmd.Stdin = strings.NewReader(c.stdin)
 			got := finish(t, cmd)
-			if got.status != 1 || !strings.HasPrefix(got.stderr, "sluice: ") || !strings.Contains(got.stderr, c.says) || strings.Count(got.stderr, "\n") != 1 {
+			if got.status != c.status || !strings.HasPrefix(got.stderr, "sluice: ") || !strings.Contains(got.stderr, c.says) || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("exit status %d: %s", got.status, got.stderr)
 			}
 			if got.stdout != "" {

@@ -23,6 +23,22 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
+// checkAddr finds what is no address to listen on, before anything listens. What a
+// host's name leads to is not looked up.
+func checkAddr(flag, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		if _, numberErr := strconv.ParseUint(addr, 10, 16); numberErr == nil {
+			return fmt.Errorf("%s %s is a port alone: :%s is that port on all addresses, 127.0.0.1:%s on this machine only", flag, addr, addr, addr)
+		}
+		return fmt.Errorf("%s takes HOST:PORT, such as :8080, 127.0.0.1:8080 or [::1]:8080, not %q", flag, addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%s %s: there is no port %q", flag, addr, port)
+	}
+	return nil
+}
+
 // hostOf returns the host of an address to listen on.
 func hostOf(addr string) string {
 	host, _, err := net.SplitHostPort(addr)

@@ -2,12 +2,12 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluicehttp/sluice/lab"
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 func newRootCommand() *cobra.Command {
@@ -26,8 +26,7 @@ func main() {
 	lab.RunProcess()
 	root := newRootCommand()
 	root.SetArgs(withWorkers(os.Args[1:]))
-	if err := root.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "sluice:", err)
-		os.Exit(1)
+	if status := cli.Execute(root); status != 0 {
+		os.Exit(status)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,10 +71,14 @@ func newServeCommand() *cobra.Command {
 		Short:   "Serve a folder, or the built-in endpoints, over HTTP",
 		Long:    serveHelp,
 		Example: serveExamples,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    oneFolder,
+
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(cmd.Flags(), args); err != nil {
-				return err
+				return cli.Misuse(err)
 			}
 			if o.workers > 0 {
 				return servePrefork(o)
@@ -97,7 +102,18 @@ func newServeCommand() *cobra.Command {
 	flags.Var(cli.SecondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
 	flags.Var(cli.SecondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
+	cli.Values(cmd, "engine", sluice.EngineAuto.String(), sluice.EngineEpoll.String(), sluice.EnginePerConn.String())
+	cli.Values(cmd, "prefork", automatic)
 	return cmd
+}
+
+// oneFolder checks the arguments. A word behind --prefork that is no number is DIR.
+func oneFolder(cmd *cobra.Command, args []string) error {
+	err := cli.AtMostOneArgument("DIR")(cmd, args)
+	if err != nil && cmd.Flags().Changed("prefork") {
+		return fmt.Errorf("%w; --prefork takes a number of workers, or %s", err, automatic)
+	}
+	return err
 }
 
 // flagSet is what the checks of flags need of pflag.FlagSet.
@@ -110,10 +126,21 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 		o.files.dir = args[0]
 	}
 	if err := o.files.complete(flags, len(args) > 0); err != nil {
+		if o.workers > 0 && errors.Is(err, errNoFolder) {
+			err = fmt.Errorf("%w (--prefork takes a number of workers, or %s)", err, automatic)
+		}
 		return err
 	}
 	if key := o.tls.keyFile; key != "" && len(args) > 0 && isBelow(key, o.files.dir) {
 		return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
+	}
+	if err := checkAddr("--addr", o.addr); err != nil {
+		return err
+	}
+	if o.admin != "" && !strings.HasPrefix(o.admin, "unix:") {
+		if err := checkAddr("--admin", o.admin); err != nil {
+			return err
+		}
 	}
 	if o.maxBody < 1 { // the server would take its default
 		return errors.New("--max-body takes a number from 1 on")

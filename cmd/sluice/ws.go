@@ -49,8 +49,8 @@ elsewhere messages are as they came. With --json each message is an object:
 When stdin ends, ws waits until the server closes, at most --wait. Ctrl-C closes.
 
 Exit status: 0 if the connection was closed with code 1000, 1001 or without a
-code; 1 if there was none, or it broke; 3 if it was closed with another code,
-which is printed to stderr.`
+code; 1 if there was none, or it broke; 2 for wrong use; 3 if it was closed with
+another code, which is printed to stderr.`
 
 const wsExamples = `  sluice ws ws://localhost:8080/chat
   sluice ws ws+unix:/run/app.sock:/chat
@@ -65,9 +65,11 @@ func newWSCommand() *cobra.Command {
 		Long:    wsHelp,
 		Example: wsExamples,
 		Args:    cli.OneArgument("URL"),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkHeaders(o.headers); err != nil {
-				return err
+				return cli.Misuse(err)
 			}
 			if !strings.Contains(args[0], "://") && !strings.HasPrefix(strings.ToLower(args[0]), "ws+unix:") {
 				args[0] = "ws://" + args[0]

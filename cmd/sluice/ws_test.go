@@ -72,7 +72,7 @@ func TestWS(t *testing.T) {
 		"allowed origin":  {"--origin https://example.com", "bye\n", output{}},
 		"another origin":  {"--origin https://evil.com", "bye\n", output{stderr: "status 403", status: 1}},
 		"refused":         {"-H Authorization:no", "bye\n", output{stderr: "status 401", status: 1}},
-		"malformed field": {"-H no-colon", "", output{stderr: "no-colon", status: 1}},
+		"malformed field": {"-H no-colon", "", output{stderr: "no-colon", status: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := finish(t, wsCommand(t, test.stdin, append(strings.Fields(test.args), url)...))

@@ -53,6 +53,23 @@ func (s *Seconds) String() string {
 // Type implements pflag.Value.
 func (s *Seconds) Type() string { return "SECONDS" }
 
+// Values offers a shell the values of a flag, which cmd must have.
+func Values(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // a mistake in the program: there is no such flag, or it has values already
+	}
+}
+
+// AtMostOneArgument is for commands that have one argument, which name says, or none.
+func AtMostOneArgument(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return OneArgument(name)(cmd, args)
+	}
+}
+
 // OneArgument is for commands with one argument, which name says.
 func OneArgument(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -62,6 +79,6 @@ func OneArgument(name string) cobra.PositionalArgs {
 		case 1:
 			return nil
 		}
-		return fmt.Errorf("one %s only, and there are %d arguments", name, len(args))
+		return fmt.Errorf("one %s only, and there are %d arguments: %q", name, len(args), args)
 	}
 }

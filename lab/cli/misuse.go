@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// misuseStatus is the exit status of a command that was called in a wrong way, as
+// it is of package flag and of shells. All other failures have 1.
+const misuseStatus = 2
+
+// misuse is an error in how a command was called.
+type misuse struct{ error }
+
+// Unwrap returns the error that was given to Misuse.
+func (m misuse) Unwrap() error { return m.error }
+
+// Misuse says that err, which may be nil, is about how the command was called:
+// Execute returns 2 for it. The flags and the number of arguments are checked
+// before RunE, and need no such mark. An error of package os about a file stays as it is:
+// the command may be right, and the file not there yet.
+func Misuse(err error) error {
+	var file *fs.PathError
+	if err == nil || errors.As(err, &file) {
+		return err
+	}
+	return misuse{err}
+}
+
+// Execute runs a command, prints its error to stderr after the name of root, and
+// returns the exit status: 0, 1 for a failure, 2 for wrong use.
+func Execute(root *cobra.Command) int {
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	began := false // flags and arguments were right
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	var m misuse
+	if !began || errors.As(err, &m) {
+		return misuseStatus
+	}
+	return 1
+}
+
+// flagError says what a flag takes where package pflag shows the words of strconv.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &invalid) || !errors.As(err, &number) {
+		return err
+	}
+	takes := "a number"
+	switch kind := invalid.GetFlag().Value.Type(); {
+	case kind == "bool":
+		takes = "true or false"
+	case errors.Is(number, strconv.ErrRange):
+		takes = "a number of a usual size"
+	case kind != "float64":
+		takes = "a whole number"
+	}
+	return fmt.Errorf("--%s takes %s, not %q", invalid.GetFlag().Name, takes, invalid.GetValue())
+}
