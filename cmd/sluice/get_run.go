@@ -341,6 +341,7 @@ func origin(u *url.URL) string {
 // server would add.
 func appendHead(dst []byte, resp *sluice.Response) []byte {
 	h := &resp.Header
+	h.SetNoDefaultContentType(true)
 	dst = fmt.Appendf(dst, "%s %d %s\r\n", h.Protocol(), h.StatusCode(), h.StatusMessage())
 	for name, value := range h.All() {
 		dst = fmt.Appendf(dst, "%s: %s\r\n", name, value)
