@@ -63,8 +63,8 @@ func TestReaderBounds(t *testing.T) {
 		if _, err := r.Next(); err != test.want {
 			t.Errorf("%s: %v", name, err)
 		}
-		if cap(r.line) > 8*MaxEvent || cap(r.data) > 8*MaxEvent {
-			t.Errorf("%s: the Reader holds %d and %d bytes", name, cap(r.line), cap(r.data))
+		if cap(r.line) > 8*MaxEvent || cap(r.event.data) > 8*MaxEvent {
+			t.Errorf("%s: the Reader holds %d and %d bytes", name, cap(r.line), cap(r.event.data))
 		}
 	}
 	r := NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent) + "\n\n"))
@@ -94,4 +94,70 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReaderPosition: LastID stands for what Next has returned, wherever the stream is cut.
+func TestReaderPosition(t *testing.T) {
+	for _, test := range []struct{ in, want string }{ // want: LastID after each call of Next
+		{"id: 1\ndata: a\n\nid: 2\n", "1 1"},
+		{"id: 1\ndata: a\n\nid: 2\ndata: b\n", "1 1"},
+		{"data: a\nid: 1\n\ndata: b\nid: 2", "1 1"},
+		{"id: 1\ndata: a\n\nid: 2\n\n", "1 2"},
+		{"id: 1\ndata: a\n\nid: 2\n\nid: 3\n", "1 2"},
+		{"id: 1\ndata: a\r\rid\rdata: b\r", "1 1"},
+		{"id: 1\ndata: a\r\rid\rdata: b\r\r", "1  "},
+		{"id: 1\n\ndata: " + strings.Repeat("x", MaxEvent) + "\ndata: x\nid: 2\n\n", "1 1"},
+		{"id: 1\n\ndata: x\nid: 2\n:" + strings.Repeat("x", 3*MaxEvent) + "\n\n", "1 1"},
+	} {
+		got := []string{}
+		r := NewReader(strings.NewReader(test.in))
+		for errs := 0; errs < 1; {
+			if _, err := r.Next(); err != nil {
+				errs++
+			}
+			got = append(got, r.LastID())
+		}
+		if _, err := r.Next(); err == nil || len(got) == 1 {
+			got = append(got, r.LastID()) // after the error, nothing moves
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%.60q: %q, want %q", test.in, got, test.want)
+		}
+	}
+}
+
+// TestReaderGoesOn: after an error that passes, Next continues, and loses nothing.
+func TestReaderGoesOn(t *testing.T) {
+	const in = "event: n\r\ndata: a\nid: 1\n\ndata: b\r\rid: 2\n\n"
+	for cut := range len(in) {
+		r := NewReader(io.MultiReader(strings.NewReader(in[:cut]), &passing{}, strings.NewReader(in[cut:])))
+		got := ""
+		for {
+			e, err := r.Next()
+			switch err {
+			case nil:
+				got += e.ID + e.Name + string(e.Data) + r.LastID() + ";"
+			case io.EOF:
+			default:
+				continue
+			}
+			if err != nil {
+				break
+			}
+		}
+		if got += r.LastID(); got != "1na1;1b1;2" {
+			t.Errorf("cut at %d: %q", cut, got)
+		}
+	}
+}
+
+// passing fails once.
+type passing struct{ hasFailed bool }
+
+func (p *passing) Read([]byte) (int, error) {
+	if p.hasFailed {
+		return 0, io.EOF
+	}
+	p.hasFailed = true
+	return 0, errBroken
 }

@@ -319,11 +319,11 @@ func (s *eventStream) read() (hadEvents bool, err error) {
 	if body == nil { // it has no bytes
 		return false, io.EOF
 	}
-	in := sse.NewReader(body)
+	in, lastID := sse.NewReader(body), ""
 	for last := (time.Time{}); ; hadEvents = true {
 		_, err := in.Next()
-		if id := in.LastID(); id != "" {
-			s.lastID = id
+		if id := in.LastID(); id != lastID { // otherwise that of the stream before is the last one
+			s.lastID, lastID = id, id
 		}
 		if retry := in.Retry(); retry > 0 {
 			s.retry = retry

@@ -40,7 +40,9 @@ func eventsServer(t *testing.T, serve func(*sluice.Server, net.Listener) error) 
 				t.Error(err)
 			}
 		case "/short":
-			ctx.SetBodyString("retry: 1\nid: five\ndata: x\n\nid: six\n\n")
+			ctx.SetBodyString("retry: 1\nid: five\ndata: x\n\nid: six\n\nid: seven\ndata: y\n") // a part of an event
+		case "/reset":
+			ctx.SetBodyString("retry: 1\nid: five\ndata: x\n\nid\n\n")
 		case "/text":
 			ctx.SetContentType("text/plain")
 		case "/no":
@@ -85,9 +87,15 @@ func TestBenchStreams(t *testing.T) {
 	}
 }
 
-// TestBenchStreamsAgain: a stream that ends is opened again, with the last ID.
+// TestBenchStreamsAgain: a stream that ends is opened again, with the last ID of what is complete.
 func TestBenchStreamsAgain(t *testing.T) {
 	addr, requests, _ := eventsServer(t, (*sluice.Server).Serve)
+	runs(t, "--sse", "-c", "1", "-n", "3", "-o", "-", "http://"+addr+"/reset")
+	for range 3 {
+		if request := <-requests; strings.Contains(strings.ToLower(request), "last-event-id") {
+			t.Errorf("the stream has taken its ID back: %s", request)
+		}
+	}
 	stdout, stderr, status := runs(t, "--sse", "-c", "1", "-n", "3", "-H", "X-A: b", "-b", "hello", "-o", "-", "http://"+addr+"/short")
 	r := reportOf(t, stdout)
 	if s := r.EventStreams; status != 0 || r.Responses != 3 || s.Opened != 3 || s.OpenedAgain != 2 || s.Ended != 2 || r.Errors.Read != 0 {
