@@ -3,6 +3,7 @@ package sluice
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/dial"
@@ -30,6 +31,14 @@ const (
 	// ErrNotSupportedHTTP2.
 	HTTP2Only
 )
+
+// String returns "off", "auto" or "only".
+func (m HTTP2Mode) String() string {
+	if m > HTTP2Only {
+		return fmt.Sprintf("HTTP2Mode(%d)", uint8(m))
+	}
+	return [...]string{"off", "auto", "only"}[m]
+}
 
 // ErrNoHTTP2 is matched by the errors of clients with HTTP2Only for a server that has not
 // chosen HTTP/2 or, in plain text, answers with something else. Over TLS it is wrapped in

@@ -195,3 +195,9 @@ func TestClientHTTP2ServerChanges(t *testing.T) {
 		t.Errorf("%v, %s", err, resp.Header.Protocol())
 	}
 }
+
+func TestHTTP2ModeNames(t *testing.T) {
+	if got := fmt.Sprint(HTTP2Off, HTTP2Auto, HTTP2Only, HTTP2Mode(3)); got != "off auto only HTTP2Mode(3)" {
+		t.Error(got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net"
 	"slices"
 	"strings"
@@ -180,6 +181,19 @@ func TestCorrectedStatusesKeepTheClose(t *testing.T) {
 		sent, _ := (&scriptedConn{}).converse(t, s, []byte(simpleGet))
 		if !strings.HasPrefix(sent, "HTTP/1.1 500") || strings.Contains(sent, "Connection: close") != closes {
 			t.Errorf("closes %v: %q", closes, sent)
+		}
+	}
+}
+
+// TestImpossibleStatuses: the log tells a status that no response has from one that only
+// comes before another.
+func TestImpossibleStatuses(t *testing.T) {
+	for status, want := range map[int]string{-1: "the impossible status -1", 42: "the impossible status 42", 100: "the interim status 100", 103: "the interim status 103"} {
+		var log strings.Builder
+		s := &Server{Handler: func(ctx *RequestCtx) { ctx.SetStatusCode(status) }, Logger: stdlog.New(&log, "", 0)}
+		sent, _ := (&scriptedConn{}).converse(t, s, []byte(simpleGet))
+		if !strings.HasPrefix(sent, "HTTP/1.1 500") || !strings.Contains(log.String(), want) {
+			t.Errorf("%d: %q, logged %q", status, sent, log.String())
 		}
 	}
 }

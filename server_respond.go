@@ -125,7 +125,11 @@ func (ctx *RequestCtx) correctStatus() {
 	closes := ctx.Response.ConnectionClose()
 	switch status := ctx.Response.StatusCode(); {
 	case status < StatusOK:
-		ctx.cfg.logger.Printf("handler answered %q with the interim status %d", ctx.exchange.RemoteAddr(), status)
+		what := "interim status"
+		if status < StatusContinue {
+			what = "impossible status"
+		}
+		ctx.cfg.logger.Printf("handler answered %q with the %s %d", ctx.exchange.RemoteAddr(), what, status)
 		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 	case status == StatusNotFound && ctx.verb == verbConnect, status/100 == 2 && ctx.verb == verbExtended:
 		ctx.Error(StatusMessage(StatusNotImplemented), StatusNotImplemented)

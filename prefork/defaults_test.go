@@ -166,3 +166,9 @@ func TestRestartErrorUnwraps(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestOverRecoveryNames(t *testing.T) {
+	if got := fmt.Sprint(OverRecoveryExit, OverRecoveryDegrade, OverRecovery(2)); got != "exit degrade OverRecovery(2)" {
+		t.Error(got)
+	}
+}

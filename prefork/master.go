@@ -2,6 +2,7 @@ package prefork
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"runtime"
 
@@ -20,6 +21,14 @@ const (
 	// OverRecoveryExit, so a program that cannot start ends with an error.
 	OverRecoveryDegrade
 )
+
+// String returns "exit" or "degrade".
+func (o OverRecovery) String() string {
+	if o > OverRecoveryDegrade {
+		return fmt.Sprintf("OverRecovery(%d)", uint8(o))
+	}
+	return [...]string{"exit", "degrade"}[o]
+}
 
 // lead is ListenAndServe in the master.
 func (p *Prefork) lead(addr string) error {

@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"unicode/utf8"
 
@@ -19,6 +20,17 @@ const (
 	Text   = Kind(ws.OpText)
 	Binary = Kind(ws.OpBinary)
 )
+
+// String returns "text" or "binary".
+func (k Kind) String() string {
+	switch k {
+	case Text:
+		return "text"
+	case Binary:
+		return "binary"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
 
 // A Message is one that was received. Data is valid until OnMessage returns, or until the
 // next Read, or Close of a connection of Dial; it may be modified.

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/sluicehttp/sluice"
@@ -30,6 +31,14 @@ const (
 	// SlowDropOld, messages to the peer do not refer to others.
 	CompressionTakeover
 )
+
+// String returns "off", "shared" or "takeover".
+func (c Compression) String() string {
+	if c > CompressionTakeover {
+		return fmt.Sprintf("Compression(%d)", uint8(c))
+	}
+	return [...]string{"off", "shared", "takeover"}[c]
+}
 
 const (
 	// minDeflated is the size from which messages are compressed, in bytes.

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"fmt"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
@@ -27,6 +28,14 @@ const (
 	// room, SlowClose applies.
 	SlowCoalesce
 )
+
+// String returns "close", "block", "drop new", "drop old" or "coalesce".
+func (s SlowPolicy) String() string {
+	if s > SlowCoalesce {
+		return fmt.Sprintf("SlowPolicy(%d)", uint8(s))
+	}
+	return [...]string{"close", "block", "drop new", "drop old", "coalesce"}[s]
+}
 
 // A message is what offer gets: p, or a shared one.
 type message struct {
