@@ -24,7 +24,7 @@ const (
 func (r *Result) plots() map[string][]byte {
 	all := map[string][]byte{memoryPlot: r.memoryChart().SVG()}
 	if len(r.Load.Latency.Curve) > 0 {
-		all[latencyPlot] = curves("Latency: "+r.Scenario.Name, []*Result{r}).SVG()
+		all[latencyPlot] = curves("Latency: "+r.Scenario.Name, []string{r.Scenario.Name}, []*Result{r}).SVG()
 	}
 	if len(r.Broadcasts) > 0 {
 		all[broadcastPlot] = r.broadcastChart().SVG()
@@ -91,14 +91,14 @@ func (r *Result) broadcastChart() report.Lines {
 
 // curves is latency against percentiles. The scale is that of the distance to
 // 100 %, so that tails can be seen.
-func curves(title string, results []*Result) report.Lines {
+func curves(title string, labels []string, results []*Result) report.Lines {
 	c := report.Lines{Title: title, X: "percentile", Y: "latency", LogY: true, FormatY: func(v float64) string { return Span(time.Duration(v)) }}
 	last := 1.0
-	for _, r := range results {
+	for i, r := range results {
 		if len(r.Load.Latency.Curve) == 0 {
 			continue
 		}
-		s := report.Series{Name: r.Scenario.Name}
+		s := report.Series{Name: labels[i]}
 		for _, p := range r.Load.Latency.Curve {
 			if p.Percentile < 100 {
 				x := nines(p.Percentile)
@@ -120,18 +120,18 @@ func nines(percentile float64) float64 { return -math.Log10(1 - percentile/100) 
 
 // comparisonPlots draws several runs together.
 func comparisonPlots(results []*Result) map[string][]byte {
-	title, label := "", func(r *Result) string { return r.Scenario.Name + ", " + Count(r.Memory.After.Connections) }
+	title := ""
 	if n, same := sameConnections(results); same {
 		title = fmt.Sprintf(", %s connections", Count(n))
-		label = func(r *Result) string { return r.Scenario.Name }
 	}
+	labels := labelsOf(results)
 	perSec := report.Plot{Title: "Requests per second" + title, Format: func(v float64) string { return Count(v) }, Panels: make([]report.Panel, 1)}
 	latency := report.Plot{Title: "Latency" + title, Format: func(v float64) string { return Span(time.Duration(v)) }, Panels: []report.Panel{{Title: "p50"}, {Title: "p99"}}}
 	memory := report.Plot{Title: "Memory per connection" + title, Format: Bytes, Panels: []report.Panel{{Title: "servers (Pss)"}, {Title: "kernel, both ends"}}}
-	for _, r := range results {
+	for i, r := range results {
 		bar := func(p *report.Panel, value float64) {
 			if !math.IsNaN(value) {
-				p.Bars = append(p.Bars, report.Bar{Name: label(r), Value: value})
+				p.Bars = append(p.Bars, report.Bar{Name: labels[i], Value: value})
 			}
 		}
 		bar(&perSec.Panels[0], r.Load.PerSec)
@@ -144,8 +144,34 @@ func comparisonPlots(results []*Result) map[string][]byte {
 	}
 	return map[string][]byte{
 		throughputPlot: perSec.SVG(), comparedPlot: latency.SVG(), perConnPlot: memory.SVG(),
-		latencyPlot: curves("Latency by percentile"+title, results).SVG(),
+		latencyPlot: curves("Latency by percentile"+title, labels, results).SVG(),
 	}
+}
+
+// labelsOf returns what results are called beside each other: the scenario and what tells
+// those of one scenario apart.
+func labelsOf(results []*Result) []string {
+	_, same := sameConnections(results)
+	runs := make(map[string]int) // of a scenario
+	for _, r := range results {
+		runs[r.Scenario.Name]++
+	}
+	labels, seen := make([]string, len(results)), make(map[string]int)
+	for i, r := range results {
+		label := r.Scenario.Name
+		if !same {
+			label += ", " + Count(r.Memory.After.Connections)
+		}
+		if runs[r.Scenario.Name] > 1 {
+			mode, _, _ := strings.Cut(r.modeText(), ",")
+			label += ", " + mode
+		}
+		if seen[label]++; seen[label] > 1 {
+			label += fmt.Sprintf(" (%d)", seen[label])
+		}
+		labels[i] = label
+	}
+	return labels
 }
 
 // sameConnections tells whether all runs had as many connections, and how many.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,27 @@ func TestKernelUnknown(t *testing.T) {
 		t.Error(got)
 	}
 	if plot := string(comparisonPlots([]*Result{r})[perConnPlot]); strings.Contains(plot, "NaN") || strings.Contains(plot, ">0 B<") {
+		t.Error(plot)
+	}
+}
+
+// TestLabels: no two bars of a plot have the same label.
+func TestLabels(t *testing.T) {
+	sweep, active, again, other, more := sample(t, "6"), sample(t, "6"), sample(t, "6"), sample(t, "7"), sample(t, "7")
+	active.Load.Mode, active.Load.Active = control.Loop, 640
+	again.Load = active.Load
+	more.Memory.After.Connections *= 2
+	results := []*Result{sweep, active, again, other, more}
+	labels := labelsOf(results)
+	for i, label := range labels {
+		if slices.Index(labels, label) != i || !strings.HasPrefix(label, results[i].Scenario.Name) {
+			t.Errorf("label %d of %q", i, labels)
+		}
+	}
+	if !strings.HasSuffix(labels[1], ", 640 connections active") || strings.Contains(labels[4], "sweep (2)") {
+		t.Errorf("labels are %q", labels)
+	}
+	if plot := string(comparisonPlots(results)[throughputPlot]); strings.Count(plot, ">"+labels[0]+"<") != 1 {
 		t.Error(plot)
 	}
 }
