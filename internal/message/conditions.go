@@ -64,21 +64,24 @@ func UnixDate(value []byte) (seconds int64, ok bool) {
 	return t.Unix(), err == nil
 }
 
-// AddVary adds a field name to Vary (RFC 9110 section 12.5.5). It changes the
+// AddVary adds a field name to Vary (RFC 9110 section 12.5.5), whose fields are one
+// list, unless it is there. It changes the
 // head even if Vary is announced as a trailer field, because caches read it from
 // the head.
 func (h *ResponseHeader) AddVary(name string) {
-	vary := h.Table.Get(field.Vary)
-	if len(vary) == 0 {
+	first := h.Table.Index(field.Vary)
+	for i := first; i >= 0; i = h.Table.FindID(field.Vary, i+1) {
+		for rest, found := h.Table.Value(i), true; found; {
+			var member []byte
+			member, rest, found = ascii.Cut(rest, ',')
+			if member = ascii.TrimOWS(member); string(member) == "*" || ascii.EqualFold(member, name) {
+				return
+			}
+		}
+	}
+	if first < 0 || len(h.Table.Value(first)) == 0 {
 		h.Table.Set(field.Vary, ascii.Bytes(name))
 		return
 	}
-	for rest, found := vary, true; found; {
-		var member []byte
-		member, rest, found = ascii.Cut(rest, ',')
-		if member = ascii.TrimOWS(member); string(member) == "*" || ascii.EqualFold(member, name) {
-			return
-		}
-	}
-	h.Table.Set(field.Vary, []byte(string(vary)+","+name))
+	h.Table.SetValue(first, []byte(string(h.Table.Value(first))+","+name))
 }

@@ -20,6 +20,19 @@ func TestAddVary(t *testing.T) {
 			t.Errorf("%q: %q, want %q", before, got, want)
 		}
 	}
+	for _, second := range []string{"accept-encoding", "Origin, Accept-Encoding", "*", "Origin"} {
+		var h ResponseHeader
+		h.Put("Vary", []byte("Accept"), Adds)
+		h.Put("Vary", []byte(second), Adds)
+		h.AddVary("Accept-Encoding")
+		want := "Accept"
+		if second == "Origin" {
+			want = "Accept,Accept-Encoding"
+		}
+		if got := string(h.AppendHead(nil, Framing{})); !strings.Contains(got, "\r\nVary: "+want+"\r\nVary: "+second+"\r\n") {
+			t.Errorf("a second field %q: %q", second, got)
+		}
+	}
 	var h ResponseHeader
 	if err := h.Announce([]byte("Vary")); err != nil {
 		t.Fatal(err)
