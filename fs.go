@@ -60,7 +60,8 @@ type FS struct {
 	IndexNames []string
 
 	// GenerateIndexPages answers a request for a folder without an index file with
-	// a list of its entries. By default such a request is answered 403.
+	// a list of its entries, at most 10,000. The list is made anew after CacheDuration.
+	// By default such a request is answered 403.
 	GenerateIndexPages bool
 
 	// GenerateETag sends an ETag and evaluates If-None-Match with it. The ETag is

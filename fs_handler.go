@@ -57,17 +57,16 @@ func newFileServer(f *FS) *fileServer {
 	return &fileServer{files.NewSite(o), f.PathRewrite, f.PathNotFound}
 }
 
-// fileOffers returns the codings for files, the preferred one first. The levels
-// are for index pages.
+// fileOffers returns the codings for files, the preferred one first.
 func fileOffers(hasBrotli, hasZstd bool) []compress.Offer {
 	var offers []compress.Offer
 	if hasBrotli {
-		offers = append(offers, compress.Offer{Coding: compress.Brotli, Level: CompressBrotliDefaultCompression})
+		offers = append(offers, compress.Offer{Coding: compress.Brotli})
 	}
 	if hasZstd {
-		offers = append(offers, compress.Offer{Coding: compress.Zstd, Level: CompressZstdDefault})
+		offers = append(offers, compress.Offer{Coding: compress.Zstd})
 	}
-	return append(offers, compress.Offer{Coding: compress.Gzip, Level: CompressDefaultCompression})
+	return append(offers, compress.Offer{Coding: compress.Gzip})
 }
 
 // handle answers a request.
@@ -100,17 +99,6 @@ func (s *fileServer) answer(ctx *RequestCtx, r *files.Request, err error) {
 		ctx.sendContent(r.Content)
 	case files.FormStream:
 		resp.SetBodyStream(r.Stream, streamLength(r.Length))
-	case files.FormPage:
-		resp.SetBodyRaw(r.Content)
-		if len(s.site.Offers) > 0 {
-			ctx.encodeResponse(s.site.Offers)
-		}
-		page := resp.SwapBody(nil)
-		if ctx.IsHead() {
-			ctx.announceContent(len(page))
-			return
-		}
-		ctx.sendContent(page)
 	}
 }
 

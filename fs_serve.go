@@ -15,7 +15,8 @@ import (
 // gzip if the client accepts that, sends parts of it for range requests, and
 // answers 304 or 412 if the request's conditions require that (RFC 9110
 // sections 12.5.3, 13 and 14). If path is a folder, the answer is a list of its
-// entries.
+// entries, whose links are relative: a request whose own path has no final slash is
+// redirected to the path with one, as FS does.
 //
 // A relative path starts at the working directory. path is the path of a URI:
 // it ends at the first "?" or "#", and is percent-decoded once. For file names

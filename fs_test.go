@@ -454,7 +454,21 @@ func TestServeFSAndFiles(t *testing.T) {
 			t.Errorf("%s: Vary %q", c.name, got)
 		}
 	}
-	if body := fileRequest(func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, dir) }, "GET", "/x").Response.Body(); !bytes.Contains(body, []byte("a%20b.txt")) {
-		t.Errorf("no list of a folder: %.200s", body)
+	// The links of a list are relative: they need the final slash.
+	for name, serve := range map[string]sluice.RequestHandler{
+		"ServeFile":             func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, dir) },
+		"SendFile":              func(ctx *sluice.RequestCtx) { ctx.SendFile(dir + "/") },
+		"ServeFileUncompressed": func(ctx *sluice.RequestCtx) { sluice.ServeFileUncompressed(ctx, dir) },
+		"ServeFS":               func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, os.DirFS(dir), "/") },
+		"ServeFSLiteral":        func(ctx *sluice.RequestCtx) { sluice.ServeFSLiteral(ctx, os.DirFS(dir), ".") },
+	} {
+		ctx := fileRequest(serve, "GET", "/x y?a=b")
+		if status, location := ctx.Response.StatusCode(), ctx.Response.Header.Peek("Location"); status != 302 || string(location) != "/x%20y/?a=b" {
+			t.Errorf("%s of a folder: %d, Location %q", name, status, location)
+		}
+		ctx = fileRequest(serve, "GET", "/x/")
+		if body := ctx.Response.Body(); ctx.Response.StatusCode() != 200 || !bytes.Contains(body, []byte(`href="./a%20b.txt"`)) {
+			t.Errorf("%s: no list of a folder: %.200s", name, body)
+		}
 	}
 }

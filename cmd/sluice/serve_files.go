@@ -122,10 +122,12 @@ func newSite(o fileOptions) (*site, error) {
 		s.list = (&sluice.FS{
 			FS:                 visibleFiles{o.dir},
 			GenerateIndexPages: true,
-			Compress:           o.compress, // of the lists alone, which are not kept
+			Compress:           o.compress,
 			CompressBrotli:     o.compress,
 			CompressZstd:       o.compress,
-			SkipCache:          true,
+			SkipCache:          o.freshness == 0,
+			CacheDuration:      o.freshness,
+			CleanStop:          s.stop,
 		}).NewRequestHandler()
 	}
 	fs := &sluice.FS{

@@ -197,6 +197,7 @@ func (f *File) describe(original *File, e Encoding) {
 	f.modified = original.modified
 	f.lastModified = original.lastModified
 	f.contentType = original.contentType
+	f.isIndex = original.isIndex
 	f.version = original.version
 	f.etag = etagOf(f)
 }

@@ -38,6 +38,7 @@ type File struct {
 	seeks  bool                    // whether its files are io.Seekers
 
 	permissions fs.FileMode
+	isIndex     bool // a list of a folder: it has no ranges, because it may be made anew in between
 
 	closer   io.Closer // closed with the last reference; nil: nothing
 	stamp    stamp

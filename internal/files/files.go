@@ -128,6 +128,7 @@ type Store struct {
 	timer           *time.Timer
 	removed         []*File // to release after the lock
 	flights         map[flight]struct{}
+	indexing        map[string]*indexFlight
 	swept           map[string]struct{} // folders without old temporary files
 }
 
@@ -145,6 +146,7 @@ func New(o Options) *Store {
 		encoders: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		entries:  make(map[string]*entry),
 		flights:  make(map[flight]struct{}),
+		indexing: make(map[string]*indexFlight),
 		swept:    make(map[string]struct{}),
 	}
 	if o.FS != nil {

@@ -47,6 +47,11 @@ func (s *Store) list(dir string, limit int) ([]Entry, bool, error) {
 		return nil, false, clean(err)
 	}
 	defer from.release()
+	return s.listIn(from, dir, limit)
+}
+
+// listIn is list in a directory of originals.
+func (s *Store) listIn(from source, dir string, limit int) ([]Entry, bool, error) {
 	listed, more, err := readNames(from, dir)
 	if err != nil {
 		return nil, false, from.clean(err)

@@ -44,11 +44,10 @@ td:empty { display: none } }
 </style>
 <title>Index of `
 
-// AppendIndexPage appends an HTML page that lists entries in their order. path
-// is the decoded path of the request. The links are relative to it, so that
-// they also work after a proxy that adds a prefix; they need the final slash of
-// path. more says that the folder has further entries.
-func AppendIndexPage(dst []byte, path string, entries []Entry, more bool) []byte {
+// AppendIndexHead appends the beginning of an HTML page that lists a folder; the rest is
+// AppendIndexRows. path is the decoded path of the request. The links are relative to it, so
+// that they also work after a proxy that adds a prefix; they need the final slash of path.
+func AppendIndexHead(dst []byte, path string) []byte {
 	dst = append(dst, indexHead...)
 	dst = appendIndexText(dst, path)
 	dst = append(dst, "</title>\n</head>\n<body>\n<h1>Index of "...)
@@ -58,6 +57,12 @@ func AppendIndexPage(dst []byte, path string, entries []Entry, more bool) []byte
 	if path != "/" {
 		dst = append(dst, "<tr><td><a class=\"folder\" href=\"../\" rel=\"up\">../</a></td><td class=\"size\"></td><td></td></tr>\n"...)
 	}
+	return dst
+}
+
+// AppendIndexRows appends what a page has for entries, in their order, and its end. more
+// says that the folder has further entries.
+func AppendIndexRows(dst []byte, entries []Entry, more bool) []byte {
 	folders, files := 0, 0
 	for i := range entries {
 		if !isIndexName(entries[i].Name) {

@@ -107,9 +107,14 @@ func attributeOf(n *html.Node, key string) string {
 	return ""
 }
 
+// appendPage appends a whole page.
+func appendPage(dst []byte, path string, entries []Entry, more bool) []byte {
+	return AppendIndexRows(AppendIndexHead(dst, path), entries, more)
+}
+
 func TestIndexPage(t *testing.T) {
 	at := time.Date(2024, 2, 3, 4, 5, 6, 7, time.FixedZone("", 3600))
-	page := AppendIndexPage([]byte("before"), "/pub/a b/", []Entry{
+	page := appendPage([]byte("before"), "/pub/a b/", []Entry{
 		{Name: "folder", Modified: at, IsDir: true, Size: 4096},
 		{Name: "read me.txt", Size: 1536, Modified: at},
 		{Name: "empty", Modified: at},
@@ -176,7 +181,7 @@ func TestIndexPagePlaces(t *testing.T) {
 		{"/", []Entry{{Name: ".."}, {Name: "."}, {Name: ""}, {Name: "a/b"}, {Name: "..."}}, false, "[{./... ...}]", "1 file"},
 		{"/a/b/c/", nil, false, "[{../../../ /} {../../ a/} {../ b/} {../ ../}]", "This folder is empty."},
 	} {
-		p := readIndexPage(t, AppendIndexPage(nil, c.path, c.entries, c.more))
+		p := readIndexPage(t, appendPage(nil, c.path, c.entries, c.more))
 		if fmt.Sprint(p.links) != c.links || p.note != c.note {
 			t.Errorf("%s with %d entries: links %v, note %q, want %s, %q", c.path, len(c.entries), p.links, p.note, c.links, c.note)
 		}
@@ -209,7 +214,7 @@ func TestIndexPageNames(t *testing.T) {
 // checkIndexPage checks the page of path with one entry.
 func checkIndexPage(t *testing.T, path, name string, isDir bool) {
 	t.Helper()
-	page := AppendIndexPage(nil, path, []Entry{{Name: name, Size: 5, Modified: time.Unix(1, 0), IsDir: isDir}}, false)
+	page := appendPage(nil, path, []Entry{{Name: name, Size: 5, Modified: time.Unix(1, 0), IsDir: isDir}}, false)
 	p := readIndexPage(t, page)
 	if len(p.others) > 0 {
 		t.Errorf("path %q, name %q: unexpected markup %q", path, name, p.others)

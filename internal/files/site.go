@@ -72,7 +72,6 @@ const (
 	FormHead                // none, but Length bytes would answer GET
 	FormContent             // Content
 	FormStream              // Stream
-	FormPage                // Content, which is a list of a folder
 )
 
 // Errors of Answer, beside those of Open and NameOf.
@@ -110,9 +109,7 @@ func (s *Site) Answer(r *Request, p []byte) error {
 	return s.answerName(r, name)
 }
 
-// AnswerChosen answers with the file at a path that the program chose. It lists a folder
-// whether or not r.Path ends with a slash: only the program knows which path leads to which
-// folder.
+// AnswerChosen answers with the file at a path that the program chose.
 func (s *Site) AnswerChosen(r *Request, p []byte) error {
 	name, _, err := NameOf(p)
 	if err != nil {
@@ -192,29 +189,17 @@ func (s *Site) answerOrList(r *Request, name []byte) error {
 	switch {
 	case err == nil:
 		return s.send(r, f)
-	case errors.Is(err, ErrIsDirectory) && s.HasListing:
-		return s.list(r, name)
+	case !errors.Is(err, ErrIsDirectory) || !s.HasListing:
+		return err
+	case !HasFinalSlash(r.Path):
+		return ErrNoFinalSlash
 	}
-	return err
-}
-
-// maxOnPage bounds the entries of an index page.
-const maxOnPage = 10_000
-
-// list answers with a list of the entries of a folder.
-func (s *Site) list(r *Request, name []byte) error {
-	entries, more, err := s.store.ReadDir(name, maxOnPage)
+	page, err := s.store.Index(name, r.Path, s.choose(r))
 	if err != nil {
 		return err
 	}
-	if isOver, err := checkConditions(r, conditional.Validators{}); isOver {
-		return err
-	}
-	r.Response.SetContentType([]byte("text/html; charset=utf-8"))
 	r.Response.Del([]byte("Content-Encoding")) // it was set for a file, not for this page
-	r.Response.SetStatus(message.StatusOK)
-	r.Form, r.Content = FormPage, AppendIndexPage(nil, string(r.Path), entries, more)
-	return nil
+	return s.send(r, page)
 }
 
 // IsNotFound tells whether err says that there is no such file. For clients, files outside
@@ -250,7 +235,7 @@ func (s *Site) send(r *Request, f *File) error {
 		h.SetKnown(field.ContentEncoding, ascii.Bytes(coding))
 	}
 	h.SetStatus(message.StatusOK)
-	if s.HasRanges {
+	if s.HasRanges && !f.isIndex {
 		h.SetKnown(field.AcceptRanges, textBytes)
 		if isRange, err := s.sendRanges(r, f, v); isRange {
 			return err
