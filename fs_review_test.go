@@ -330,8 +330,8 @@ func TestFSWritesPartsAtOnce(t *testing.T) {
 }
 
 // TestFSListEvaluatesConditions: preconditions are for every answer that would
-// be a 2xx (RFC 9110 section 13.2.1). A list has no validators: If-Match with a
-// tag fails, "*" is true.
+// be a 2xx (RFC 9110 section 13.2.1). A list has no validators without GenerateETag:
+// If-Match with a tag fails, "*" is true.
 func TestFSListEvaluatesConditions(t *testing.T) {
 	dir := makeFiles(t, map[string]string{"a.txt": alphabet})
 	h := (&sluice.FS{Root: dir, GenerateIndexPages: true}).NewRequestHandler()
@@ -340,6 +340,17 @@ func TestFSListEvaluatesConditions(t *testing.T) {
 	} {
 		if got := fileRequest(h, "GET", "/", field).Response.StatusCode(); got != want {
 			t.Errorf("%s: %d, want %d", field, got, want)
+		}
+	}
+	h = (&sluice.FS{Root: dir, GenerateIndexPages: true, GenerateETag: true, AcceptByteRange: true, Compress: true}).NewRequestHandler()
+	for _, accepts := range []string{"gzip", "identity"} {
+		list := fileRequest(h, "GET", "/", "Accept-Encoding: "+accepts, "Range: bytes=0-1")
+		etag := string(list.Response.Header.Peek("ETag"))
+		if list.Response.StatusCode() != 200 || etag == "" || len(list.Response.Header.Peek("Accept-Ranges")) > 0 {
+			t.Errorf("%s: %v", accepts, &list.Response.Header)
+		}
+		if got := fileRequest(h, "GET", "/", "Accept-Encoding: "+accepts, "If-None-Match: "+etag).Response.StatusCode(); got != 304 {
+			t.Errorf("%s: %d for the list's ETag", accepts, got)
 		}
 	}
 }

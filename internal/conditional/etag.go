@@ -6,34 +6,34 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// matchesAny tells whether a list, in one or more field lines, has "*" or an
-// entity-tag that equal says is current. A malformed member, and what follows it, are
-// ignored.
+// matchesAny reports whether a field, in one or more lines, is "*", or a list of
+// entity-tags of which equal says that one is current. A field with a malformed member
+// matches nothing: what its sender meant is not known.
 func matchesAny(lines [][]byte, current []byte, equal func(a, b []byte) bool) bool {
+	if len(lines) == 1 && string(ascii.TrimOWS(lines[0])) == "*" {
+		return true
+	}
+	matches := false
 	for _, line := range lines {
 		for rest := line; len(rest) > 0; {
 			member, after, ok := cutMember(rest)
-			switch {
-			case !ok:
+			if !ok {
 				return false
-			case string(member) == "*", len(member) > 0 && equal(member, current):
-				return true
 			}
+			matches = matches || len(member) > 0 && equal(member, current)
 			rest = after
 		}
 	}
-	return false
+	return matches
 }
 
-// cutMember returns the first member of list, which is an entity-tag, "*" or empty,
-// and what follows its comma. ok is false for anything else.
+// cutMember returns the first member of list, which is an entity-tag or empty, and what
+// follows its comma. ok is false for anything else.
 func cutMember(list []byte) (member, rest []byte, ok bool) {
 	list = ascii.TrimOWS(list)
 	switch {
 	case len(list) == 0 || list[0] == ',':
 		rest = list
-	case list[0] == '*':
-		member, rest = list[:1], list[1:]
 	default:
 		if member, rest, ok = cutTag(list); !ok {
 			return nil, nil, false

@@ -123,17 +123,35 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// "*" is recognised alone and as a member of a list.
+// "*" is recognised alone.
 func TestStars(t *testing.T) {
 	never := func(_, _ []byte) bool { return false }
-	for _, yes := range []string{"*", " *", "*\t", " * ", "*,", ",*", ", *,", "*, *", `*, "a"`, `"a", *`} {
+	for _, yes := range []string{"*", " *", "*\t", " * "} {
 		if !matchesAny(asLines(yes), nil, never) {
 			t.Errorf("%q matches nothing", yes)
 		}
 	}
-	for _, no := range []string{"", ",", "**", `"*"`, "W/*", "* *", "x, *", `"a, *`} {
+	for _, no := range []string{"", ",", "**", `"*"`, "W/*", "* *", "x, *", `"a, *`, "*,", ",*", ", *,", "*, *", `*, "a"`, `"a", *`} {
 		if matchesAny(asLines(no), nil, never) {
 			t.Errorf("%q matches", no)
+		}
+	}
+}
+
+// TestMalformedLists: one malformed member, wherever it is, and the field matches nothing.
+func TestMalformedLists(t *testing.T) {
+	for _, bad := range []string{`x`, `"`, `W/`, `"b`, `w/"b"`, `"b"c`, `"b" "c"`, "\x01", `*`, `"a" *`} {
+		for _, lines := range [][][]byte{
+			asLines(`"a", ` + bad), asLines(bad + `, "a"`), asLines(`"a", , ` + bad + ", "), asLines(`"a"`, bad), asLines(bad, `"a"`),
+		} {
+			if matchesAny(lines, []byte(`"a"`), equalWeak) {
+				t.Errorf("%q matches", lines)
+			}
+		}
+	}
+	for _, good := range []string{`"a"`, `,"a",`, `"b", "a"`, `"a", "b"`, ` "a"	`, `W/"a" , , "c,d"`} {
+		if !matchesAny(asLines(good), []byte(`"a"`), equalWeak) {
+			t.Errorf("%q matches nothing", good)
 		}
 	}
 }

@@ -51,9 +51,8 @@ const (
 // MayRange. Call Evaluate only if the answer would otherwise be a 2xx (section
 // 13.2.1).
 //
-// "*" may also be a member of a list. A malformed member, and what follows it, match
-// nothing: a malformed If-Match fails, and a malformed If-None-Match lets the request
-// proceed.
+// A field with a malformed member matches nothing, and "*" is one beside others: a
+// malformed If-Match fails, and a malformed If-None-Match lets the request proceed.
 func (c *Conditions) Evaluate(v Validators) Verdict {
 	switch {
 	case len(c.IfMatch) > 0:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -201,6 +202,10 @@ func TestErrors(t *testing.T) {
 	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
 		t.Fatal(err)
 	}
+	notUTF8 := fs.ErrNotExist // an ordinary name
+	if runtime.GOOS == "windows" {
+		notUTF8 = fs.ErrInvalid
+	}
 	for _, unconfined := range []bool{false, true} {
 		s := New(Options{Root: dir, Unconfined: unconfined})
 		for _, c := range []struct {
@@ -212,7 +217,7 @@ func TestErrors(t *testing.T) {
 			{"file/below", fs.ErrNotExist},
 			{strings.Repeat("a", 300), fs.ErrNotExist}, {strings.Repeat("a/", 2000) + "a", fs.ErrNotExist},
 			{strings.Repeat("a", 4097), fs.ErrInvalid},
-			{"/file", fs.ErrInvalid}, {"sub/../file", fs.ErrInvalid}, {"file\x00", fs.ErrInvalid}, {"\xff", fs.ErrInvalid},
+			{"/file", fs.ErrInvalid}, {"sub/../file", fs.ErrInvalid}, {"file\x00", fs.ErrInvalid}, {"\xff", notUTF8},
 		} {
 			_, err := s.Open([]byte(c.name), Identity)
 			if !errors.Is(err, c.want) {
@@ -310,4 +315,30 @@ func TestTooManyOpenFiles(t *testing.T) {
 	x.s = New(Options{FS: x})
 	wantServed(t, x.s, "a", data)
 	wantServed(t, x.s, "b", data)
+}
+
+// TestNamesOfBytes: files whose names are not UTF-8 are served, listed and encoded.
+func TestNamesOfBytes(t *testing.T) {
+	dir := t.TempDir()
+	const name = "a\xffb.txt"
+	if err := os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte("text "), 200), 0o644); err != nil {
+		t.Skip("no such names here:", err)
+	}
+	for _, unconfined := range []bool{false, true} {
+		s := New(Options{Root: dir, Unconfined: unconfined, NoCopies: true, Suffixes: [Encodings]string{Gzip: ".gz"}})
+		if f := mustOpen(t, s, name, Gzip); f.encoding != Gzip || len(decode(t, f.data, Gzip)) != 1000 {
+			t.Errorf("unconfined %v: encoding %d", unconfined, f.encoding)
+		}
+		if page := mustIndex(t, s, ".", "/", Identity); !bytes.Contains(page.data, []byte(`href="./a%FFb.txt"><bdi>a`+"\uFFFD"+`b.txt<`)) {
+			t.Errorf("unconfined %v: not listed: %s", unconfined, page.data[len(page.data)-400:])
+		}
+		for _, bad := range []string{"\xff/../" + name, "\xff//x", "./" + name, name + "/", "/" + name} {
+			if _, err := s.Open([]byte(bad), Identity); !errors.Is(err, fs.ErrInvalid) {
+				t.Errorf("%q: %v", bad, err)
+			}
+		}
+	}
+	if _, err := New(Options{FS: os.DirFS(dir)}).Open([]byte(name), Identity); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("an fs.FS has no such names: %v", err) // see fs.ValidPath
+	}
 }

@@ -55,6 +55,7 @@ func (s *Store) Index(name, path []byte, e Encoding) (*File, error) {
 		data := append(AppendIndexHead(make([]byte, 0, len(indexHead)+3*len(path)+512+len(rows.data)), string(path)), rows.data...)
 		page = &File{data: data, size: int64(len(data)), contentType: indexType, isIndex: true}
 		page.version = rows.version + versionOf(page)
+		page.etag = etagOf(page)
 		page = s.keep(key, loaded{file: page}, now, generation)
 	}
 	if e != Identity {

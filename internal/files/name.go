@@ -13,10 +13,17 @@ const maxName = 4096
 
 // checkName returns fs.ErrInvalid for names that must not be opened.
 func (s *Store) checkName(name string) error {
-	if len(name) > maxName || !fs.ValidPath(name) || strings.IndexByte(name, 0) >= 0 {
+	if len(name) > maxName || strings.IndexByte(name, 0) >= 0 {
 		return fs.ErrInvalid
 	}
-	if runtime.GOOS != "windows" || s.options.FS != nil {
+	isBytes := runtime.GOOS != "windows" && s.options.FS == nil // not always UTF-8
+	if isBytes {
+		return checkElements(name)
+	}
+	if !fs.ValidPath(name) {
+		return fs.ErrInvalid
+	}
+	if s.options.FS != nil {
 		return nil
 	}
 	if s.options.Root == "" && s.options.Unconfined {
@@ -24,6 +31,19 @@ func (s *Store) checkName(name string) error {
 	}
 	if !isWindowsName(name) || !filepath.IsLocal(name) {
 		return fs.ErrInvalid
+	}
+	return nil
+}
+
+// checkElements is fs.ValidPath for a name of any bytes.
+func checkElements(name string) error {
+	if name == "." {
+		return nil
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if element == "" || element == "." || element == ".." {
+			return fs.ErrInvalid
+		}
 	}
 	return nil
 }

@@ -101,9 +101,12 @@ func SingleOf(library fs.FS, name string) (folder fs.FS, base string, ok bool) {
 	return folder, path.Base(name), err == nil
 }
 
-// SingleAt is SingleOf for a file of the operating system. It follows symbolic
-// links: the program's author chose the name.
+// SingleAt is SingleOf for a file of the operating system, also if a slash follows its name.
+// It follows symbolic links: the program's author chose the name.
 func SingleAt(name string) (folder, base string, ok bool) {
+	for len(name) > 1 && os.IsPathSeparator(name[len(name)-1]) {
+		name = name[:len(name)-1]
+	}
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", "", false

@@ -41,9 +41,11 @@ func TestSingle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"f": true, ".": false, "none": false} {
-		folder, base, ok := SingleAt(filepath.Join(dir, name))
-		if ok != want || ok && (base != name || filepath.Base(folder) != filepath.Base(dir)) {
-			t.Errorf("%s: %q, %q, %v", name, folder, base, ok)
+		for _, slashes := range []string{"", "/", "//"} {
+			folder, base, ok := SingleAt(filepath.Join(dir, name) + slashes)
+			if ok != want || ok && (base != name || filepath.Base(folder) != filepath.Base(dir)) {
+				t.Errorf("%s%s: %q, %q, %v", name, slashes, folder, base, ok)
+			}
 		}
 	}
 	library := fstest.MapFS{"d/f": {}}
