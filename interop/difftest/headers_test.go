@@ -131,6 +131,7 @@ func TestHeaders(t *testing.T) {
 
 // headerScripts do the same on both sides.
 const headerScripts = `
+Q Set(content-type, "multipart/form-data ; Boundary=xy") | MultipartFormBoundary()
 Q Set(x, " a ") | Peek(x)
 Q Set(connection, "close, x") | ConnectionClose()
 Q Read("GET / HTTP/1.1\r\nHost: h\r\nConnection: Close, x\r\n\r\n") | Peek(Connection)
@@ -385,7 +386,6 @@ H20 R SetTrailer(Server) | SetServer("") | Set(Trailer, close)
 H21 R AddTrailer(Expires)
 H21 R ReadTrailer("Host: h\r\n\r\n")
 H21 Q Read("GET / HTTP/1.1\r\nHost: h\r\nTrailer: content-length\r\n\r\n")
-H23 Q Set(content-type, "multipart/form-data ; Boundary=xy") | MultipartFormBoundary()
 H23 Q SetMultipartFormBoundary("a/b c") | ContentType()
 H24 R Read("HTTP/1.1 200 OK\r\nx: a\r\n  b\r\nContent-Length: 0\r\n\r\n") | Peek(x)
 H24 Q Read("GET /a#b HTTP/1.1\r\nHost: h\r\n\r\n")
