@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -242,8 +243,10 @@ func (b *body) uncompressed(encoding []byte, limit int) ([]byte, error) {
 }
 
 // contentCoding returns the coding of a Content-Encoding value. isEncoded is
-// false for identity and an empty value.
+// false for identity and an empty value. Several codings are an error. Empty
+// members of the list do not count (RFC 9110 section 5.6.1.2).
 func contentCoding(encoding []byte) (c compress.Coding, isEncoded bool, err error) {
+	encoding = bytes.Trim(encoding, ", \t")
 	if len(encoding) == 0 || ascii.EqualFold(encoding, "identity") {
 		return 0, false, nil
 	}

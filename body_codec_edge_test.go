@@ -130,9 +130,9 @@ func TestBodyUncompressedTakesOneCoding(t *testing.T) {
 		var r Request
 		r.SetBody(c.append(nil, once))
 		for encoding, want := range map[string][]byte{
-			name: once, strings.ToUpper(name): once,
+			name: once, strings.ToUpper(name): once, name + ",": once, ", ," + name: once,
 			name + ", " + name: nil, name + "," + name: nil, name + ", identity": nil, "identity, " + name: nil,
-			name + ",": nil, "x" + name: nil, name + ";q=1": nil,
+			name + ",," + name: nil, "x" + name: nil, name + ";q=1": nil,
 		} {
 			r.Header.SetContentEncoding(encoding)
 			got, err := r.BodyUncompressed()

@@ -313,7 +313,7 @@ func (h *RequestHeader) ConnectionUpgrade() bool { return h.m.ConnectionUpgrade(
 
 // ContentEncoding returns the value of Content-Encoding, nil if there is none.
 // It is valid until the header is changed or released.
-func (h *RequestHeader) ContentEncoding() []byte { return h.m.Table.Get(field.ContentEncoding) }
+func (h *RequestHeader) ContentEncoding() []byte { return h.m.ContentEncoding() }
 
 // SetContentEncoding sets Content-Encoding. A response with an empty value is
 // written without the field.

@@ -163,7 +163,7 @@ func (h *ResponseHeader) ResetConnectionClose() { h.m.ResetConnectionClose() }
 func (h *ResponseHeader) ConnectionUpgrade() bool { return h.m.ConnectionUpgrade() }
 
 // ContentEncoding is RequestHeader.ContentEncoding.
-func (h *ResponseHeader) ContentEncoding() []byte { return h.m.Table.Get(field.ContentEncoding) }
+func (h *ResponseHeader) ContentEncoding() []byte { return h.m.ContentEncoding() }
 
 // SetContentEncoding is RequestHeader.SetContentEncoding.
 func (h *ResponseHeader) SetContentEncoding(contentEncoding string) {

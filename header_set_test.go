@@ -55,7 +55,7 @@ func TestSingleFieldsOfBothTypes(t *testing.T) {
 		Set(key, value string)
 		PeekAll(key string) [][]byte
 	}{new(RequestHeader), new(ResponseHeader)} {
-		for _, name := range []string{"Host", "User-Agent", "Server", "Content-Encoding", "Content-Type"} {
+		for _, name := range []string{"Host", "User-Agent", "Server", "Content-Type"} {
 			h.Add(name, "a")
 			h.Add(name, "b")
 			if got := h.PeekAll(name); len(got) != 1 || string(got[0]) != "b" {

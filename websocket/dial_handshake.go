@@ -239,7 +239,7 @@ func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
 	if h.StatusCode() != sluice.StatusSwitchingProtocols {
 		return errNoSwitch
 	}
-	if !hasToken(h.PeekAll(sluice.HeaderConnection), "upgrade") || !hasToken(values(h, sluice.HeaderUpgrade), ws.Token) {
+	if !hasToken(values(h, sluice.HeaderConnection), "upgrade") || !hasToken(values(h, sluice.HeaderUpgrade), ws.Token) {
 		return errors.New("it does not upgrade to WebSocket")
 	}
 	if accepts := values(h, ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {

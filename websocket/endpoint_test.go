@@ -92,6 +92,9 @@ func TestHandshake(t *testing.T) {
 		{"Host: h\r\n", "Host: h\r\nContent-Length: 1\r\n", "400"},
 		{"Host: h\r\n", "Host: h\r\nOrigin: http://h\r\n", "101"},
 		{"Host: h\r\n", "Host: h\r\nOrigin: http://evil\r\n", "403"},
+		{"Host: h\r\n", "Host: h\r\nOrigin: http://h\r\nOrigin: http://evil\r\n", "400"},
+		{"Host: h\r\n", "Host: h\r\nOrigin:\r\norigin: http://evil\r\n", "400"},
+		{"Host: h\r\n", "Host: h\r\nSec-WebSocket-Version: 13\r\n", "400"},
 		{"Host: h\r\n", "Host: h\r\nSec-WebSocket-Protocol: v0, v1\r\nSec-WebSocket-Protocol: v2\r\n", "Sec-Websocket-Protocol: v2"},
 		{"Host: h\r\n", "Host: h\r\nSec-WebSocket-Protocol: V2\r\n", "101"},
 		{"GET /", "GET /forbidden", "403"},
@@ -114,6 +117,26 @@ func TestHandshake(t *testing.T) {
 		}
 		if strings.Contains(head, " 426 ") && !strings.Contains(head, "Sec-Websocket-Version: 13") {
 			t.Errorf("%q names no version", head)
+		}
+		c.Close()
+	}
+}
+
+// TestRepeatedInAnySpelling: a server that keeps names sees a field that occurs twice,
+// though its spellings differ.
+func TestRepeatedInAnySpelling(t *testing.T) {
+	e := &Endpoint{OnMessage: echoMessage}
+	f := start(t, sluice.EngineAuto, func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) },
+		func(s *sluice.Server) { s.DisableHeaderNamesNormalizing = true })
+	for _, fields := range []string{
+		"Origin: http://h\r\norigin: http://evil\r\n",
+		"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n",
+		"SEC-WEBSOCKET-VERSION: 13\r\n",
+	} {
+		c := f.connect()
+		c.raw(strings.Replace(hello, "Host: h\r\n", "Host: h\r\n"+fields, 1))
+		if head := c.head(); !strings.HasPrefix(head, "HTTP/1.1 400") {
+			t.Errorf("%q: %q, want 400", fields, head)
 		}
 		c.Close()
 	}

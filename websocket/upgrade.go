@@ -93,8 +93,8 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 // check returns why the handshake is refused, nil if it is not.
 func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	r := &ctx.Request.Header
-	isUpgrade := hasToken(r.PeekAll(sluice.HeaderConnection), "upgrade") && hasToken(values(r, sluice.HeaderUpgrade), ws.Token)
-	keys := values(r, ws.FieldKey)
+	isUpgrade := hasToken(values(r, sluice.HeaderConnection), "upgrade") && hasToken(values(r, sluice.HeaderUpgrade), ws.Token)
+	keys, versions, origins := values(r, ws.FieldKey), values(r, ws.FieldVersion), values(r, sluice.HeaderOrigin)
 	switch {
 	case !ctx.IsGet():
 		return &StatusError{sluice.StatusMethodNotAllowed, "WebSocket needs the method GET"}
@@ -102,7 +102,9 @@ func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 		return &StatusError{sluice.StatusUpgradeRequired, "this is a WebSocket endpoint"}
 	case !ctx.Request.Header.IsHTTP11() || ctx.Request.ConnectionClose() || len(ctx.Request.Body()) > 0:
 		return &StatusError{sluice.StatusBadRequest, "WebSocket needs HTTP/1.1, a connection that stays open, and no body"}
-	case string(value(r, ws.FieldVersion)) != ws.Version:
+	case len(versions) > 1 || len(origins) > 1: // a proxy may have checked the other one
+		return &StatusError{sluice.StatusBadRequest, "there must be one " + ws.FieldVersion + " and one Origin"}
+	case len(versions) == 0 || string(versions[0]) != ws.Version:
 		return &StatusError{sluice.StatusUpgradeRequired, "the version of WebSocket must be " + ws.Version}
 	case len(keys) != 1:
 		return &StatusError{sluice.StatusBadRequest, "there must be one " + ws.FieldKey}
@@ -110,35 +112,25 @@ func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	if _, ok := ws.ParseKey(keys[0]); !ok {
 		return &StatusError{sluice.StatusBadRequest, ws.FieldKey + " must be 16 bytes in base64"}
 	}
-	if origin := value(r, sluice.HeaderOrigin); len(origin) > 0 && !set.allows(string(origin), string(r.Host()), ctx.IsTLS()) {
+	if len(origins) > 0 && len(origins[0]) > 0 && !set.allows(string(origins[0]), string(r.Host()), ctx.IsTLS()) {
 		return &StatusError{sluice.StatusForbidden, "pages of this origin may not connect"}
 	}
 	return nil
 }
 
-// A header is the head of a request or a response.
-type header interface {
-	Peek(key string) []byte
-	PeekAll(key string) [][]byte
-	All() iter.Seq2[[]byte, []byte]
-}
-
 // values returns the values of the fields of that name in any spelling: a header that
-// keeps names, for example that of Server.DisableHeaderNamesNormalizing, finds only one.
-// The result is valid until the next call.
-func values(h header, name string) [][]byte {
-	if found := h.PeekAll(name); len(found) > 0 {
-		return found
-	}
+// keeps names, for example that of Server.DisableHeaderNamesNormalizing, can have several.
+func values(h interface {
+	All() iter.Seq2[[]byte, []byte]
+}, name string) [][]byte {
 	return upgrade.Values(h.All(), name)
 }
 
-// value returns the first of values, nil if there is none. Results of values stay valid.
-func value(h header, name string) []byte {
-	if value := h.Peek(name); value != nil {
-		return value
-	}
-	if found := upgrade.Values(h.All(), name); len(found) > 0 {
+// value returns the first of values, nil if there is none.
+func value(h interface {
+	All() iter.Seq2[[]byte, []byte]
+}, name string) []byte {
+	if found := values(h, name); len(found) > 0 {
 		return found[0]
 	}
 	return nil

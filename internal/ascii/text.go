@@ -162,3 +162,11 @@ func HasMember(list []byte, member string) bool {
 	}
 	return false
 }
+
+// AppendMembers appends the members of a list to another one.
+func AppendMembers(list, more []byte) []byte {
+	if len(list) > 0 && len(more) > 0 {
+		list = append(list, ", "...)
+	}
+	return append(list, more...)
+}

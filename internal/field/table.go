@@ -227,6 +227,22 @@ func (t *Table) keepLast(ids uint64) {
 	t.reindex()
 }
 
+// Join makes one field of all fields with a known ID: their values are one list (RFC 9110
+// section 5.3). Empty values are left out. The field is where the last one was.
+func (t *Table) Join(id ID) {
+	if t.repeated>>id&1 == 0 { // nearly always
+		return
+	}
+	var list []byte
+	last := -1
+	for i := t.FindID(id, 0); i >= 0; i = t.FindID(id, i+1) {
+		list = ascii.AppendMembers(list, t.Value(i))
+		last = i
+	}
+	t.SetValue(last, list)
+	t.KeepLast(1 << id)
+}
+
 // compactAbove is the size from which a table removes garbage before it grows.
 // Otherwise a message that is reused without Reset would grow for ever.
 const compactAbove = 4096

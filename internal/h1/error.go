@@ -34,6 +34,7 @@ var (
 	ErrHostMissing      = bad(400, "Host is missing")
 	ErrHostDuplicate    = bad(400, "more than one Host")
 	ErrHost             = bad(400, "invalid Host")
+	ErrTwoCredentials   = bad(400, "more than one Authorization")
 	ErrLineTooLong      = bad(414, "request line is too long")
 	ErrHeadTooLarge     = bad(431, "head is too large")
 	ErrTooManyFields    = bad(431, "too many fields")

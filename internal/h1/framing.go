@@ -153,10 +153,20 @@ func (p *HeadParser) finish(t *field.Table) error {
 	if err := p.checkHost(t); err != nil {
 		return err
 	}
+	if HasTwoCredentials(t) {
+		return ErrTwoCredentials
+	}
 	if p.Opening != nil && p.Minor > 0 {
 		p.remember(t)
 	}
 	return nil
+}
+
+// HasTwoCredentials tells whether a request has several Authorization fields, which are no
+// list (RFC 9110 section 11.6.2): one program would check the first, another one the last.
+func HasTwoCredentials(t *field.Table) bool {
+	i := t.Index(field.Authorization)
+	return i >= 0 && t.FindID(field.Authorization, i+1) >= 0
 }
 
 func (p *HeadParser) checkCoding() error {

@@ -134,6 +134,7 @@ func TestRequestErrors(t *testing.T) {
 		{line + "\rX", ErrBareCR},
 		{"GET / HTTP/1.1\r\n\r\n", ErrHostMissing},
 		{line + hostLine + "\r\n", ErrHostDuplicate},
+		{line + "Authorization: a\r\nX: b\r\nAUTHORIZATION: a\r\n\r\n", ErrTwoCredentials},
 		{"GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", ErrHost},
 		{"GET / HTTP/1.1\r\nHost: a:80:80\r\n\r\n", ErrHost},
 		{"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", ErrHost},

@@ -38,7 +38,7 @@ func TestStatusOfErrors(t *testing.T) {
 	for status, all := range map[int][]*Error{
 		400: {
 			ErrBareLF, ErrBareCR, ErrControl, ErrMethod, ErrRequestLine, ErrVersion, ErrTarget, ErrStatusLine,
-			ErrFieldName, ErrFieldLine, ErrFolding, ErrHostMissing, ErrHostDuplicate, ErrHost, ErrMisdirected,
+			ErrFieldName, ErrFieldLine, ErrFolding, ErrHostMissing, ErrHostDuplicate, ErrHost, ErrTwoCredentials, ErrMisdirected,
 			ErrTargetForm, ErrTruncatedMessage, ErrContentLength, ErrContentLengthConflict, ErrLengthAndCoding,
 			ErrTransferCoding, ErrTransferCodingHTTP10, ErrChunkSize, ErrChunkEnd, ErrChunkExtension,
 			ErrChunkExtensionTooLarge, ErrTrailer,

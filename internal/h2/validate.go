@@ -215,6 +215,9 @@ func (h *Head) finishRequest(t *field.Table) error {
 			return h1.ErrMisdirected
 		}
 	}
+	if h1.HasTwoCredentials(t) {
+		return h1.ErrTwoCredentials
+	}
 	return h.finishHost(t, raw)
 }
 

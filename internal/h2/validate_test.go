@@ -94,6 +94,8 @@ func TestRequestRules(t *testing.T) {
 		plainGet + "host: b":          ErrHostDisagrees,
 		plainGet + "host: ":           ErrHostDisagrees,
 		plainGet + "host: a\nhost: a": ErrHostDisagrees,
+
+		plainGet + "authorization: a\nauthorization: b": h1.ErrTwoCredentials,
 		// fields
 		plainGet + "A: b":                                 ErrFieldName,
 		plainGet + "a b: c":                               ErrFieldName,

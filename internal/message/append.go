@@ -58,7 +58,7 @@ const (
 
 	// If several of one of these were received, the last one counts.
 	lastCountsInRequests  = 1<<field.ContentType | 1<<field.UserAgent
-	lastCountsInResponses = 1<<field.ContentType | 1<<field.ContentEncoding | 1<<field.Server
+	lastCountsInResponses = 1<<field.ContentType | 1<<field.Server
 )
 
 // AppendHead appends a complete head: status line, Server, Date, Content-Type,

@@ -1,6 +1,9 @@
 package message
 
 import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
@@ -12,6 +15,22 @@ func (h *Header) Get(id field.ID) []byte {
 		return h.trailer.values.Get(id)
 	}
 	return h.Table.Get(id)
+}
+
+// ContentEncoding returns the codings of all Content-Encoding fields of the head, which
+// are one list. More than one field is there in raw mode only.
+func (h *Header) ContentEncoding() []byte {
+	const id = field.ContentEncoding
+	list := h.Table.Get(id)
+	i := h.Table.Index(id)
+	if i < 0 || h.Table.FindID(id, i+1) < 0 {
+		return list
+	}
+	list = bytes.Clone(list)
+	for i = h.Table.FindID(id, i+1); i >= 0; i = h.Table.FindID(id, i+1) {
+		list = ascii.AppendMembers(list, h.Table.Value(i))
+	}
+	return list
 }
 
 // peek is Peek for a key that was looked up.

@@ -67,6 +67,7 @@ func (h *RequestHeader) SetParsed(head *h1.Head) {
 	h.methodAt, h.targetAt, h.fieldsAt = head.Method, head.Target, head.Fields
 	h.setParsed(head)
 	if !h.isRaw {
+		h.Table.Join(field.ContentEncoding)
 		h.Table.KeepLast(uint64(lastCountsInRequests))
 	}
 }

@@ -77,6 +77,7 @@ func (h *ResponseHeader) Exchange(other *ResponseHeader) {
 // 6.3).
 func (h *ResponseHeader) SetParsed(head *h1.Head) {
 	h.setParsed(head)
+	h.Table.Join(field.ContentEncoding)
 	h.Table.KeepLast(uint64(lastCountsInResponses))
 	h.status = head.StatusCode
 	h.reasonAt = head.Reason

@@ -1,6 +1,8 @@
 package message
 
 import (
+	"bytes"
+
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
@@ -19,7 +21,8 @@ const (
 	// framingFields are stored as state of a header, not as fields.
 	framingFields idSet = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Trailer
 
-	// singleFields have one value: both setting and adding replace it.
+	// singleFields have one line: both setting and adding replace it, but adding
+	// extends Content-Encoding, which is a list.
 	singleFields idSet = 1<<field.Host | 1<<field.ContentType | 1<<field.UserAgent |
 		1<<field.Server | 1<<field.ContentEncoding | 1<<field.Date
 
@@ -63,6 +66,9 @@ func (h *Header) Put(name string, value []byte, mode PutMode) {
 		h.putTrailer(id, key, value, mode)
 	case interpretedFields.has(id) && h.interpret(id, key, value, mode):
 	case singleFields.has(id) && !h.isRaw:
+		if id == field.ContentEncoding {
+			value = h.extended(id, value, mode)
+		}
 		h.setOnly(id, value)
 	default:
 		putPlain(&h.Table, id, key, value, mode)
@@ -83,12 +89,28 @@ func (h *Header) PutCanonical(key, value []byte, mode PutMode) {
 	switch {
 	case interpretedFields.has(id) && h.interpret(id, key, value, mode):
 	case singleFields.has(id) && !h.isRaw:
+		if id == field.ContentEncoding {
+			value = h.extended(id, value, mode)
+		}
 		h.setOnly(id, value)
 	case (singleFields | interpretedFields).has(id): // of a raw head, which must know what it has
 		putPlain(&h.Table, id, key, value, mode)
 	default:
 		h.setExact(key, value)
 	}
+}
+
+// extended returns the value of a field that is a list (RFC 9110 section 5.3) after
+// value was set or added.
+func (h *Header) extended(id field.ID, value []byte, mode PutMode) []byte {
+	old := h.Table.Get(id)
+	switch {
+	case mode&Adds == 0 || len(old) == 0:
+		return value
+	case id == field.Connection && ascii.HasMember(old, ascii.String(ascii.TrimOWS(value))):
+		return old
+	}
+	return ascii.AppendMembers(bytes.Clone(old), value)
 }
 
 // setExact sets the field whose name is exactly key.
@@ -179,6 +201,9 @@ func (h *Header) interpret(id field.ID, key, value []byte, mode PutMode) (done b
 		}
 		return false
 	case field.Connection:
+		if !h.isRaw {
+			value = h.extended(id, value, mode)
+		}
 		h.ConnectionClose = h1.ConnectionOptions(value)&h1.ConnectionClose != 0
 		if h.isRaw {
 			return false
