@@ -7,33 +7,39 @@ import (
 )
 
 // matchesAny reports whether a field, in one or more lines, is "*", or a list of
-// entity-tags of which equal says that one is current. A field with a malformed member
-// matches nothing: what its sender meant is not known.
+// entity-tags of which equal says that one is current. A field with a malformed member, or
+// with "*" beside others, matches nothing: what its sender meant is not known.
 func matchesAny(lines [][]byte, current []byte, equal func(a, b []byte) bool) bool {
-	if len(lines) == 1 && string(ascii.TrimOWS(lines[0])) == "*" {
-		return true
-	}
-	matches := false
+	members, hasStar, matches := 0, false, false
 	for _, line := range lines {
 		for rest := line; len(rest) > 0; {
 			member, after, ok := cutMember(rest)
 			if !ok {
 				return false
 			}
-			matches = matches || len(member) > 0 && equal(member, current)
+			if len(member) > 0 {
+				members++
+				hasStar = hasStar || member[0] == '*'
+				matches = matches || equal(member, current)
+			}
 			rest = after
 		}
+	}
+	if hasStar {
+		return members == 1
 	}
 	return matches
 }
 
-// cutMember returns the first member of list, which is an entity-tag or empty, and what
-// follows its comma. ok is false for anything else.
+// cutMember returns the first member of list, which is an entity-tag, "*" or empty,
+// and what follows its comma. ok is false for anything else.
 func cutMember(list []byte) (member, rest []byte, ok bool) {
 	list = ascii.TrimOWS(list)
 	switch {
 	case len(list) == 0 || list[0] == ',':
 		rest = list
+	case list[0] == '*':
+		member, rest = list[:1], list[1:]
 	default:
 		if member, rest, ok = cutTag(list); !ok {
 			return nil, nil, false

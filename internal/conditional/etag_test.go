@@ -61,7 +61,7 @@ func TestTagLists(t *testing.T) {
 		{"5.6.1.2: empty members", `,, ,"a", ,,"b",`, []string{`"a"`, `"b"`}},
 		{"5.6.1.2: nothing but commas", ` , ,, `, nil},
 		{"5.6.1.2: empty", ``, nil},
-		{"13.1.1: a star matches", `"a", *, "b"`, []string{`"a"`}},
+		{"13.1.1: a star is a member", `"a", *, "b"`, []string{`"a"`, `*`, `"b"`}},
 	} {
 		if got := tagsOf(c.list); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q holds %q, want %q", c.section, c.list, got, c.want)
@@ -123,15 +123,15 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// "*" is recognised alone.
+// "*" is recognised if it is the only member.
 func TestStars(t *testing.T) {
 	never := func(_, _ []byte) bool { return false }
-	for _, yes := range []string{"*", " *", "*\t", " * "} {
+	for _, yes := range []string{"*", " *", "*\t", " * ", "*,", ",*", ", *,"} {
 		if !matchesAny(asLines(yes), nil, never) {
 			t.Errorf("%q matches nothing", yes)
 		}
 	}
-	for _, no := range []string{"", ",", "**", `"*"`, "W/*", "* *", "x, *", `"a, *`, "*,", ",*", ", *,", "*, *", `*, "a"`, `"a", *`} {
+	for _, no := range []string{"", ",", "**", `"*"`, "W/*", "* *", "x, *", `"a, *`, "*, *", `*, "a"`, `"a", *`} {
 		if matchesAny(asLines(no), nil, never) {
 			t.Errorf("%q matches", no)
 		}
