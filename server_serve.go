@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/listen"
 )
 
 // Serve serves HTTP on connections from ln with handler; see Server.Serve.
@@ -65,7 +66,8 @@ func (s *Server) ListenAndServe(addr string) error {
 
 // ListenAndServeUNIX serves HTTP on a unix socket at path addr, with the given
 // permissions. It replaces an existing socket. If another kind of file exists
-// at addr, it returns an error.
+// at addr, it returns an error. At the end it removes the socket, unless another
+// process has replaced it.
 func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
 	if info, err := os.Lstat(addr); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
@@ -83,7 +85,7 @@ func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
 		ln.Close()
 		return fmt.Errorf("sluice: cannot set the mode of the socket: %w", err)
 	}
-	return s.serveOwn(ln)
+	return s.serveOwn(listen.Unix(ln.(*net.UnixListener), addr))
 }
 
 // listen opens a TCP listener with the keep-alive settings of the server.
@@ -151,7 +153,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.logListener(ln, cfg.logger)
 	e := s.beginServe(&ln)
 	defer s.state.End(&ln)
-	return engine.ServeError(e.Serve(ln, newAcceptor(s, cfg)))
+	return engine.ServeError(e.Serve(listen.Bare(ln), newAcceptor(s, cfg)))
 }
 
 var errNoHandler = errors.New("sluice: Server.Handler is nil")

@@ -127,6 +127,41 @@ func TestListenAndServe(t *testing.T) {
 	}
 }
 
+// A server that ends leaves the unix socket of another one that has replaced its own.
+func TestReplacedUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "socket")
+	serve := func(answer string) func() {
+		s := &sluice.Server{Handler: answering(answer), Logger: &logBook{}}
+		served := make(chan error, 1)
+		go func() { served <- s.ListenAndServeUNIX(socket, 0o600) }()
+		eventually(t, answer+" listens", func() bool {
+			c, err := net.Dial("unix", socket)
+			if err != nil {
+				return false
+			}
+			defer c.Close()
+			return newPeer(t, c).get("/").body == answer
+		})
+		return func() {
+			if err := errors.Join(s.Shutdown(), receive(t, served)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	endOld := serve("old")
+	endNew := serve("new")
+	endOld()
+	if c, err := net.Dial("unix", socket); err != nil {
+		t.Error(err)
+	} else if got := newPeer(t, c).get("/").body; got != "new" {
+		t.Errorf("%q answers", got)
+	}
+	endNew()
+	if _, err := os.Lstat(socket); err == nil {
+		t.Error("the socket is left")
+	}
+}
+
 func TestListenAndServeFails(t *testing.T) {
 	file := writeFile(t, "file", []byte("precious"))
 	handler := answering("x")

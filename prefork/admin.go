@@ -76,7 +76,7 @@ func listenPrivate(path string) (net.Listener, error) {
 		ln.Close()
 		return nil, err
 	}
-	return ln, nil
+	return listen.Unix(ln, path), nil
 }
 
 // survive makes a panic of the handler end only its request, not the master.

@@ -31,11 +31,11 @@ type sockets struct {
 	affinity  func(slot int) []int // nil: the sockets of no slot prefer a CPU
 
 	mu     sync.Mutex
-	addrs  []net.Addr     // known since the first open
-	unix   []*os.File     // by endpoint; nil: TCP
-	kept   []net.Listener // by endpoint: opened by probe, for the first slot; nil: none
-	paths  []string       // of unix sockets, removed by close
-	isOver bool           // the fleet stops: open no more unix sockets
+	addrs  []net.Addr          // known since the first open
+	unix   []*os.File          // by endpoint; nil: TCP
+	kept   []net.Listener      // by endpoint: opened by probe, for the first slot; nil: none
+	files  []listen.SocketFile // of unix sockets, removed by close
+	isOver bool                // the fleet stops: open no more unix sockets
 }
 
 // newSockets returns the sockets for p's addresses and addr.
@@ -179,9 +179,8 @@ func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
 	if err != nil {
 		return err
 	}
-	ln.SetUnlinkOnClose(false)
+	s.files = append(s.files, listen.OwnFile(ln, addr.Name))
 	defer ln.Close()
-	s.paths = append(s.paths, addr.Name)
 	if s.mode != 0 {
 		if err := os.Chmod(addr.Name, s.mode); err != nil { // restores bits that the umask removed
 			return fmt.Errorf("sluice: cannot set the mode of the socket: %w", err)
@@ -264,13 +263,13 @@ func (s *sockets) letGo() {
 	}
 }
 
-// close calls letGo and removes the unix sockets' files.
+// close calls letGo and removes the unix sockets' files that are still this master's.
 func (s *sockets) close() {
 	s.letGo()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, path := range s.paths {
-		os.Remove(path)
+	for _, f := range s.files {
+		f.Remove()
 	}
-	s.paths = nil
+	s.files = nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -183,6 +184,59 @@ func TestUnixSocketRefusesDuringStop(t *testing.T) {
 	}
 	if status := f.wait(); status != 0 {
 		t.Errorf("exit status %d", status)
+	}
+}
+
+// A new master may listen at the path while the old one still waits for requests. The end of
+// the old one leaves the new one's sockets.
+func TestUnixSocketOfTheNextMaster(t *testing.T) {
+	dir := t.TempDir()
+	path, admin, gate := filepath.Join(dir, "socket"), filepath.Join(dir, "admin"), filepath.Join(dir, "gate")
+	s := setup{Workers: 1, Addr: unixPrefix + path, Admin: unixPrefix + admin, Grace: 2 * patience}
+	old := start(t, s, true)
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := ask(c, bufio.NewReader(c), "/gate?file="+gate)
+		answered <- err
+	}()
+	until(t, "it is in hand", func() bool { return statusAt(t, "unix", admin).Total.InFlight >= 1 })
+	old.signal(syscall.SIGTERM)
+	until(t, "the socket refuses", func() bool {
+		other, err := net.Dial("unix", path)
+		if err == nil {
+			other.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+	os.Rename(admin, admin+".old") // the old master still serves it
+	next := start(t, s, true)
+	open(t, gate)
+	if err := <-answered; err != nil {
+		t.Errorf("the request in hand: %v", err)
+	}
+	if status := old.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	c2, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c2.Close()
+	if body, _, err := ask(c2, bufio.NewReader(c2), "/"); err != nil || !strings.HasPrefix(body, itoa(next.pids()[0])+" ") {
+		t.Errorf("%q, %v", body, err)
+	}
+	statusAt(t, "unix", admin)
+	next.signal(syscall.SIGTERM)
+	next.wait()
+	for _, path := range []string{path, admin} {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
 	}
 }
 
