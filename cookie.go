@@ -67,13 +67,13 @@ func (c *Cookie) CopyTo(src *Cookie) {
 // Parse replaces c with the content of a Set-Cookie field. It reads the field as
 // user agents do (RFC 6265 section 5.2): unknown attributes and attributes with
 // a meaningless value are ignored, and the last one of repeated attributes
-// counts. One pair of quotes around a value is removed. CR and LF in key and
-// value become spaces.
+// counts. Ignored are also a Domain with a quote, backslash or control character
+// other than HTAB, and a Path with a control character or a byte above 0x7F. One
+// pair of quotes around a value is removed. CR and LF become spaces.
 //
 // The error is ErrNoCookies if s is empty. It is ErrInvalidCookieValue if the
-// value or the domain contains a quote or backslash, if the path is not ASCII,
-// or if a part contains a control character other than HTAB. After an error c
-// is empty.
+// value contains a quote or backslash, or if key or value contains a control
+// character other than HTAB. After an error c is empty.
 func (c *Cookie) Parse(s string) error { return c.m.Parse(ascii.Bytes(s)) }
 
 // ParseBytes is Parse for bytes. It does not retain src.

@@ -47,8 +47,6 @@ func TestCookieParseRefuses(t *testing.T) {
 	for s, want := range map[string]error{
 		"": ErrNoCookies, "a=\"b": ErrInvalidCookieValue, "a=\"": ErrInvalidCookieValue, "a=b\"c": ErrInvalidCookieValue, "a=b\\c": ErrInvalidCookieValue,
 		"a=\"b\"c\"": ErrInvalidCookieValue, "a\x00=b": ErrInvalidCookieValue, "a=\x00": ErrInvalidCookieValue, "a=\x7f": ErrInvalidCookieValue,
-		"a=b; path=/\x01": ErrInvalidCookieValue, "a=b; path=/\xc3\xa9": ErrInvalidCookieValue, "a=b; path=/a\r\nb": ErrInvalidCookieValue,
-		"a=b; domain=\x01": ErrInvalidCookieValue, "a=b; domain=a\r\nb": ErrInvalidCookieValue,
 	} {
 		var c Cookie
 		c.SetKey("left over")
@@ -61,10 +59,31 @@ func TestCookieParseRefuses(t *testing.T) {
 	}
 }
 
+// TestCookieParseLeavesOutAttributes: a Domain or Path that cannot be used says
+// nothing, and what is around it counts (RFC 6265 section 5.2). Line ends in them
+// become spaces, as in key and value.
+func TestCookieParseLeavesOutAttributes(t *testing.T) {
+	for attributes, want := range map[string]string{
+		"path=/\x01": "", "path=/\x7f": "", "path=/a\tb": "", "path=/\xc3\xa9": "", "path=\"/\t\"": "", "path=/\x00; path=/b": "; path=/b",
+		"path=/a; path=/\x01": "; path=/a", "path=/a; path=\xff; secure": "; path=/a; secure",
+		"domain=\x01": "", "domain=a\x7f": "", "domain=a\"b": "", "domain=\"": "", "domain=a\\": "", "domain=\"a\"b\"": "", "domain=\"\"a\"\"": "",
+		"domain=d; domain=a\\": "; domain=d", "domain=\\; domain=d; httponly": "; domain=d; HttpOnly", "domain=\x00; path=/\x00; max-age=1": "; max-age=1",
+		"path=/a\r\nb": "; path=/a  b", "path=\n/": "; path= /", "path=\"\r/\"": "; path= /", "domain=a\nb": "; domain=a b", "domain=\ra": "; domain= a",
+		"path=/\"a\\": "; path=/\"a\\", "domain=a\tb": "; domain=a\tb", "domain=\xc3\xa9": "; domain=\xc3\xa9", "domain=\"d\"": "; domain=d",
+	} {
+		var c Cookie
+		c.SetDomain("left over")
+		if err := c.Parse("a=b; " + attributes); err != nil || c.String() != "a=b"+want {
+			t.Errorf("%q: %q, %v, want %q", attributes, c.String(), err, "a=b"+want)
+		}
+	}
+}
+
 // FuzzCookieParse checks that what was parsed is written as something that
 // reads the same.
 func FuzzCookieParse(f *testing.F) {
-	for _, s := range []string{"a=b; path=/x; domain=d; max-age=5; secure", "a=\"b c\"; expires=Tue, 10-Nov-09 23:00:00 GMT", "; x", "a=b; max-age=-1; samesite", "=;partitioned"} {
+	for _, s := range []string{"a=b; path=/x; domain=d; max-age=5; secure", "a=\"b c\"; expires=Tue, 10-Nov-09 23:00:00 GMT", "; x", "a=b; max-age=-1; samesite", "=;partitioned",
+		"a=b; path=/x; path=/\x00; domain=\\", "a=b; domain=\rd\n; path=\"/\r\n\""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -76,7 +95,7 @@ func FuzzCookieParse(f *testing.F) {
 			return
 		}
 		written := c.String()
-		if strings.ContainsAny(written, "\r\n\x00") {
+		if strings.ContainsFunc(written, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || strings.ContainsAny(string(c.Domain()), "\"\\") {
 			t.Fatalf("%q is written as %q", s, written)
 		}
 		// Quotes and what they protect are read once: white space that stood in
@@ -97,7 +116,7 @@ func FuzzCookieParse(f *testing.F) {
 // hasOuterBlanks tells whether a part begins or ends with white space: CR and
 // LF were there.
 func hasOuterBlanks(c *Cookie) bool {
-	for _, part := range []string{string(c.Key()), string(c.Value())} {
+	for _, part := range []string{string(c.Key()), string(c.Value()), string(c.Domain()), string(c.Path())} {
 		if strings.Trim(part, " \t") != part {
 			return true
 		}

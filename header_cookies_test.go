@@ -38,6 +38,21 @@ func TestRequestCookies(t *testing.T) {
 	}
 }
 
+// TestRequestCookiesWithQuotes: user agents send what scripts have set, JSON for
+// example. Such cookies are seen and forwarded.
+func TestRequestCookiesWithQuotes(t *testing.T) {
+	const text = `j={"a":1,"b":"c d"}; b=x\y; q="a"b"; o="z; k"=v; last=1`
+	h := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\nCookie: "+text+"\r\n\r\n")
+	for key, want := range map[string]string{"j": `{"a":1,"b":"c d"}`, "b": `x\y`, "q": `a"b`, "o": `"z`, `k"`: "v", "last": "1"} {
+		if got := string(h.Cookie(key)); got != want {
+			t.Errorf("Cookie(%s) = %s, want %s", key, got, want)
+		}
+	}
+	if got := string(h.Peek("Cookie")); got != text {
+		t.Errorf("after reading: %s, want %s", got, text)
+	}
+}
+
 func TestRequestCookieFieldsBecomeOne(t *testing.T) {
 	h := readRequest(t, "GET / HTTP/1.1\r\nCookie: a=b\r\nHost: h\r\nCookie: c=d\r\nX: y\r\nCookie:\r\n\r\n")
 	h.Set("cookie", "e=f")

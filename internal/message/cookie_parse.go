@@ -37,9 +37,7 @@ func (c *Cookie) parse(src []byte) error {
 		var attribute []byte
 		attribute, src, _ = ascii.Cut(src, ';')
 		name, value, hasValue := cutAttribute(attribute)
-		if err := c.setAttribute(name, unquote(value), hasValue); err != nil {
-			return err
-		}
+		c.setAttribute(name, unquote(value), hasValue)
 	}
 	return nil
 }
@@ -60,13 +58,15 @@ func unquote(s []byte) []byte {
 
 func appendWithoutLineEnds(dst, s []byte) []byte {
 	for _, c := range s {
-		if c == '\r' || c == '\n' {
+		if isLineEnd(c) {
 			c = ' '
 		}
 		dst = append(dst, c)
 	}
 	return dst
 }
+
+func isLineEnd(c byte) bool { return c == '\r' || c == '\n' }
 
 // isCookieText tells whether s has no control character other than HTAB.
 func isCookieText(s []byte) bool { return ascii.All(s, ascii.Value) }
@@ -80,8 +80,9 @@ func hasNoQuote(s []byte) bool {
 	return true
 }
 
-// setAttribute stores one attribute (RFC 6265 sections 5.2.1 to 5.2.6).
-func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
+// setAttribute stores one attribute, unless its value cannot be used (RFC 6265
+// sections 5.2.1 to 5.2.6).
+func (c *Cookie) setAttribute(name, value []byte, hasValue bool) {
 	switch {
 	case ascii.EqualFold(name, "expires"):
 		if expire, ok := parseCookieDate(value); ok {
@@ -92,18 +93,12 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 			c.MaxAge = seconds
 		}
 	case ascii.EqualFold(name, "domain"):
-		if !isCookieText(value) || !hasNoQuote(value) {
-			return ErrInvalidCookieValue
-		}
-		if hasValue {
-			c.Domain = append(c.Domain[:0], value...)
+		if hasValue && isCookieDomain(value) {
+			c.Domain = appendWithoutLineEnds(c.Domain[:0], value)
 		}
 	case ascii.EqualFold(name, "path"):
-		if !isCookiePath(value) {
-			return ErrInvalidCookieValue
-		}
-		if hasValue {
-			c.Path = append(c.Path[:0], value...)
+		if hasValue && isCookiePath(value) {
+			c.Path = appendWithoutLineEnds(c.Path[:0], value)
 		}
 	case ascii.EqualFold(name, "secure"):
 		c.IsSecure = true
@@ -114,13 +109,23 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 	case ascii.EqualFold(name, "samesite"):
 		c.parseSameSite(value, hasValue)
 	}
-	return nil
 }
 
-// isCookiePath tells whether s is *av-octet (RFC 6265 section 4.1.1).
+// isCookieDomain tells whether s, without its line ends, can be a Domain.
+func isCookieDomain(s []byte) bool {
+	for _, c := range s {
+		if !isLineEnd(c) && !ascii.Is(c, ascii.Value) {
+			return false
+		}
+	}
+	return hasNoQuote(s)
+}
+
+// isCookiePath tells whether s, without its line ends, is *av-octet (RFC 6265
+// section 4.1.1).
 func isCookiePath(s []byte) bool {
 	for _, c := range s {
-		if c < ' ' || c >= 0x7f {
+		if !isLineEnd(c) && (c < ' ' || c >= 0x7f) {
 			return false
 		}
 	}
