@@ -47,8 +47,8 @@ func visitor(f func(key, value []byte)) func([]byte, []byte) bool {
 }
 
 // Parse replaces the pairs with those of s, decoded. It never fails: malformed
-// percent-encodings are kept verbatim, and pairs with neither key nor value are
-// left out.
+// percent-encodings are kept verbatim. Pairs with neither key nor value are left
+// out, and so are those after the first 65,536.
 func (a *Args) Parse(s string) { a.m.Parse(ascii.Bytes(s)) }
 
 // ParseBytes is Parse for bytes. It does not retain b, which must not be part

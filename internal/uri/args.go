@@ -36,6 +36,10 @@ type place struct{ start, end uint32 }
 // maxText limits Args.text, so that a place can have all of it.
 const maxText = math.MaxInt32
 
+// maxParsed limits the pairs that Parse makes of one text. A peer chooses how many there
+// are, and a pair takes up more memory than the two bytes that it needs in a form.
+const maxParsed = 1 << 16
+
 // fits tells whether n more bytes fit into a text of length used.
 func fits(used, n int) bool { return n <= maxText-used }
 
@@ -88,8 +92,8 @@ func orEmpty(b []byte) []byte {
 }
 
 // Parse replaces the pairs with those of b, decoded. Malformed
-// percent-encodings are kept verbatim, and pairs with neither key nor value are
-// left out. b must not be part of a.
+// percent-encodings are kept verbatim. Pairs with neither key nor value are left out,
+// and so are those after the first 65,536. b must not be part of a.
 //
 // It copies b once, looks at eight bytes at a time, and at single ones only where
 // they mean something.
@@ -109,7 +113,7 @@ func (a *Args) Parse(b []byte) {
 	rest := a.text[:len(b)+8]
 	a.text = rest[:copy(rest, b)]
 	binary.LittleEndian.PutUint64(rest[len(b):], end)
-	pairs, n := a.pairs[:cap(a.pairs)], 0
+	pairs, n := a.pairs[:min(cap(a.pairs), maxParsed)], 0
 	start, equals, isEncoded := 0, -1, false
 	for read := 0; len(rest) >= 8; rest, read = rest[8:], read+8 {
 		for marks := delimiters(binary.LittleEndian.Uint64(rest)); marks != 0; marks &= marks - 1 {
@@ -129,8 +133,12 @@ func (a *Args) Parse(b []byte) {
 				}
 				if start < equals || value < at {
 					if n == len(pairs) {
+						if n == maxParsed {
+							a.pairs = pairs
+							return
+						}
 						pairs = slices.Grow(pairs, 1)
-						pairs = pairs[:cap(pairs)]
+						pairs = pairs[:min(cap(pairs), maxParsed)]
 					}
 					p := &pairs[n]
 					n++

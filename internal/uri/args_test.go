@@ -97,6 +97,32 @@ func TestArgsHaveLittlePairs(t *testing.T) {
 	}
 }
 
+// TestParsedPairsAreBounded: a form of the shortest pairs takes up memory like another one
+// of its size. Its first pairs are there, in a list that was used before, too.
+func TestParsedPairsAreBounded(t *testing.T) {
+	form := bytes.Repeat([]byte("&a"), 2<<20)
+	var a Args
+	for name, prepare := range map[string]func(){"new": func() {}, "used": func() {}, "larger": func() { a.pairs = make([]pair, 0, 2*maxParsed) }} {
+		prepare()
+		a.Parse(append([]byte("first=1"), form...))
+		if n := a.Len(); n != maxParsed {
+			t.Errorf("%s: %d pairs, want %d", name, n, maxParsed)
+		}
+		if got := a.Peek([]byte("first")); string(got) != "1" {
+			t.Errorf("%s: first is %q", name, got)
+		}
+	}
+	a = Args{}
+	a.Parse(form)
+	if held, want := a.HeldBytes(), 3*len(form); held > want {
+		t.Errorf("%d bytes are held for a form of %d, want at most %d", held, len(form), want)
+	}
+	exact := bytes.Repeat([]byte("&a"), maxParsed)
+	if a.Parse(exact); a.Len() != maxParsed {
+		t.Errorf("%d pairs of %d", a.Len(), maxParsed)
+	}
+}
+
 func TestArgsHeldBytes(t *testing.T) {
 	buf := make([]byte, 0, 1000)
 	a := Args{text: make([]byte, 0, 100), pairs: make([]pair, 0, 10), buf: &buf}
