@@ -77,7 +77,7 @@ const benchExamples = `  sluice bench localhost:8080/                       64 c
   sluice bench -R 20000 -d 1m --latency URL          20,000 requests per second
   sluice bench -n 100000 --pipeline 16 URL           100,000 requests, 16 at once
   sluice bench --http2 -c 64 -m 32 URL               HTTP/2, as h2load -c 64 -m 32
-  sluice bench -c 1000 --message-size 200 ws://localhost:8080/
+  sluice bench -c 1000 --message-size 200 ws://localhost:8080/ws
   sluice bench --sse -c 1000 -d 10s http://localhost:8080/events
   sluice bench -b @body.json -H 'Content-Type: application/json' URL
   sluice bench --disable-keepalive URL               a connection per request

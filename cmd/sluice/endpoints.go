@@ -2,10 +2,17 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/shared"
+	"github.com/sluicehttp/sluice/sse"
+	"github.com/sluicehttp/sluice/websocket"
 )
 
 const page = `<!DOCTYPE html>
@@ -26,6 +33,8 @@ td { padding: .2rem 1rem .2rem 0 }
 <tr><td>/echo</td><td>the body of your request: <code>curl -d hi http://HOST/echo</code></td></tr>
 <tr><td><a href="/stream">/stream</a></td><td>ten lines, one at a time: <code>?n=LINES&amp;ms=PAUSE</code></td></tr>
 <tr><td><a href="/sleep?ms=500">/sleep?ms=500</a></td><td>an answer that takes its time</td></tr>
+<tr><td>/ws</td><td>a WebSocket that sends each message back: <code>sluice ws ws://HOST/ws</code></td></tr>
+<tr><td><a href="/events">/events</a></td><td>server-sent events, one each second; a POST sends its body to all</td></tr>
 </table>
 </body></html>
 `
@@ -36,8 +45,44 @@ const (
 	maxPause = time.Minute
 )
 
-// handle answers the built-in endpoints.
-func handle(ctx *sluice.RequestCtx) {
+// endpoints answers the built-in paths.
+type endpoints struct {
+	echo   websocket.Endpoint
+	events *sse.Hub
+	clock  *shared.Lease // of the process that publishes ticks
+	ticks  sync.Once     // with the first stream of events
+}
+
+const (
+	eventTopic    = "events"
+	clockLease    = "sluice.events.clock"
+	eventInterval = time.Second
+)
+
+// serveEndpoints has a server answer with the built-in paths. Their connections move to
+// another worker in a restart. p has the workers; nil: there is this process.
+func serveEndpoints(server *sluice.Server, p *prefork.Prefork) error {
+	e := &endpoints{echo: websocket.Endpoint{
+		Name:      "echo",
+		OnMessage: func(c *websocket.Conn, m websocket.Message) error { return c.TryWrite(m.Kind, m.Data) },
+	}}
+	options := sse.Options{Name: eventTopic, Retry: eventInterval}
+	if p != nil {
+		options.Backplane = p.Backplane(eventTopic)
+	}
+	var err error
+	if e.events, err = sse.New(options); err != nil {
+		return err
+	}
+	if e.clock, err = shared.Default().Lease(clockLease, 0); err != nil {
+		return err
+	}
+	server.Handler = e.handle
+	return errors.Join(e.echo.Register(server), e.events.Register(server))
+}
+
+// handle answers a request.
+func (e *endpoints) handle(ctx *sluice.RequestCtx) {
 	switch string(ctx.Path()) {
 	case "/":
 		ctx.SuccessString("text/html; charset=utf-8", page)
@@ -54,8 +99,42 @@ func handle(ctx *sluice.RequestCtx) {
 		stream(ctx)
 	case "/sleep":
 		sleep(ctx)
+	case "/ws":
+		_ = e.echo.Upgrade(ctx, nil) // it has answered
+	case "/events":
+		e.serveEvents(ctx)
 	default:
 		ctx.NotFound()
+	}
+}
+
+// serveEvents answers GET with events, and publishes what others send.
+func (e *endpoints) serveEvents(ctx *sluice.RequestCtx) {
+	if ctx.IsPost() {
+		if err := e.events.Publish(eventTopic, sse.Event{Name: "post", Data: ctx.PostBody()}); err != nil {
+			ctx.Error(err.Error(), sluice.StatusBadRequest)
+			return
+		}
+		ctx.SetStatusCode(sluice.StatusNoContent)
+		return
+	}
+	e.ticks.Do(func() { go func() { _ = e.clock.Lead(context.Background(), e.tick) }() })
+	if err := e.events.Serve(ctx, eventTopic); err != nil {
+		ctx.Error(err.Error(), sluice.StatusServiceUnavailable)
+	}
+}
+
+// tick publishes the time. One process does it for all.
+func (e *endpoints) tick(ctx context.Context) error {
+	ticker := time.NewTicker(eventInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			_ = e.events.Publish(eventTopic, sse.Event{Name: "tick", Data: now.UTC().AppendFormat(nil, time.RFC3339)})
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

@@ -47,6 +47,8 @@ Without DIR these paths are answered:
   /echo        the request's body
   /stream      ten lines, one every 200 ms (?n=LINES&ms=PAUSE)
   /sleep       after a pause (?ms=MILLISECONDS)
+  /ws          a WebSocket that sends each message back
+  /events      server-sent events, one each second; POST sends its body to all
 
 Ctrl-C (or SIGTERM) stops accepting, lets running requests finish and exits; a
 second one cuts them off. SIGHUP reads --tls-cert and --tls-key again and reopens
@@ -171,28 +173,27 @@ func serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	defer access.Close()
-	handler := handle
+	server := o.newServer()
+	server.Logger = logger
 	if o.files.dir != "" {
 		site, err := newSite(o.files)
 		if err != nil {
 			return err
 		}
 		defer site.close(logger)
-		handler = site.serve
+		server.Handler = site.serve
 		o.warn(logger)
+	} else if err := serveEndpoints(server, nil); err != nil {
+		return err
 	}
-	server := o.newServer()
-	server.Handler, server.Logger = handler, logger
 	access.attach(server)
 	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
 	return run.serve(ctx, o)
 }
 
-// newServer returns a server with the flags' settings. It answers with the
-// built-in endpoints.
+// newServer returns a server with the flags' settings and without a handler.
 func (o *serveOptions) newServer() *sluice.Server {
 	return &sluice.Server{
-		Handler:            handle,
 		Engine:             o.engine,
 		HTTP2:              sluice.HTTP2Config{Disable: !o.http2},
 		ReadTimeout:        o.readTimeout,

@@ -95,6 +95,11 @@ func servePrefork(o serveOptions) error {
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	p.ShutdownGracePeriod = o.drain
 	p.Admin, p.AdminHandler = o.admin, adminHandler(p)
+	if o.files.dir == "" {
+		if err := serveEndpoints(run.server, p); err != nil {
+			return err
+		}
+	}
 	var err error
 	if prefork.IsChild() {
 		err = run.work(p, o)

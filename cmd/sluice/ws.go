@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,7 @@ Exit status: 0 if the connection was closed with code 1000, 1001 or without a
 code; 1 if there was none, or it broke; 2 for wrong use; 3 if it was closed with
 another code, which is printed to stderr.`
 
-const wsExamples = `  sluice ws ws://localhost:8080/chat
+const wsExamples = `  sluice ws ws://localhost:8080/ws
   sluice ws ws+unix:/run/app.sock:/chat
   printf 'hello\n' | sluice ws --wait 1 wss://example.com/echo
   sluice ws --json --protocol v2 -H 'Authorization: Bearer x' wss://example.com`
@@ -120,10 +121,28 @@ func runWS(parent context.Context, o wsOptions, url string) int {
 	return wsClosed
 }
 
+// maxRefusal is how much of the body of a refusal is shown, in bytes.
+const maxRefusal = 1 << 10
+
 // reportWS prints an error; those of package websocket begin with the name already, and may
-// have a reason from the peer.
+// have a reason from the peer. A server that refuses the handshake says why in the body.
 func reportWS(err error) {
 	fmt.Fprintln(os.Stderr, "sluice:", visible(strings.TrimPrefix(err.Error(), "sluice: ")))
+	var refused *websocket.HandshakeError
+	if !errors.As(err, &refused) || refused.Header == nil {
+		return
+	}
+	kind := refused.Header.ContentType()
+	if text := bytes.TrimSpace(refused.Body); len(text) > 0 && (len(kind) == 0 || isText(kind)) {
+		fmt.Fprintf(os.Stderr, "%s\n", visible(string(text[:min(len(text), maxRefusal)])))
+	}
+}
+
+// isText tells whether a body of this type can be shown.
+func isText(contentType []byte) bool {
+	kind, _, _ := strings.Cut(strings.ToLower(string(contentType)), ";")
+	kind = strings.TrimSpace(kind)
+	return strings.HasPrefix(kind, "text/") && kind != "text/html" || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml")
 }
 
 func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, error) {

@@ -53,6 +53,11 @@ func wsServer(t *testing.T) (url string) {
 			ctx.Error("who are you?", sluice.StatusUnauthorized)
 			return
 		}
+		if string(ctx.Request.Header.Peek("Authorization")) == "html" {
+			ctx.Error("<p>a page</p>", sluice.StatusForbidden)
+			ctx.SetContentType("text/html")
+			return
+		}
 		_ = e.Upgrade(ctx, nil)
 	}), "http://", "ws://", 1)
 }
@@ -71,7 +76,8 @@ func TestWS(t *testing.T) {
 		"another code":    {"", "refuse\n", output{stderr: "closed by the peer with code 4004: not \\x1b[1mhere", status: 3}},
 		"allowed origin":  {"--origin https://example.com", "bye\n", output{}},
 		"another origin":  {"--origin https://evil.com", "bye\n", output{stderr: "status 403", status: 1}},
-		"refused":         {"-H Authorization:no", "bye\n", output{stderr: "status 401", status: 1}},
+		"refused":         {"-H Authorization:no", "bye\n", output{stderr: "\nwho are you?\n", status: 1}},
+		"refused in HTML": {"-H Authorization:html", "bye\n", output{stderr: "the server has answered with status 403", status: 1}},
 		"malformed field": {"-H no-colon", "", output{stderr: "no-colon", status: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
