@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -63,5 +64,40 @@ func TestNoAddr(t *testing.T) {
 	c := &sluice.HostClient{Dial: func(string) (net.Conn, error) { return nil, refused }}
 	if err := c.Do(&req, nil); !errors.Is(err, refused) {
 		t.Errorf("%v, want the dialer's error", err)
+	}
+}
+
+// TestMalformedAddrWithTLSIsNotDialed: where Addr is malformed, no host can be the name
+// that the certificate must have.
+func TestMalformedAddrWithTLSIsNotDialed(t *testing.T) {
+	refused := errors.New("refused")
+	for addr, isDialed := range map[string]bool{
+		"::1": false, "[::1": false, "[::1]": false, "a:b:c": false, "a]:443": false, "[::1]x:443": false,
+		"[::1]:443": true, "name": true, "name:443": true,
+	} {
+		for _, config := range []*tls.Config{nil, {}, {ServerName: "name"}} {
+			dials := make(chan string, 9)
+			dial := func(addr string) (net.Conn, error) { dials <- addr; return nil, refused }
+			for name, client := range map[string]interface {
+				DoTimeout(*sluice.Request, *sluice.Response, time.Duration) error
+			}{
+				"HostClient":     &sluice.HostClient{Addr: addr, IsTLS: true, TLSConfig: config, Dial: dial},
+				"PipelineClient": &sluice.PipelineClient{Addr: addr, IsTLS: true, TLSConfig: config, Dial: dial},
+			} {
+				var req sluice.Request
+				req.SetRequestURI("https://h/")
+				err := client.DoTimeout(&req, nil, 10*time.Second)
+				if isDialed || config != nil && config.ServerName != "" {
+					if len(dials) == 0 || !errors.Is(err, refused) {
+						t.Errorf("%s, %q: %d dials, %v", name, addr, len(dials), err)
+					}
+				} else if malformed := (*net.AddrError)(nil); len(dials) > 0 || !errors.As(err, &malformed) {
+					t.Errorf("%s, %q: %d dials, %v", name, addr, len(dials), err)
+				}
+				for len(dials) > 0 {
+					<-dials
+				}
+			}
+		}
 	}
 }

@@ -107,8 +107,12 @@ func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
 	return nc, call.dialError(err, addr)
 }
 
-// dialTLS connects to addr with TLS.
+// dialTLS connects to addr with TLS. It does not dial an address whose host would be
+// no server name.
 func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
+	if err := dial.CheckServerName(c.prepared().tls, addr); err != nil {
+		return nil, err
+	}
 	nc, err := c.dialAddr(call, addr)
 	if err != nil {
 		return nil, err

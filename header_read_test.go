@@ -104,6 +104,10 @@ func TestReadFailures(t *testing.T) {
 	if !errors.As(err, &nothing) || !errors.Is(err, broken) {
 		t.Errorf("before the first byte: %v", err)
 	}
+	var answer ResponseHeader
+	if err := answer.Read(bufio.NewReader(iotest.ErrReader(broken))); !errors.Is(err, io.EOF) || !errors.Is(err, broken) {
+		t.Errorf("before the first byte of a response: %v", err)
+	}
 	err = q.Read(bufio.NewReader(io.MultiReader(strings.NewReader("GET"), iotest.ErrReader(broken))))
 	if errors.As(err, &nothing) || !errors.Is(err, broken) {
 		t.Errorf("behind the first byte: %v", err)
@@ -313,6 +317,19 @@ func TestMoreFieldsFitLargerBuffers(t *testing.T) {
 		}
 		if got := (&HostClient{ReadBufferSize: c.size}).headLimits().MaxFields; got < c.fields != c.isTooMany {
 			t.Errorf("client with a buffer of %d bytes: %d fields", c.size, got)
+		}
+	}
+}
+
+// TestVersionsOfResponses: the major version must be 1 (RFC 9110 section 2.5).
+func TestVersionsOfResponses(t *testing.T) {
+	for line, want := range map[string]error{
+		"HTTP/1.0 200 OK": nil, "HTTP/1.1  200 OK": nil, "HTTP/1.2 200 OK": nil,
+		"HTTP/0.9 200 OK": h1.ErrMajorVersion, "HTTP/2.0 200 OK": h1.ErrMajorVersion, "HTTP/2 200 OK": h1.ErrVersion,
+	} {
+		var h ResponseHeader
+		if err := h.Read(reader(line + "\r\n\r\n")); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", line, err, want)
 		}
 	}
 }

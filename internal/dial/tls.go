@@ -17,9 +17,9 @@ const handshakeTimeout = 30 * time.Second
 // conn, also after a failure.
 func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr string) (*tls.Conn, error) {
 	if config.ServerName == "" {
-		host, _, err := net.SplitHostPort(addr)
+		host, err := serverName(addr)
 		if err != nil {
-			host = addr
+			return tls.Client(conn, config), err
 		}
 		if strings.Contains(host, ":") {
 			host, _, _ = strings.Cut(host, "%") // no certificate has the zone of an IPv6 address
@@ -29,6 +29,25 @@ func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr stri
 	}
 	secure := tls.Client(conn, config)
 	return secure, Complete(ctx, secure)
+}
+
+// CheckServerName returns an error if a handshake could not choose the server name: config
+// has none, and addr is malformed.
+func CheckServerName(config *tls.Config, addr string) error {
+	if config.ServerName != "" {
+		return nil
+	}
+	_, err := serverName(addr)
+	return err
+}
+
+// serverName returns the host of an address, which may have no port.
+func serverName(addr string) (string, error) {
+	if !strings.Contains(addr, ":") {
+		return addr, nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	return host, err
 }
 
 // Complete makes the handshake on a connection that may not have done it, until ctx ends.
