@@ -3,7 +3,6 @@ package sluice
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"io"
 	"os"
 	"strings"
@@ -94,11 +93,14 @@ func (b *body) closeStream(err error) error {
 }
 
 // endStream is closeStream at the end of writing the message. It returns a
-// panic of Close as an error, as a panic of Read is.
+// panic of Close as an error, as a panic of Read is. The first panic counts.
 func (b *body) endStream(err error) (first error) {
 	defer func() {
 		if v := recover(); v != nil {
-			first = cmp.Or(err, message.StreamPanic(v))
+			if _, hasPanicked := err.(*ErrBodyStreamWritePanic); !hasPanicked {
+				err = message.StreamPanic(v)
+			}
+			first = err
 		}
 	}()
 	return b.closeStream(err)

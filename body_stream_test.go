@@ -120,7 +120,7 @@ func TestAPanicOfCloseIsAnError(t *testing.T) {
 			return r.Write(bufio.NewWriter(io.Discard))
 		},
 	} {
-		for _, size := range []int{-1, 3} {
+		for _, size := range []int{-1, 3, 5} {
 			err := write(closingStream{strings.NewReader("all"), func() error { panic(boom) }}, size)
 			var known *ErrBodyStreamWritePanic
 			if !errors.As(err, &known) || !errors.Is(err, boom) {

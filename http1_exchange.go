@@ -134,6 +134,8 @@ func (x *http1Exchange) publicFailure(err error) error {
 	switch {
 	case !errors.As(err, &wire):
 		return err
+	case wire == h1.ErrTruncatedMessage && x.ctx.phase == phaseReceived:
+		return io.ErrUnexpectedEOF
 	case wire == h1.ErrTruncatedMessage:
 		return message.Known(io.ErrUnexpectedEOF, err)
 	case wire.Status == StatusRequestHeaderFieldsTooLarge, wire == h1.ErrLineTooLong:

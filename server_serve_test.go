@@ -404,3 +404,19 @@ func TestDeadlinesOfListeners(t *testing.T) {
 		}
 	}
 }
+
+// TestServeConnReturnsUnexpectedEOF: programs compare the error of a body that was cut off
+// with ==.
+func TestServeConnReturnsUnexpectedEOF(t *testing.T) {
+	for _, body := range []string{"Content-Length: 5\r\n\r\n", "Content-Length: 5\r\n\r\nab", "Transfer-Encoding: chunked\r\n\r\n5\r\nab"} {
+		client, server := net.Pipe()
+		go func() {
+			_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: h\r\n"+body)
+			_ = client.Close()
+		}()
+		s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}, Logger: &logBook{}}
+		if err := s.ServeConn(server); err != io.ErrUnexpectedEOF {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
