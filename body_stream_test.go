@@ -347,6 +347,19 @@ func TestAStreamOfUnknownLengthIsFlushedAsItComes(t *testing.T) {
 	}
 }
 
+// TestWhatWriteFlushes: a body of known length is flushed, chunks from memory are not.
+func TestWhatWriteFlushes(t *testing.T) {
+	for size, isFlushed := range map[int]bool{4: true, -1: false} {
+		var r Response
+		var out flushRecorder
+		r.SetBodyStream(bytes.NewReader([]byte("body")), size)
+		w := bufio.NewWriter(&out)
+		if err := r.Write(w); err != nil || (w.Buffered() == 0) != isFlushed {
+			t.Errorf("size %d: %d bytes are buffered, %v", size, w.Buffered(), err)
+		}
+	}
+}
+
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
