@@ -7,6 +7,7 @@
 //
 //	go -C interop run ./ecosystem                 # all, in a network without a way out
 //	go -C interop run ./ecosystem router fiber/v2 # those whose path has one of these
+//	go -C interop run ./ecosystem -portable       # fasthttp's own tests of its exported API
 //	go -C interop run ./ecosystem -shim           # writes contrib/fasthttp from Sluice's exported API
 package main
 
@@ -34,6 +35,7 @@ func run() error {
 	timeout := flag.Duration("timeout", 3*time.Minute, "for the tests of one package")
 	isolate := flag.Bool("isolate", true, "run the tests in a network that has loopback only; needs Linux, and to be root")
 	only := flag.Bool("shim", false, "write the shim, "+shimFolder+", and no more")
+	portable := flag.Bool("portable", false, "run fasthttp's own tests that need its exported names only; "+portableList+" has the differences")
 	list := flag.Bool("list", false, "list every test that differs, also those with a reason")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -52,6 +54,9 @@ func run() error {
 		return s.write(shimmed)
 	}
 	r := runner{shim: shimmed, source: folder, work: place, timeout: *timeout, isolate: *isolate}
+	if *portable {
+		return r.runPortable(ctx)
+	}
 	return runAll(ctx, &r, flag.Args(), *list)
 }
 
