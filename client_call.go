@@ -28,15 +28,14 @@ type bodyWanted uint8
 
 const (
 	wantsStream bodyWanted = iota // the caller reads it as a stream
-	wantsFinal                    // as wantsStream, but the body of a redirect is dropped, because the redirect is followed
+	wantsFinal                    // as wantsStream, but the body of a redirect that is followed is dropped
 	wantsBytes                    // as wantsFinal, but the attempt reads the body into memory
 	wantsNone                     // the body is dropped
 )
 
-// drops reports whether the body of a response with the given status is
-// unwanted.
-func (w bodyWanted) drops(status int) bool {
-	return w == wantsNone || w != wantsStream && StatusCodeIsRedirect(status)
+// drops reports whether the body of the response with head h is unwanted.
+func (w bodyWanted) drops(h *ResponseHeader) bool {
+	return w == wantsNone || w != wantsStream && isFollowed(h)
 }
 
 // err returns the reason why the call must end, or nil if it may continue.

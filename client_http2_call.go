@@ -292,7 +292,7 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 	resp.Header.m.SetReceived(head, isLast)
 	resp.limit = max(limit, 0)
 	wants := x.req.call.wants
-	isUnwanted := wants.drops(head.StatusCode)
+	isUnwanted := wants.drops(&resp.Header)
 	if wants == wantsBytes && !isUnwanted {
 		resp.StreamBody = false
 	}

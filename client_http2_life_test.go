@@ -224,6 +224,9 @@ func TestClientHTTP2Verbs(t *testing.T) {
 		if err != nil || status != 200 || !strings.HasPrefix(string(body), "GET "+r.addr+" /next\n") {
 			t.Errorf("%d, %v, %q", status, err, body)
 		}
+		if status, body, err = c.Get(nil, r.url("/?status=302&to=mailto:x")); err != nil || status != 302 || len(body) == 0 {
+			t.Errorf("to another scheme: %d, %v, %q", status, err, body)
+		}
 		req, resp := newCall("POST", r.url("/?status=307&to=/next"))
 		req.SetBodyString("again")
 		if err := c.DoRedirects(req, resp, 3); err != nil || !strings.HasPrefix(string(resp.Body()), "POST "+r.addr+" /next\n") || !strings.Contains(string(resp.Body()), "again") {

@@ -32,10 +32,19 @@ func doRedirects(c doer, req *Request, resp *Response, most int) error {
 		if followed >= max(most, 0) {
 			return ErrTooManyRedirects
 		}
+		if !isFollowed(&resp.Header) {
+			return nil
+		}
 		if err := redirect(req, resp, hadStream); err != nil {
 			return err
 		}
 	}
+}
+
+// isFollowed reports whether h is the head of a redirect that a client follows. A
+// Location such as mailto:x is for the caller.
+func isFollowed(h *ResponseHeader) bool {
+	return StatusCodeIsRedirect(h.StatusCode()) && !uri.LeavesHTTP(h.m.Get(field.Location))
 }
 
 // redirect turns req into the request for which resp asks (RFC 9110 section
@@ -54,14 +63,11 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 	case hadStream:
 		return ErrRedirectBodyStream
 	}
-	if uri.HasOtherScheme(location) {
-		return errRedirectScheme
-	}
 	uri := req.URI()
 	before := AcquireURI()
 	defer ReleaseURI(before)
 	uri.CopyTo(before)
-	if err := uri.resolve(location); err != nil {
+	if err := uri.UpdateBytesErr(location); err != nil {
 		return err
 	}
 	uri.DisablePathNormalizing = req.DisableRedirectPathNormalizing

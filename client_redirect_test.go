@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,9 @@ func TestRedirectErrors(t *testing.T) {
 		"no host":         {"http:///x", 3, errMissingHost, 1},
 		"control":         {"/a\x01b", 3, nil, DefaultMaxIdemponentCallAttempts},
 		"another network": {"https://h/", 3, ErrHostClientRedirectToDifferentScheme, 1},
+		"app with a host": {"app://x/y", 3, errRedirectScheme, 1},
+		"no scheme left":  {"http:", 3, ErrTooManyRedirects, 4},
+		"none for others": {"mailto:x", 0, ErrTooManyRedirects, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newClientPeer(t, answering("HTTP/1.1 302 R\r\nLocation: "+test.location+"\r\nContent-Length: 0\r\n\r\n"))
@@ -203,6 +207,54 @@ func TestRedirectErrors(t *testing.T) {
 			}
 			eventually(t, "none in use", func() bool { return c.ConnsCount() == c.IdleConnsCount() })
 		})
+	}
+}
+
+// TestRedirectsToOtherSchemes: a Location of a scheme that a client does not speak is
+// for the caller, who gets the response and the request as they are.
+func TestRedirectsToOtherSchemes(t *testing.T) {
+	for _, location := range []string{"mailto:x", "mailto:", "TEL:+1;a=\"b\"", "app:/cb?x=1#y", "javascript:alert(1)", "g+h-i.j:k", "mailto:a\tb"} {
+		for _, status := range []string{"301", "302", "303", "307", "308"} {
+			p := newClientPeer(t, answering("HTTP/1.1 "+status+" R\r\nLocation: "+location+"\r\nContent-Length: 4\r\n\r\nmove"))
+			for _, isStreamed := range []bool{false, true} {
+				c := &Client{StreamResponseBody: isStreamed}
+				req, resp := newCall("POST", p.url("/p"))
+				req.SetBodyString("body")
+				req.Header.Set("Authorization", "secret")
+				if err := c.DoRedirects(req, resp, 3); err != nil || strconv.Itoa(resp.StatusCode()) != status || resp.IsBodyStream() != isStreamed || string(resp.Body()) != "move" {
+					t.Errorf("%s, %q, streamed %v: %v, %d, %q", status, location, isStreamed, err, resp.StatusCode(), resp.Body())
+				}
+				if string(req.Header.Method()) != "POST" || string(req.Body()) != "body" || string(req.Header.Peek("Authorization")) != "secret" || string(req.URI().Path()) != "/p" {
+					t.Errorf("%s, %q: the request is %q", status, location, req.String())
+				}
+				for name, get := range map[string]func([]byte, string) (int, []byte, error){
+					"Get": c.Get, "Post": func(dst []byte, url string) (int, []byte, error) { return c.Post(dst, url, nil) },
+					"GetTimeout": func(dst []byte, url string) (int, []byte, error) { return c.GetTimeout(dst, url, time.Minute) },
+				} {
+					if got, body, err := get(nil, p.url("/")); err != nil || strconv.Itoa(got) != status || string(body) != "move" {
+						t.Errorf("%s, %q, %s: %d, %q, %v", status, location, name, got, body, err)
+					}
+				}
+				if err := c.DoRedirects(req, nil, 3); err != nil {
+					t.Errorf("%s, %q, no response: %v", status, location, err)
+				}
+			}
+		}
+	}
+}
+
+// TestRedirectsWithAScheme: what only looks like another scheme is followed as
+// URI.Update resolves it.
+func TestRedirectsWithAScheme(t *testing.T) {
+	for location, want := range map[string]string{
+		"http:x": "/a/x", "HTTP:/x": "/x", "http:?q": "/a/b?q", "http:http:x": "/a/http:x", "https:/x": "/a/https:/x", "https:x": "/a/https:x",
+		":x": "/a/:x", "1a:b": "/a/1a:b", "x y:z": "/a/x%20y:z", "./g:h": "/a/g:h", "?a:b": "/a/b?a:b",
+	} {
+		p := newClientPeer(t, redirecting("302", location))
+		req, resp := newCall("GET", p.url("/a/b"))
+		if err := p.host().DoRedirects(req, resp, 3); err != nil || strings.Join(p.requests(), "|") != "GET /a/b |GET "+want+" " {
+			t.Errorf("%q: %v, %q, want %q", location, err, p.requests(), want)
+		}
 	}
 }
 

@@ -217,7 +217,7 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 	if err := resp.readFinalHead(br, limits); err != nil {
 		return err
 	}
-	if wants := x.call.wants; wants == wantsBytes && !wants.drops(resp.StatusCode()) {
+	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) {
 		resp.StreamBody = false
 	}
 	if err := resp.readContent(br, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
@@ -244,7 +244,7 @@ func (x *exchange) passStream() error {
 	body, _ := resp.stream.(*transfer.Reader) // readContent has made it
 	x.Body, x.Length = body, resp.streamSize
 	resp.stream, resp.streamSize = nil, 0
-	x.IsUnwanted = x.call.wants.drops(resp.StatusCode())
+	x.IsUnwanted = x.call.wants.drops(&resp.Header)
 	switch {
 	case x.IsUnwanted || limit <= 0:
 	case x.Length > limit:

@@ -65,8 +65,8 @@ func PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (s
 	return defaultClient.PostContext(ctx, dst, url, postArgs)
 }
 
-// Get requests url, follows up to 16 redirects, and returns the status and the
-// body of the last response. The body is appended to dst[:0] and so reuses the
+// Get requests url, follows up to 16 redirects as DoRedirects does, and returns
+// status and body of the last response. The body is appended to dst[:0] and so reuses the
 // memory of dst if it fits. The caller owns it. If there is an error, the
 // status is 0, or that of the redirect with ErrTooManyRedirects and
 // ErrMissingLocation, and the body is what was received of it; after ErrTimeout,
@@ -105,7 +105,8 @@ func (c *Client) PostContext(ctx context.Context, dst []byte, url string, postAr
 
 // DoRedirects is Do that follows at most maxRedirectsCount redirects. One more
 // redirect is ErrTooManyRedirects. A redirect without a Location is
-// ErrMissingLocation.
+// ErrMissingLocation. A Location of another scheme than http and https is an error,
+// or, without "//" as in mailto:x, not followed: resp is then that redirect.
 //
 // According to RFC 9110 section 15.4, status 303 turns every method except HEAD
 // into GET, and 301 and 302 turn POST into GET; the body and the fields that

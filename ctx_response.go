@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // Write appends p to the response's body. It implements io.Writer and never
@@ -113,21 +114,25 @@ func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 	return t.Before(lastModified.Truncate(time.Second))
 }
 
-// Redirect resolves uri, which may be relative, against the request's URI, sets
-// Location to the result, and sets the status to statusCode. The status is 302
-// if statusCode is none of 301, 302, 303, 307 and 308.
-func (ctx *RequestCtx) Redirect(uri string, statusCode int) {
-	ctx.RedirectBytes(ascii.Bytes(uri), statusCode)
+// Redirect resolves location, which may be relative, against the request's URI,
+// sets Location to the result, and sets the status to statusCode. The status is
+// 302 if statusCode is none of 301, 302, 303, 307 and 308. A URI with a scheme and
+// without "//", such as mailto:x, is sent as it is, its line ends as spaces; one
+// that URI.Update refuses becomes "http:///".
+func (ctx *RequestCtx) Redirect(location string, statusCode int) {
+	ctx.RedirectBytes(ascii.Bytes(location), statusCode)
 }
 
 // RedirectBytes is Redirect with a []byte.
-func (ctx *RequestCtx) RedirectBytes(uri []byte, statusCode int) {
-	u := AcquireURI()
-	defer ReleaseURI(u)
-	ctx.URI().CopyTo(u)
-	// Line ends must not reach the field; no URI reference contains controls.
-	u.UpdateBytes(ascii.AppendFieldText(nil, uri))
-	ctx.Response.Header.m.SetKnown(field.Location, u.FullURI())
+func (ctx *RequestCtx) RedirectBytes(location []byte, statusCode int) {
+	if !uri.IsOpaque(location) {
+		u := AcquireURI()
+		defer ReleaseURI(u)
+		ctx.URI().CopyTo(u)
+		u.UpdateBytes(location)
+		location = u.FullURI()
+	}
+	ctx.Response.Header.m.SetKnown(field.Location, location)
 	if !StatusCodeIsRedirect(statusCode) {
 		statusCode = StatusFound
 	}

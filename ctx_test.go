@@ -276,6 +276,23 @@ func TestRedirects(t *testing.T) {
 		{"http://other/", "http://other/", 308, 308},
 		{"//other/p", "http://other/p", 0, 302},
 		{"https://other/", "https://other/", 200, 302},
+		{"mailto:a b@c?subject=<x>#y z", "mailto:a b@c?subject=<x>#y z", 302, 302},
+		{"tel:+1-2", "tel:+1-2", 302, 302},
+		{"App+1.0-x:/cb/../a//b?u=c://d", "App+1.0-x:/cb/../a//b?u=c://d", 307, 307},
+		{"mailto:", "mailto:", 302, 302},
+		{"http:b", "http:b", 302, 302},
+		{"https:/b", "https:/b", 302, 302},
+		{"app:a\r\nX: y", "app:a  X: y", 302, 302},
+		{"app:\n//h/", "app: //h/", 302, 302},
+		{"data:\xc3\xa9%zz", "data:\xc3\xa9%zz", 302, 302},
+		{"app://Other/b c", "app://other/b%20c", 302, 302},
+		{":b", "http://h/dir/:b", 302, 302},
+		{"1a:b", "http://h/dir/1a:b", 302, 302},
+		{" mailto:b", "http://h/dir/%20mailto:b", 302, 302},
+		{"./a:b", "http://h/dir/a:b", 302, 302},
+		{"b?a:b", "http://h/dir/b?a:b", 302, 302},
+		{"/b\r\nX: y", "http:///", 302, 302},
+		{"app\n:b", "http:///", 302, 302},
 	}
 	r := serve(t, inMemory(), &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 		code, _ := ctx.QueryArgs().GetUint("code")

@@ -78,20 +78,25 @@ func (u *URI) Parse(host, uri []byte) error {
 //   - empty: changes nothing.
 //
 // All but the last two kinds remove the user information, and the query and
-// hash that they do not name. If Parse would refuse newURI, u becomes the zero
+// hash that they do not name. u's own scheme in front of the last four kinds is
+// left out: http:path. If Parse would refuse newURI, u becomes the zero
 // URI: with its empty host, no request can be sent to an unintended host.
 func (u *URI) Update(newURI string) { u.UpdateBytes(ascii.Bytes(newURI)) }
 
 // UpdateBytes is Update for bytes. It does not retain newURI.
 func (u *URI) UpdateBytes(newURI []byte) {
-	if len(newURI) > 0 {
-		_ = u.resolve(newURI) // after an error u is the zero URI
+	if u.UpdateBytesErr(newURI) != nil {
+		u.Reset()
 	}
 }
 
-// resolve is UpdateBytes for a newURI that is not empty. Its error is the reason
-// why newURI is refused.
-func (u *URI) resolve(newURI []byte) error {
+// UpdateBytesErr is UpdateBytes and returns the error with which Parse would
+// refuse newURI. If newURI has control characters, which is ErrorInvalidURI, u is
+// then unchanged. After any other error it is the zero URI.
+func (u *URI) UpdateBytesErr(newURI []byte) error {
+	if len(newURI) == 0 {
+		return nil
+	}
 	extent, err := u.m.Update(newURI)
 	if extent >= uri.Path {
 		u.DisablePathNormalizing = false

@@ -14,6 +14,11 @@ func TestURIUpdate(t *testing.T) {
 		"x//y": "https://h.com/a/b/x/y", "x?u=//k": "https://h.com/a/b/x?u=//k", "x?u=http://k": "https://h.com/a/b/x?u=http://k", "1x://y": "https://h.com/a/b/1x:/y",
 		"mailto:x": "https://h.com/a/b/mailto:x", "x@y": "https://h.com/a/b/x@y",
 		"//k": "https://k/", "//k/x?y#z": "https://k/x?y#z", "://k": "https://k/", "//U2:P2@k/": "U2:P2@https://k/", "///x": "https:///x",
+		"https:": "u:p@https://h.com/a/b/c?q=1#frag", "https:#z": "u:p@https://h.com/a/b/c?q=1#z", "https:?y": "u:p@https://h.com/a/b/c?y#frag", "https:?y#z": "u:p@https://h.com/a/b/c?y#z",
+		"https:/x": "https://h.com/x", "https:x": "https://h.com/a/b/x", "HTTPS:../x?y#z": "https://h.com/a/x?y#z", "https:https:x": "https://h.com/a/b/https:x", "https:k://x": "https://h.com/a/b/k:/x",
+		"https:?u=k://x": "u:p@https://h.com/a/b/c?u=k://x#frag", "https:%2e%2e": "https://h.com/a/", "https:a@b": "https://h.com/a/b/a@b", "https: x": "https://h.com/a/b/%20x",
+		"http:": "https://h.com/a/b/http:", "http:x": "https://h.com/a/b/http:x", "http:/x": "https://h.com/a/b/http:/x", " https:x": "https://h.com/a/b/%20https:x", ":x": "https://h.com/a/b/:x", ":": "https://h.com/a/b/:",
+		"https:x\n": "http:///", "https:\x00//k/": "http:///",
 		"http://k/x": "http://k/x", "FTP://K/X": "ftp://k/X", "http://": "http:///",
 		"http://bad host/": "http:///", "//[::1/": "http:///", "x\r\ny": "http:///", "#\n": "http:///", "?\x00": "http:///",
 	} {
@@ -25,6 +30,47 @@ func TestURIUpdate(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q: %q, want %q", reference, got, want)
+		}
+	}
+}
+
+// A scheme that was set, and the one that a URI has without any.
+func TestURIUpdateWithItsScheme(t *testing.T) {
+	for scheme, want := range map[string]string{"": "http://h/x", "http": "http://h/x", "HTTP": "http://h/x", "app": "app://h/http:x"} {
+		var u URI
+		u.SetHost("h")
+		u.SetScheme(scheme)
+		u.Update("http:x")
+		if got := u.String(); got != want {
+			t.Errorf("%q: %q, want %q", scheme, got, want)
+		}
+	}
+}
+
+func TestURIUpdateBytesErr(t *testing.T) {
+	const base = "http://u:p@h/a//b?q=1#f"
+	for reference, want := range map[string]struct {
+		err     error
+		written string
+	}{
+		"": {nil, "http://h/a//b?q=1&k=v#f"}, "http:": {nil, "http://h/a//b?q=1&k=v#f"}, "x": {nil, "http://h/a/x"}, "//k": {nil, "http://k/"}, "ftp://k/x": {nil, "ftp://k/x"}, "mailto:x": {nil, "http://h/a/mailto:x"}, "/%zz": {nil, "http://h/%25zz"},
+		"a\x00b": {ErrorInvalidURI, ""}, "?\x00": {ErrorInvalidURI, ""}, "#\x7f": {ErrorInvalidURI, ""}, "\r\n": {ErrorInvalidURI, ""}, "http:x\n": {ErrorInvalidURI, ""}, "//k/\t": {ErrorInvalidURI, ""}, "https://k\x01/": {ErrorInvalidURI, ""},
+		"//u<@k/": {ErrorInvalidURI, "http:///"}, "//k:x/": {InvalidHostError("k:x"), "http:///"}, "http://[::1": {InvalidHostError("[::1"), "http:///"}, "//k%zz/": {EscapeError("%zz"), "http:///"}, "//%41/": {EscapeError("%41"), "http:///"},
+	} {
+		u := parsedURI(t, base)
+		u.DisablePathNormalizing = true
+		u.QueryArgs().Set("k", "v")
+		before := u.String() + string(u.Username()) + string(u.Password()) + string(u.PathOriginal())
+		if err := u.UpdateBytesErr([]byte(reference)); err != want.err {
+			t.Errorf("%q: %v, want %v", reference, err, want.err)
+		}
+		switch got := u.String(); {
+		case want.written != "":
+			if got != want.written {
+				t.Errorf("%q: %q, want %q", reference, got, want.written)
+			}
+		case got+string(u.Username())+string(u.Password())+string(u.PathOriginal()) != before || !u.DisablePathNormalizing:
+			t.Errorf("%q changes %q", reference, got)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (a *attempt) follows(status int) bool { return a.mayFollow && sluice.Status
 // returns why the redirect is not followed; "": it is.
 func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
 	before, wasSecure := originOf(u), isSecure(u)
-	isURL := len(location) > 0 && !uri.HasOtherScheme(location)
+	isURL := len(location) > 0 && !uri.IsOpaque(location)
 	if isURL {
 		u.UpdateBytes(location)
 	}

@@ -21,23 +21,34 @@ const (
 
 // Update resolves reference, which is not empty, against the base u, and
 // replaces u with the result (RFC 3986 section 5.2). The error is the reason why
-// reference is refused; u is then the zero URI.
+// reference is refused: u is unchanged if it has control characters, and else the
+// zero URI.
 func (u *URI) Update(reference []byte) (Extent, error) {
-	// A copy: reference may be part of u, and Reset keeps scratch.
-	u.scratch = append(u.scratch[:0], reference...)
-	extent, err := u.update(u.scratch)
-	if err != nil {
-		u.Reset()
-		return Everything, err
-	}
-	return extent, nil
-}
-
-// update implements Update. reference is in u.scratch. After an error the
-// content of u is undefined.
-func (u *URI) update(reference []byte) (Extent, error) {
 	if ascii.HasCTL(reference) {
 		return Reference, ErrInvalid
+	}
+	if scheme, rest, isAbsolute := cutScheme(reference); isAbsolute && isScheme(scheme) {
+		u.scratch = append(u.scratch[:0], reference...) // reference may be part of u
+		return Everything, u.replaceAuthority(u.scratch[:len(scheme)], u.scratch[len(reference)-len(rest):])
+	}
+	// A copy: reference may be part of u, and Reset keeps scratch.
+	u.scratch = append(u.scratch[:0], u.trimScheme(reference)...)
+	return u.updateRelative(u.scratch)
+}
+
+// trimScheme removes u's own scheme from a reference without an authority, which is
+// then relative: "http:x" (RFC 3986 section 5.2.2, for a parser that is not strict).
+func (u *URI) trimScheme(reference []byte) []byte {
+	if scheme, rest := cutOpaque(reference); ascii.EqualFold(scheme, u.Scheme()) {
+		return rest
+	}
+	return reference
+}
+
+// updateRelative is Update for a reference without a scheme, in u.scratch.
+func (u *URI) updateRelative(reference []byte) (Extent, error) {
+	if len(reference) == 0 {
+		return Reference, nil
 	}
 	switch reference[0] {
 	case '#':
@@ -50,9 +61,6 @@ func (u *URI) update(reference []byte) (Extent, error) {
 			u.SetHash(hash)
 		}
 		return Reference, nil
-	}
-	if scheme, rest, isAbsolute := cutScheme(reference); isAbsolute && isScheme(scheme) {
-		return Everything, u.replaceAuthority(scheme, rest)
 	}
 	if bytes.HasPrefix(reference, doubleSlash) {
 		return Everything, u.replaceAuthority(nil, reference[2:])
@@ -67,7 +75,7 @@ func (u *URI) update(reference []byte) (Extent, error) {
 }
 
 // replaceAuthority replaces everything, but keeps the scheme if the new one is
-// empty.
+// empty. After an error u is the zero URI.
 func (u *URI) replaceAuthority(scheme, rest []byte) error {
 	kept := u.Scheme()
 	u.Reset()
@@ -76,7 +84,11 @@ func (u *URI) replaceAuthority(scheme, rest []byte) error {
 	} else {
 		u.scheme = kept // Reset left its bytes in place
 	}
-	return u.parseAuthority(rest)
+	err := u.parseAuthority(rest)
+	if err != nil {
+		u.Reset()
+	}
+	return err
 }
 
 // mergePath returns the directory of u's path, percent-encoded again, followed
@@ -89,9 +101,25 @@ func (u *URI) mergePath(reference []byte) []byte {
 	return u.scratch[n:]
 }
 
-// HasOtherScheme tells whether reference is a URI with a scheme and without an
-// authority, such as "javascript:x" (RFC 3986 section 3.1), and not a path.
-func HasOtherScheme(reference []byte) bool {
+// cutOpaque cuts the scheme from a URI that has one, but no authority, such as
+// "mailto:x" (RFC 3986 section 3). scheme is empty if reference is none.
+func cutOpaque(reference []byte) (scheme, rest []byte) {
 	scheme, rest, ok := ascii.Cut(reference, ':')
-	return ok && isScheme(scheme) && !bytes.HasPrefix(rest, doubleSlash)
+	if !ok || !isScheme(scheme) || bytes.HasPrefix(rest, doubleSlash) {
+		return nil, reference
+	}
+	return scheme, rest
+}
+
+// IsOpaque reports whether reference is a URI with a scheme and without an
+// authority, such as "mailto:x".
+func IsOpaque(reference []byte) bool {
+	scheme, _ := cutOpaque(reference)
+	return len(scheme) > 0
+}
+
+// LeavesHTTP reports whether IsOpaque is true for another scheme than http and https.
+func LeavesHTTP(reference []byte) bool {
+	scheme, _ := cutOpaque(reference)
+	return len(scheme) > 0 && !ascii.EqualFold(scheme, HTTP) && !ascii.EqualFold(scheme, HTTPS)
 }
