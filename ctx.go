@@ -167,10 +167,14 @@ func (ctx *RequestCtx) Init(req *Request, remoteAddr net.Addr, logger Logger) {
 }
 
 // Init2 prepares ctx for a handler outside a server. The methods of ctx report
-// conn as the connection. reduceMemoryUsage has no effect.
+// conn as the connection; with TLS, the scheme of URI is https. reduceMemoryUsage has no
+// effect.
 func (ctx *RequestCtx) Init2(conn net.Conn, logger Logger, reduceMemoryUsage bool) {
 	ctx.initialize(nil, logger)
 	ctx.netConn = conn
+	if ctx.IsTLS() {
+		ctx.Request.connection = overHTTPS
+	}
 }
 
 func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {

@@ -48,7 +48,7 @@ type Request struct {
 
 	hasURI      bool // uri has been parsed or set, and takes precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set
-	isTLS       bool // received over TLS: the URI's scheme is https
+	connection  connScheme
 	uriError    error
 }
 
@@ -81,7 +81,7 @@ func (r *Request) resetContent() {
 		r.postArgs.Reset()
 		r.hasPostArgs = false
 	}
-	r.isTLS = false
+	r.connection = notReceived
 }
 
 // resetForServer prepares the request for the server's next request.
@@ -107,7 +107,7 @@ func (r *Request) CopyTo(dst *Request) {
 		r.postArgs.CopyTo(&dst.postArgs)
 		dst.hasPostArgs = true
 	}
-	dst.isTLS = r.isTLS
+	dst.connection = r.connection
 	dst.UseHostHeader = r.UseHostHeader
 	dst.DisableRedirectPathNormalizing = r.DisableRedirectPathNormalizing
 	r.copyBodyTo(&dst.body)

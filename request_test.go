@@ -18,13 +18,13 @@ func TestRequestReset(t *testing.T) {
 	r.SetBodyString("body")
 	r.SetTimeout(time.Second)
 	r.SetUserValue("key", closed)
-	r.UseHostHeader, r.DisableRedirectPathNormalizing, r.KeepBodyBuffer, r.isTLS = true, true, true, true
+	r.UseHostHeader, r.DisableRedirectPathNormalizing, r.KeepBodyBuffer, r.connection = true, true, true, overHTTPS
 	r.Reset()
 	if got := r.URI().String(); got != "http:///" {
 		t.Errorf("URI %q", got)
 	}
 	if r.PostArgs().Len() != 0 || len(r.Body()) != 0 || r.GetTimeOut() != 0 || r.UserValue("key") != nil ||
-		r.UseHostHeader || r.DisableRedirectPathNormalizing || r.isTLS {
+		r.UseHostHeader || r.DisableRedirectPathNormalizing || r.connection != notReceived {
 		t.Error("something is left")
 	}
 	if !r.KeepBodyBuffer {

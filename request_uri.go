@@ -6,8 +6,29 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
+// A connScheme is the scheme of the connection on which a server has received a request. It
+// is that of the URI, whatever the target says: a client must not decide whether its
+// connection counts as secure (RFC 9110 section 7.4).
+type connScheme uint8
+
+const (
+	notReceived connScheme = iota // the program has made or read the request
+	overHTTP
+	overHTTPS
+)
+
+// connSchemeOf returns the scheme of a server's connection.
+func connSchemeOf(isTLS bool) connScheme {
+	if isTLS {
+		return overHTTPS
+	}
+	return overHTTP
+}
+
 // URI returns the request's URI, which the request owns. The first call parses
-// it from the target and, if the target has no host, from the Host field. When
+// it from the target and, if the target has no host, from the Host field. In a server the
+// scheme is https if the connection has TLS, and otherwise http, also where an absolute
+// target has another one; RequestURI returns the target as it came. When
 // the request is written, changes of the URI take precedence over both. If the
 // target cannot be parsed, the URI is empty, and writing the request fails.
 func (r *Request) URI() *URI {
@@ -23,7 +44,7 @@ func (r *Request) parseURI() {
 	if host, target, ok := r.Header.m.LendOrigin(); ok { // what servers receive: there is nothing to check
 		r.uri.DisablePathNormalizing = false
 		r.uri.queryArgs.m.Reset()
-		r.uri.m.SetOrigin(host, target, r.isTLS)
+		r.uri.m.SetOrigin(host, target, r.connection == overHTTPS)
 		return
 	}
 	r.parseOtherURI()
@@ -38,14 +59,18 @@ func (r *Request) parseOtherURI() {
 		// One pass, and nothing lenient.
 		r.uri.DisablePathNormalizing = false
 		r.uri.queryArgs.m.Reset()
-		r.uriError = r.uri.m.ParseTarget(host, target, r.isTLS)
+		r.uriError = r.uri.m.ParseTarget(host, target, r.connection == overHTTPS)
 		if r.uriError == nil {
 			return
 		}
 	}
 	r.uriError = r.uri.Parse(host, target)
-	if r.isTLS && r.uriError == nil && !bytes.Contains(target, []byte("://")) {
+	switch isReceived := r.Header.m.IsTargetReceived(); {
+	case r.uriError != nil || !isReceived && bytes.Contains(target, []byte("://")):
+	case r.connection == overHTTPS:
 		r.uri.SetScheme(schemeHTTPS)
+	case r.connection == overHTTP && isReceived:
+		r.uri.SetScheme(schemeHTTP)
 	}
 }
 

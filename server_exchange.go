@@ -100,7 +100,7 @@ func (ctx *RequestCtx) begin(f *connFacts, start int64) { ctx.facts, ctx.start =
 func (ctx *RequestCtx) headComplete(isHTTP10 bool) error {
 	ctx.phase = phaseReceived
 	ctx.isHTTP10 = isHTTP10
-	ctx.Request.isTLS = ctx.facts.IsTLS
+	ctx.Request.connection = connSchemeOf(ctx.facts.IsTLS)
 	switch string(ctx.Request.Header.m.Method()) {
 	case MethodHead:
 		ctx.verb = verbHead
