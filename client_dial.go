@@ -33,8 +33,11 @@ func (c *HostClient) prepared() *hostSetup {
 				s.tls = c.TLSConfig.Clone()
 			}
 		}
-		if c.mayUseHTTP2() {
+		switch {
+		case c.mayUseHTTP2():
 			c.prepareHTTP2()
+		case s.tls != nil: // what is not spoken is not offered
+			s.tls, _ = dial.OfferHTTP2(s.tls)
 		}
 	})
 	return s

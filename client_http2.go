@@ -13,7 +13,7 @@ import (
 
 // HTTP2Mode says when a client speaks HTTP/2 (RFC 9113).
 //
-// A TLSConfig with NextProtos is offered unchanged: then they decide whether HTTP/2 is
+// A TLSConfig with NextProtos is offered as it is, without "h2" with HTTP2Off: then they decide whether HTTP/2 is
 // negotiated. A RoundTripper that does not call DefaultTransport gets connections of
 // HTTP/1.1 from AcquireConn, whatever the mode is.
 type HTTP2Mode uint8

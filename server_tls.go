@@ -81,7 +81,7 @@ var errNoCertificate = errors.New("sluice: TLS needs a certificate: give files, 
 
 func (s *Server) serveTLS(ln net.Listener) error {
 	s.state.Lock()
-	config := engine.OfferProtocols(s.tlsConfig(), !s.HTTP2.Disable, slices.Sorted(maps.Keys(s.nextProtos)))
+	config := engine.OfferProtocols(s.TLSConfig, !s.HTTP2.Disable, slices.Sorted(maps.Keys(s.nextProtos)))
 	s.state.Unlock()
 	if len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
 		return errNoCertificate
@@ -89,16 +89,9 @@ func (s *Server) serveTLS(ln net.Listener) error {
 	return s.Serve(&engine.TLSListener{Listener: ln, Config: config})
 }
 
-// tlsConfig returns the server's own TLSConfig; state's mutex is held.
-func (s *Server) tlsConfig() *tls.Config {
-	if s.TLSConfig == nil {
-		s.TLSConfig = &tls.Config{}
-	}
-	return s.TLSConfig
-}
-
 // AppendCert adds a certificate chain and key from PEM files to TLSConfig. The
-// first certificate is the default; the server name selects the others.
+// first certificate is the default; the server name selects the others. TLSConfig becomes a
+// copy: the object that the program has set stays as it is.
 func (s *Server) AppendCert(certFile, keyFile string) error {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
@@ -121,6 +114,10 @@ func (s *Server) AppendCertEmbed(certData, keyData []byte) error {
 func (s *Server) appendCertificate(cert tls.Certificate) {
 	s.state.Lock()
 	defer s.state.Unlock()
-	config := s.tlsConfig()
-	config.Certificates = append(config.Certificates, cert)
+	config := &tls.Config{}
+	if s.TLSConfig != nil {
+		config = s.TLSConfig.Clone()
+	}
+	config.Certificates = append(slices.Clip(config.Certificates), cert)
+	s.TLSConfig = config
 }

@@ -8,9 +8,15 @@ import (
 // ProtocolHTTP2 is the name of HTTP/2 over TLS in ALPN (RFC 9113 section 3.1).
 const ProtocolHTTP2 = "h2"
 
-// OfferProtocols makes config offer others and HTTP/1.1, and HTTP/2 if it has no list of
-// its own. It returns the configuration for a listener.
+// OfferProtocols returns a copy of config, for a listener, that offers others and HTTP/1.1
+// too, and HTTP/2 if config has no list of its own. config may be nil. It stays as it is:
+// other servers and clients of the program may use it.
 func OfferProtocols(config *tls.Config, speaksHTTP2 bool, others []string) *tls.Config {
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config = config.Clone()
+	config.NextProtos = slices.Clone(config.NextProtos)
 	if speaksHTTP2 && len(config.NextProtos) == 0 {
 		config.NextProtos = append(config.NextProtos, ProtocolHTTP2)
 	}
@@ -19,7 +25,6 @@ func OfferProtocols(config *tls.Config, speaksHTTP2 bool, others []string) *tls.
 			config.NextProtos = append(config.NextProtos, proto)
 		}
 	}
-	config = config.Clone()
 	if speaksHTTP2 {
 		withholdHTTP2(config)
 	}
