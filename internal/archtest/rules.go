@@ -240,6 +240,7 @@ func mutableVars() map[string]string {
 		"internal/clock.current":                    "the text of the current second, shared by all servers so that it is made once",
 		"internal/h1.DefaultLimits":                 "a struct cannot be a constant; passed by value",
 		"internal/engine/enginetest.longestPattern": "a constant of 32 MiB, made when it is needed first",
+		"internal/engine/choose.toldMultipath":      "one line of the log for all servers of a process",
 		"prefork.startedAsChild":                    "whether the process is a worker is found out once, before anything can inherit its marker or its sockets",
 		"shared.process":                            "what workers share is one for a process; prefork sets it before user code asks for it",
 		"stackless.writers":                         "the goroutines that all writers of a process share: a set for each would bound nothing",

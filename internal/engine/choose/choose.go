@@ -3,9 +3,11 @@
 package choose
 
 import (
+	"flag"
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -52,10 +54,15 @@ func IsMultipath(ln net.Listener) bool {
 	return listen.IsMultipath(ln)
 }
 
+// toldMultipath tells whether LogMultipath has written its line.
+var toldMultipath atomic.Bool
+
 // LogMultipath writes one line with printf, which says what to do, if ln listens for
-// Multipath TCP.
+// Multipath TCP: once in a process, because what it says holds for all listeners. A test's
+// listeners are not worth it.
 func LogMultipath(ln net.Listener, printf func(format string, args ...any)) {
-	if IsMultipath(ln) {
+	isTest := flag.Lookup("test.v") != nil // of package testing
+	if !isTest && IsMultipath(ln) && !toldMultipath.Swap(true) {
 		printf("the listener on %v is for multipath TCP, so each new connection costs half as much CPU time again; "+
 			"for plain TCP use ListenAndServe, tcplisten.Config or GODEBUG=multipathtcp=0", ln.Addr())
 	}
