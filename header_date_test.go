@@ -1,6 +1,10 @@
 package sluice
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 // TestResponseSettersIgnoreDate: whatever the setter and the spelling, a response
 // keeps the Date that it was read with, and requests have theirs.
@@ -45,6 +49,59 @@ func TestResponseSettersIgnoreDate(t *testing.T) {
 			if got := string(request.Peek("Date")); got != "set" {
 				t.Errorf("setter %d of %s, request: %q", i, name, got)
 			}
+		}
+	}
+}
+
+// TestSetDate: a Date that was set is sent instead of the server's.
+func TestSetDate(t *testing.T) {
+	const date = "Tue, 15 Nov 1994 08:12:31 GMT"
+	for name, c := range map[string]struct {
+		f    func(h *ResponseHeader)
+		want string // "now": the server's
+	}{
+		"set":            {func(h *ResponseHeader) { h.SetDate(date) }, date},
+		"set twice":      {func(h *ResponseHeader) { h.SetDate("x"); h.SetDate(date) }, date},
+		"none":           {func(h *ResponseHeader) { h.SetDate("") }, ""},
+		"none after one": {func(h *ResponseHeader) { h.SetDate(date); h.SetDate("") }, ""},
+		"deleted":        {func(h *ResponseHeader) { h.SetDate(date); h.Del("date") }, "now"},
+		"Set":            {func(h *ResponseHeader) { h.SetDate(date); h.Set("Date", "x"); h.Add("Date", "x") }, date},
+		"reset":          {func(h *ResponseHeader) { h.SetDate(date); h.Reset() }, "now"},
+		"copied":         {func(h *ResponseHeader) { var o ResponseHeader; o.SetDate(date); o.CopyTo(h) }, date},
+		"with controls":  {func(h *ResponseHeader) { h.SetDate("a\r\nb") }, "a  b"},
+	} {
+		var r Response
+		c.f(&r.Header)
+		for how, text := range map[string]string{"Response": r.String(), "ResponseHeader": r.Header.String()} {
+			_, got, _ := strings.Cut(text, "\r\nDate: ")
+			got, _, _ = strings.Cut(got, "\r\n")
+			if sent, err := ParseHTTPDate([]byte(got)); err == nil && time.Since(sent).Abs() < time.Hour {
+				got = "now"
+			}
+			if got != c.want || strings.Count(text, "Date:") > 1 {
+				t.Errorf("%s, %s: %q, want %q", name, how, got, c.want)
+			}
+		}
+	}
+}
+
+// TestIsSet: defaults do not count.
+func TestIsSet(t *testing.T) {
+	var h ResponseHeader
+	h.m.DefaultServer, h.m.ShowsServer = []byte("sluice"), true
+	for _, name := range []string{"Server", "content-type", "Date", "X-Own", "Content-Length"} {
+		if h.IsSet(name) {
+			t.Errorf("%s is set", name)
+		}
+	}
+	h.SetServer("x")
+	h.SetContentType("a/b")
+	h.SetDate("now")
+	h.Set("X-Own", "")
+	h.SetContentLength(1)
+	for _, name := range []string{"Server", "content-type", "Date", "X-Own", "Content-Length"} {
+		if !h.IsSet(name) {
+			t.Errorf("%s is not set", name)
 		}
 	}
 }

@@ -71,6 +71,15 @@ func (h *ResponseHeader) SetServer(server string) { h.m.SetKnown(field.Server, a
 // SetServerBytes is SetServer for bytes.
 func (h *ResponseHeader) SetServerBytes(server []byte) { h.m.SetKnown(field.Server, server) }
 
+// SetDate sets the Date field, which Set and Add ignore. It is sent instead of the
+// server's: a gateway passes on when the origin has made a response (RFC 9110 section
+// 6.6.1). With an empty value, no Date is sent. Del("Date") undoes it.
+func (h *ResponseHeader) SetDate(value string) { h.m.SetDate(ascii.Bytes(value)) }
+
+// IsSet reports whether a field named key was set or received. Unlike Peek, it does not
+// count what is sent by default: the server's name and the default Content-Type.
+func (h *ResponseHeader) IsSet(key string) bool { return h.m.IsSet(ascii.Bytes(key)) }
+
 // SetLastModified sets the Last-Modified field.
 func (h *ResponseHeader) SetLastModified(t time.Time) { h.m.SetLastModified(t) }
 

@@ -379,6 +379,7 @@ func (x *http2Exchange) SendInterim(status int, links [][]byte) bool {
 // SendHead implements serverExchange.
 func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
 	x.framing = f.Framing()
+	x.framing.Length = f.Length // trailer fields need no chunks
 	if x.connects {
 		if x.opensTunnel() {
 			return x.accept(p)
@@ -404,7 +405,7 @@ func (x *http2Exchange) SendData(p []byte, isLast bool) bool {
 	switch {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.Send(p)
-	case x.ctx.form.HasTrailers:
+	case x.ctx.form.HasContent && x.ctx.Response.Header.m.HasTrailers(): // they may have been set after the head
 		return x.stream.SendLast(p, http2Trailer{&x.ctx.Response.Header.m.Header})
 	}
 	return x.stream.SendLast(p, nil)

@@ -42,7 +42,10 @@ func (r *Response) Write(w *bufio.Writer) error {
 // state of Header accordingly.
 func (r *Response) framing() (f message.Framing, sendsBody bool) {
 	h := &r.Header
-	f = message.Framing{Date: max(clock.Nanos(), 1), CloseConnection: h.ConnectionClose()}
+	f = message.Framing{CloseConnection: h.ConnectionClose()}
+	if !h.m.OwnsDate {
+		f.Date = max(clock.Nanos(), 1)
+	}
 	status := h.StatusCode()
 	switch {
 	case message.BodyForbidden(status):

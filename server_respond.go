@@ -31,7 +31,7 @@ func (ctx *RequestCtx) nextUse() message.Use {
 func (ctx *RequestCtx) setForm() {
 	resp, f := &ctx.Response, &ctx.form
 	*f = message.ResponseForm{IsStream: resp.stream != nil, IsShown: len(ctx.Request.userValues) > 0, Next: ctx.nextUse()}
-	if !ctx.cfg.noDate {
+	if !ctx.cfg.noDate && !resp.Header.m.OwnsDate {
 		f.Date = ctx.start
 	}
 	isHead := ctx.verb == verbHead

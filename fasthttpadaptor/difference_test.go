@@ -66,10 +66,6 @@ func differences() map[string]difference {
 			func(_ *http.Response, raw string) string { return fmt.Sprint(strings.Contains(raw, "HTTP/1.1 102 ")) },
 			"true", "false", false,
 		},
-		"no Date": {
-			func(w http.ResponseWriter, _ *http.Request) { w.Header()["Date"] = nil }, get,
-			func(resp *http.Response, _ string) string { return fmt.Sprint(len(resp.Header["Date"])) }, "0", "1", false,
-		},
 		"cookies": {
 			func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.Header["Cookie"]) },
 			get + "Cookie: a=1\r\nCookie: b=2\r\n", text, `["a=1" "b=2"]`, `["a=1; b=2"]`, false,

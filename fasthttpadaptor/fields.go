@@ -11,27 +11,83 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// copyFields copies the handler's fields into the head. They replace fields of
-// the same name, except cookies, which are added.
+// A shownField is a field that the RequestCtx had when the handler first called
+// Header, which shows it as key.
+type shownField struct{ name, key, value string }
+
+// showFields fills w.header with the fields of h that were set. Those that describe
+// the body are left out: they follow from what the handler writes.
+func (w *responseWriter) showFields(h *sluice.ResponseHeader) {
+	h.SetNoDefaultContentType(true)
+	for name, value := range h.All() {
+		key := http.CanonicalHeaderKey(string(name))
+		switch key {
+		case "Content-Length", "Transfer-Encoding", "Trailer":
+			continue
+		case "Server":
+			if !h.IsSet(key) {
+				continue
+			}
+		}
+		f := shownField{string(name), key, string(value)}
+		w.shown = append(w.shown, f)
+		w.header[key] = append(w.header[key], f.value)
+	}
+}
+
+// isAsShown reports whether the handler has left the fields named key as they were.
+func (w *responseWriter) isAsShown(key string) bool {
+	values, n := w.header[key], 0
+	for _, f := range w.shown {
+		if f.key != key {
+			continue
+		}
+		if n == len(values) || values[n] != f.value {
+			return false
+		}
+		n++
+	}
+	return n > 0 && n == len(values)
+}
+
+// remove removes the fields named key, in the spelling that they were shown in, too.
+func (w *responseWriter) remove(h *sluice.ResponseHeader, key string) {
+	for _, f := range w.shown {
+		if f.key == key {
+			h.Del(f.name)
+		}
+	}
+	w.shown = slices.DeleteFunc(w.shown, func(f shownField) bool { return f.key == key })
+	h.Del(key)
+}
+
+// copyFields makes the fields of the head those of the handler. Fields that it has
+// not changed stay as they are spelt, where they are.
 func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
-	w.hasTrailers = w.mayHaveTrailers()
 	if w.hasTrailers {
 		w.announce(h)
 	}
+	for i := 0; i < len(w.shown); {
+		if key := w.shown[i].key; !w.isAsShown(key) {
+			w.remove(h, key)
+		} else {
+			i++
+		}
+	}
 	for key, values := range w.header {
-		if strings.HasPrefix(key, http.TrailerPrefix) || slices.Contains(w.trailers, key) {
+		if strings.HasPrefix(key, http.TrailerPrefix) || slices.Contains(w.trailers, key) || w.isAsShown(key) {
 			continue
 		}
 		switch key {
 		case "Trailer", "Transfer-Encoding":
 		case "Content-Length":
 			w.setLength(h, values)
-		case "Connection":
+		case "Connection", "Content-Encoding": // lists, which the header holds as one field
 			h.Set(key, strings.Join(values, ", "))
+		case "Date":
+			h.SetDate(strings.Join(values, ", "))
 		default:
-			if key != "Set-Cookie" {
-				h.Del(key)
-			}
+			h.Del(key)
 			for _, value := range values {
 				h.Add(key, value)
 			}
@@ -39,12 +95,28 @@ func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
 	}
 }
 
-// setLength stores the length that the handler has set.
+// setLength stores the length that the handler has set. It is not sent if the handler
+// has asked for chunks.
 func (w *responseWriter) setLength(h *sluice.ResponseHeader, values []string) {
 	if n, ok := parseLength(values); ok {
 		w.length = n
-		h.SetContentLength(int(n))
+		if w.isChunked = w.asksForChunks(); !w.isChunked {
+			h.SetContentLength(int(n))
+		}
 	}
+}
+
+// asksForChunks reports whether the handler has set a Transfer-Encoding other than
+// identity. HTTP/2 has none (RFC 9113 section 8.2.2).
+func (w *responseWriter) asksForChunks() bool {
+	coding := w.header["Transfer-Encoding"]
+	return len(coding) > 0 && coding[0] != "" && !isIdentity(coding) && w.ctx.StreamID() == 0 && w.ctx.Request.Header.IsHTTP11()
+}
+
+// isIdentity reports whether the value of Transfer-Encoding asks for a body without
+// chunks.
+func isIdentity(coding []string) bool {
+	return len(coding) > 0 && strings.EqualFold(strings.TrimSpace(coding[0]), "identity")
 }
 
 // parseLength returns the value of Content-Length if it is a length.
@@ -68,17 +140,19 @@ func (w *responseWriter) announce(h *sluice.ResponseHeader) {
 	}
 }
 
-// mayHaveTrailers tells whether a trailer section can be sent: only a chunked
-// body has one (RFC 9112 section 7.1.2).
+// mayHaveTrailers tells whether a trailer section can be sent. In HTTP/1.1, only a
+// chunked body has one (RFC 9112 section 7.1.2).
 func (w *responseWriter) mayHaveTrailers() bool {
 	if w.isHead || !w.bodyAllowed() || !w.ctx.Request.Header.IsHTTP11() {
 		return false
 	}
-	if _, ok := parseLength(w.header["Content-Length"]); ok {
-		return false
+	if w.ctx.StreamID() != 0 {
+		return true
 	}
-	coding := w.header["Transfer-Encoding"]
-	return len(coding) == 0 || !strings.EqualFold(strings.TrimSpace(coding[0]), "identity")
+	if _, ok := parseLength(w.header["Content-Length"]); ok {
+		return w.asksForChunks()
+	}
+	return !isIdentity(w.header["Transfer-Encoding"])
 }
 
 // copyTrailers copies the trailer fields into h: those that have

@@ -22,8 +22,9 @@ type responseWriter struct {
 	exchange *exchange
 	ctx      *sluice.RequestCtx
 	header   http.Header
-	trailers []string // canonical names of the announced trailer fields
-	length   int64    // Content-Length that the handler has set; -1: none
+	shown    []shownField // what header began with
+	trailers []string     // canonical names of the announced trailer fields
+	length   int64        // Content-Length that the handler has set; -1: none
 	written  int64
 	state    writerState
 	status   int             // from stateImplicit on
@@ -33,6 +34,7 @@ type responseWriter struct {
 	sentHint bool // a 103 has put Link fields into the head
 	// hasTrailers: a trailer section can be sent, and trailers is valid.
 	hasTrailers bool
+	isChunked   bool // the handler has asked for it: the head does not have length
 	isOver      atomic.Bool
 }
 
@@ -45,10 +47,14 @@ const (
 	stateExplicit                    // WriteHeader made the head
 )
 
-// Header implements http.ResponseWriter.
+// Header implements http.ResponseWriter. The first call shows the fields that the
+// RequestCtx has.
 func (w *responseWriter) Header() http.Header {
 	if w.header == nil {
 		w.header = make(http.Header)
+		if w.state == stateHeader && !w.isOver.Load() { // else they are not the handler's any more
+			w.showFields(&w.ctx.Response.Header)
+		}
 	}
 	return w.header
 }
@@ -77,8 +83,9 @@ func (w *responseWriter) WriteHeader(status int) {
 // returns them again.
 func (w *responseWriter) sendHints() {
 	h := &w.ctx.Response.Header
-	h.Del("Link")
-	for _, link := range w.header["Link"] {
+	links := w.Header()["Link"]
+	w.remove(h, "Link")
+	for _, link := range links {
 		h.Add("Link", link)
 	}
 	w.sentHint = true
@@ -93,10 +100,14 @@ func (w *responseWriter) commit() {
 	w.status, w.isHead = w.ctx.Response.StatusCode(), w.ctx.IsHead()
 	h := &w.ctx.Response.Header
 	h.SetNoDefaultContentType(true)
+	if w.status == http.StatusNotModified {
+		defer h.Del("Content-Type") // of content that is not sent, as in net/http
+	}
 	if w.sentHint {
 		h.Del("Link") // copyFields adds the handler's current Link fields
 	}
-	if len(w.header) > 0 {
+	w.hasTrailers = w.mayHaveTrailers()
+	if w.header != nil {
 		w.copyFields(h)
 	}
 }
@@ -189,17 +200,25 @@ func (w *responseWriter) FlushError() error {
 	w.sniff()
 	resp := &w.ctx.Response
 	first := bytes.Clone(resp.Body())
-	w.stream = newResponseStream(w.exchange, first, w.length)
+	w.stream = newResponseStream(w.exchange, first, w.lengthOfStream())
 	w.exchange.source.after.Store(w.stream)
 	_ = w.ctx.Done() // after Done, the RequestCtx is not reused: the handler may still use it
 	resp.ImmediateHeaderFlush = len(first) == 0
-	resp.SetBodyStream(w.stream, int(w.length))
+	resp.SetBodyStream(w.stream, int(w.lengthOfStream()))
 	w.exchange.ready.Done()
 	return nil
 }
 
+// lengthOfStream returns the number of bytes that the head announces, -1 if it does not.
+func (w *responseWriter) lengthOfStream() int64 {
+	if w.isChunked {
+		return -1
+	}
+	return w.length
+}
+
 // sniff sets Content-Type from the first bytes, as net/http does, unless
-// Content-Type or Content-Encoding was set.
+// Content-Type, Content-Encoding or, with HTTP/1.1, Transfer-Encoding was set.
 func (w *responseWriter) sniff() {
 	if !w.bodyAllowed() {
 		return
@@ -207,6 +226,9 @@ func (w *responseWriter) sniff() {
 	body := w.ctx.Response.Body()
 	h := &w.ctx.Response.Header
 	if len(body) == 0 || len(h.ContentType()) > 0 || len(h.ContentEncoding()) > 0 {
+		return
+	}
+	if w.ctx.StreamID() == 0 && len(w.header["Transfer-Encoding"]) > 0 {
 		return
 	}
 	if _, isSet := w.header["Content-Type"]; !isSet { // a nil value disables sniffing, too
@@ -225,6 +247,10 @@ func (w *responseWriter) finish() {
 	w.sniff()
 	w.copyTrailers(&w.ctx.Response.Header)
 	if w.length <= 0 || w.length == w.written || !w.bodyAllowed() {
+		return
+	}
+	if w.isChunked {
+		w.ctx.SetConnectionClose() // as net/http: such a handler is wrong, but its response is complete
 		return
 	}
 	if w.isHead {

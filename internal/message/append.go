@@ -173,7 +173,10 @@ func (h *ResponseHeader) defaultTypeFor(f *Framing) []byte {
 // Framing derives the framing of a response that is written without a body,
 // from what was set or received.
 func (h *ResponseHeader) Framing() Framing {
-	f := Framing{Length: -2, Date: max(clock.Nanos(), 1), CloseConnection: h.ConnectionClose}
+	f := Framing{Length: -2, CloseConnection: h.ConnectionClose}
+	if !h.OwnsDate {
+		f.Date = max(clock.Nanos(), 1)
+	}
 	switch status := h.Status(); {
 	case BodyForbidden(status):
 		// RFC 9110 section 8.6: of these statuses, only 304 may have a

@@ -56,6 +56,9 @@ type Header struct {
 	// ShowsServer: the response of a server, whose Server field was not deleted.
 	// If it has no such field, getters return the server's name.
 	ShowsServer bool
+	// OwnsDate: the Date of the response was set with SetDate. It is sent as it is, and
+	// none if it is empty.
+	OwnsDate bool
 }
 
 // reset empties the header. All settings go back to their defaults.
@@ -77,6 +80,7 @@ func (h *Header) reset() {
 	h.isRaw = false
 	h.showsCoding = false
 	h.ShowsServer = false
+	h.OwnsDate = false
 }
 
 // resetMessage empties the header before a message is read. It keeps the
@@ -109,6 +113,7 @@ func (h *Header) copyTo(dst *Header) {
 	dst.hasControls = h.hasControls
 	dst.isRaw = h.isRaw
 	dst.showsCoding = h.showsCoding
+	dst.OwnsDate = h.OwnsDate
 }
 
 // Shrink releases memory that exceeds what a pool may keep.

@@ -176,6 +176,25 @@ func (h *ResponseHeader) headServer() []byte {
 	return h.Table.Get(field.Server)
 }
 
+// SetDate sets the Date field; see sluice.ResponseHeader.SetDate.
+func (h *ResponseHeader) SetDate(value []byte) {
+	h.Table.DelID(field.Date)
+	if len(value) > 0 {
+		h.Table.Set(field.Date, h.FitValue(value))
+	}
+	h.OwnsDate = true
+}
+
+// IsSet reports whether there is a field named key; see sluice.ResponseHeader.IsSet.
+func (h *ResponseHeader) IsSet(key []byte) bool {
+	switch id := field.Lookup(key); id {
+	case field.ContentType, field.Server:
+		return h.Table.Index(id) >= 0
+	default:
+		return h.peek(id, key) != nil
+	}
+}
+
 // SetLastModified sets the Last-Modified field.
 func (h *ResponseHeader) SetLastModified(t time.Time) {
 	h.text = AppendDate(h.text[:0], t)

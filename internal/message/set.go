@@ -261,8 +261,11 @@ func (h *Header) Del(key []byte) {
 	case id == field.Cookie, id == field.SetCookie:
 		h.Table.DelID(id)
 	case singleFields.has(id):
-		if id == field.Server {
+		switch id {
+		case field.Server:
 			h.ShowsServer = false
+		case field.Date:
+			h.OwnsDate = false
 		}
 		h.Table.DelID(id)
 		if h.trailer != nil {
