@@ -228,7 +228,8 @@ func (b *body) ReleaseBody(size int) {
 }
 
 // BodyWriteTo writes the body to w. It reads a body stream to its end and
-// closes it. It returns the first error of the stream or w.
+// closes it. It returns the first error of the stream or w, also that of a stream that
+// Body has read.
 func (b *body) BodyWriteTo(w io.Writer) error {
 	if b.form != nil && b.form.isBody {
 		return WriteMultipartForm(w, b.form.form, b.form.boundary)
@@ -236,6 +237,9 @@ func (b *body) BodyWriteTo(w io.Writer) error {
 	if b.stream != nil {
 		err := transfer.Copy(w, b.takeStream())
 		return b.closeStream(err)
+	}
+	if b.failure != nil { // the bytes are its text
+		return b.failure
 	}
 	_, err := w.Write(b.bodyBytes())
 	return err

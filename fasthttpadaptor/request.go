@@ -1,6 +1,8 @@
 package fasthttpadaptor
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -17,11 +19,18 @@ import (
 // error is returned and r is not changed.
 //
 // The context of r is ctx, and the body of r is the body of ctx. Both are valid
-// only as long as ctx; the other parts of r are copies. With
-// Server.StreamRequestBody, the body is read while it arrives, and r.Trailer has
-// its values once the body was read to the end. Otherwise it has them at once.
-// Without forServer, a request that has trailer fields and a body is chunked.
+// only as long as ctx; the other parts of r are copies. Reading the body of r does
+// not change that of ctx: with Server.StreamRequestBody, ConvertRequest first reads
+// the body into memory, within MaxRequestBodySize. If that fails, its error is
+// returned and r is not changed. Without forServer, a request that has trailer
+// fields and a body is chunked.
 func ConvertRequest(ctx *sluice.RequestCtx, r *http.Request, forServer bool) error {
+	if _, isForm := ctx.RequestBodyStream().(*bytes.Reader); !isForm {
+		_ = ctx.Request.Body()
+		if err := ctx.Request.BodyWriteTo(io.Discard); err != nil { // that of reading
+			return err
+		}
+	}
 	body := &requestBody{}
 	converted := &http.Request{}
 	if err := fillRequest(converted, ctx, body, forServer); err != nil {
