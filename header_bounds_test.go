@@ -31,7 +31,7 @@ func TestFormBoundaries(t *testing.T) {
 	for parameters, want := range map[string]string{
 		"": "", "; boundary": "", "; boundary=": "", "; boundary=b": "b", ";boundary=\"b\"": "b", "; boundary=\"\"": "", "; boundary=\"\"; boundary=x": "",
 		"; a; boundary=b": "b", "; a=\"\"; boundary=b": "b", "; a=\";\"; boundary=b": "b", "; a=\"x\" y; boundary=b": "b", "; =; boundary=b": "b", ";;boundary=b": "b",
-		"; boundary=\"b": "\"b", "; boundary=b; boundary=c": "b", "; boundary=\"a\\\"b\"": "a\\\"b", "; boundary= b ;c=d": "b", ";=\"; boundary=x\";boundary=b": "b", "; boundary=b=c": "b=c", "; boundary=\"": "\"",
+		"; boundary=\"b": "\"b", "; boundary=b; boundary=c": "b", "; boundary=\"a\\\"b\"": "a\\\"b", "; boundary=b ;c=d": "b", ";=\"; boundary=x\";boundary=b": "b", "; boundary=b=c": "b=c", "; boundary=\"": "\"",
 	} {
 		h := new(RequestHeader)
 		h.SetContentType("Multipart/form-data " + parameters)

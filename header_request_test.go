@@ -164,6 +164,9 @@ func TestMultipartFormBoundary(t *testing.T) {
 		"multipart/form-data; boundary=----=_Part_1; c": "----=_Part_1", "multipart/form-data; a=\"; boundary=no\"; boundary=yes": "yes",
 		"multipart/form-data; flag; boundary=z": "z", "multipart/form-data; boundary=xy ; c=d": "xy", "multipart/form-data; boundary=\"open": "\"open",
 		"multipart/form-data": "", "multipart/mixed; boundary=xy": "", "multipart/form-data; xboundary=q": "", "multipart/form-data; boundary=": "", "": "",
+		"multipart/form-data; boundary =xy": "", "multipart/form-data; boundary\t=xy; boundary=z": "", "multipart/form-data; boundary= xy ; c=d": " xy",
+		"multipart/form-data; boundary= \"xy\"": " \"xy\"", "multipart/form-data; boundary=\"x\" y": "\"x\" y", "multipart/form-data; a=\"b; boundary=xy": "",
+		"multipart/form-data; a = b; boundary=xy": "xy", "multipart/form-data; a= \"q;boundary=n\"; boundary=xy": "xy",
 		"multipart/form-data;;boundary=xy": "xy", "multipart/form-data;; ;boundary=xy": "xy",
 	} {
 		var h RequestHeader

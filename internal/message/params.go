@@ -65,7 +65,8 @@ func quotedLength(b []byte) int {
 
 // cutFormParameter cuts the first parameter of a media type (RFC 9110 section
 // 5.6.6). It is more tolerant than VisitParams, because many boundaries contain
-// characters that require quotes, but are sent without quotes.
+// characters that require quotes, but are sent without quotes. A parameter with
+// a blank before the "=" has no value; one after it belongs to the value.
 func cutFormParameter(parameters []byte) (key, value, rest []byte) {
 	equals := bytes.IndexByte(parameters, '=')
 	semicolon := bytes.IndexByte(parameters, ';')
@@ -73,13 +74,29 @@ func cutFormParameter(parameters []byte) (key, value, rest []byte) {
 		key, rest, _ = ascii.Cut(parameters, ';')
 		return ascii.TrimOWS(key), nil, rest
 	}
-	key, value = ascii.TrimOWS(parameters[:equals]), ascii.TrimOWS(parameters[equals+1:])
-	if len(value) > 0 && value[0] == '"' {
-		if end := quotedLength(value[1:]); end >= 0 {
-			_, rest, _ = ascii.Cut(value[end+2:], ';')
-			return key, value[1 : end+1], rest
-		}
+	key = bytes.TrimLeft(parameters[:equals], " \t")
+	value, rest = cutFormValue(parameters[equals+1:])
+	if trimmed := ascii.TrimOWS(key); len(trimmed) < len(key) {
+		return trimmed, nil, rest
 	}
-	value, rest, _ = ascii.Cut(value, ';')
-	return key, ascii.TrimOWS(value), rest
+	return key, value, rest
+}
+
+// cutFormValue cuts the value that b begins with. Quotes that are not all of it
+// are part of it.
+func cutFormValue(b []byte) (value, rest []byte) {
+	at := 0 // from where on a semicolon ends the value
+	blanks := len(b) - len(bytes.TrimLeft(b, " \t"))
+	if blanks < len(b) && b[blanks] == '"' {
+		n := quotedLength(b[blanks+1:])
+		if n < 0 {
+			return ascii.TrimOWS(b), nil
+		}
+		at = blanks + n + 2
+	}
+	after, rest, _ := ascii.Cut(b[at:], ';')
+	if at > 0 && blanks == 0 && len(ascii.TrimOWS(after)) == 0 {
+		return b[1 : at-1], rest
+	}
+	return bytes.TrimRight(b[:at+len(after)], " \t"), rest
 }

@@ -131,6 +131,9 @@ func TestHeaders(t *testing.T) {
 
 // headerScripts do the same on both sides.
 const headerScripts = `
+Q Set(content-type, "multipart/form-data; boundary =xy; boundary=z") | MultipartFormBoundary()
+Q Set(content-type, "multipart/form-data; boundary= \"xy\" ; a=b") | MultipartFormBoundary()
+Q Set(content-type, "multipart/form-data; a= \"q;boundary=n\"; boundary=\"x\" y") | MultipartFormBoundary()
 Q Set(content-type, "multipart/form-data ; Boundary=xy") | MultipartFormBoundary()
 Q Set(x, " a ") | Peek(x)
 Q Set(connection, "close, x") | ConnectionClose()
