@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -131,6 +132,17 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		s.gauges.arrived.Add(1)
 	}
 	return true, nil
+}
+
+// RefusePlain implements engine.PlainRefuser: a client that sends HTTP without TLS is told
+// so, as one that speaks HTTP/2 is, in the form that people can read.
+func (a *acceptor) RefusePlain(first []byte) (refusal []byte) {
+	method, _, _ := bytes.Cut(first, []byte(" "))
+	isUpper := func(c rune) bool { return 'A' <= c && c <= 'Z' || c == '-' }
+	if len(method) < len("GET") || len(bytes.TrimLeftFunc(method, isUpper)) > 0 {
+		return nil
+	}
+	return refusalText(StatusBadRequest, "This port speaks HTTPS, and the request came in plain HTTP: use https://")
 }
 
 // Hooks makes the engine count connections and call ServerControl.Divert; see

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
 	"net"
 )
 
@@ -51,6 +53,25 @@ func HooksOf(a Acceptor) Hooks {
 		return h.Hooks()
 	}
 	return Hooks{}
+}
+
+// A PlainRefuser is an Acceptor that answers clients that do not speak TLS where it is
+// spoken.
+type PlainRefuser interface {
+	// RefusePlain returns what is sent, without TLS, to a client whose first bytes,
+	// five, are no TLS; nothing: the connection is closed.
+	RefusePlain(first []byte) (refusal []byte)
+}
+
+// PlainRefusal returns what a has to say to the client of a TLS handshake that failed with
+// err, and the connection below TLS. It returns nothing if the client speaks TLS.
+func PlainRefusal(a Acceptor, err error) (below net.Conn, refusal []byte) {
+	var header tls.RecordHeaderError
+	r, ok := a.(PlainRefuser)
+	if !ok || !errors.As(err, &header) || header.Conn == nil {
+		return nil, nil
+	}
+	return header.Conn, r.RefusePlain(header.RecordHeader[:])
 }
 
 // A Waker is an Acceptor whose Protocols are Sleepers.

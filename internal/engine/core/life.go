@@ -63,6 +63,9 @@ func (c *conn) beginTLS() engine.Next {
 	s.take(flagHandshake)
 	if err != nil {
 		c.Fail(err)
+		if _, refusal := engine.PlainRefusal(c.serving.acceptor, err); len(refusal) > 0 {
+			c.refusePlain(refusal)
+		}
 		return engine.Abort
 	}
 	return engine.Read
@@ -97,8 +100,19 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 		c.Out = append(c.Out[:0], refusal...)
 		c.flushTLS()
 		c.Out, c.wait = c.Out[:0], waitInput
-	} else if _, errno := c.driver.source.Send(c.fd, refusal, false); errno != 0 {
+		c.refusePlain(nil)
 		return engine.Abort
+	}
+	c.refusePlain(refusal)
+	return engine.Abort
+}
+
+// refusePlain writes refusal, without TLS, as much of it as there is room for.
+func (c *conn) refusePlain(refusal []byte) {
+	if len(refusal) > 0 {
+		if _, errno := c.driver.source.Send(c.fd, refusal, false); errno != 0 {
+			return
+		}
 	}
 	_ = syscall.Shutdown(c.fd, syscall.SHUT_WR)
 	for range refusalReads {
@@ -106,7 +120,6 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 			break
 		}
 	}
-	return engine.Abort
 }
 
 // finish ends the connection in the way that next asks for. The result true means

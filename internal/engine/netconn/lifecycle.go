@@ -157,6 +157,11 @@ func (c *conn) begin() engine.Next {
 	c.keepAlive()
 	if err := c.handshake(); err != nil {
 		c.Fail(err)
+		if below, refusal := engine.PlainRefusal(c.acceptor, err); len(refusal) > 0 {
+			_ = below.SetDeadline(time.Now().Add(refusalPatience))
+			_, _ = below.Write(refusal)
+			c.discard(below, refusalPatience)
+		}
 		return engine.Abort
 	}
 	p, refusal := engine.Open(c.acceptor, c, c.takePacked())

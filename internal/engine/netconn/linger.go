@@ -1,6 +1,9 @@
 package netconn
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // halfCloser is a connection whose sending side can be closed alone.
 type halfCloser interface {
@@ -32,7 +35,19 @@ func (c *conn) linger(patience time.Duration) {
 			return
 		}
 	}
-	// nc may ignore the deadline.
+	c.discardFrom(under, patience)
+}
+
+// discard half-closes a connection without TLS, and discards what its peer is still sending.
+func (c *conn) discard(under net.Conn, patience time.Duration) {
+	if half, ok := under.(halfCloser); ok && half.CloseWrite() == nil {
+		c.discardFrom(under, patience)
+	}
+}
+
+// discardFrom discards the input of a connection that is half-closed.
+func (c *conn) discardFrom(under net.Conn, patience time.Duration) {
+	// It may ignore the deadline.
 	defer time.AfterFunc(patience, func() { _ = under.Close() }).Stop()
 	c.attachBuffers()
 	for left := lingerDiscardLimit; left > 0; {
