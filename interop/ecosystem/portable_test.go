@@ -49,6 +49,7 @@ func TestReasonsOfPortableTests(t *testing.T) {
 		{results{". TestA": "pass", ". TestB": "fail", ". TestD": "pass"}, nil, false},
 		{results{". TestA": "pass", ". TestB": "fail"}, map[string]string{". TestB": "b", ". TestD": "d"}, true},
 		{results{". TestA": "pass", ". TestB": "pass", ". TestD": "pass"}, map[string]string{". TestB": "b"}, false},
+		{results{". TestA": "pass", ". TestB": "pass", ". TestD": "pass"}, map[string]string{". TestB": nowAndThen + "b"}, true},
 	} {
 		if err := comparePortable(theirs, c.ours, c.reasons); (err == nil) != c.isRight {
 			t.Errorf("%v, %v: %v", c.ours, c.reasons, err)
