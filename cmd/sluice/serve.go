@@ -96,7 +96,7 @@ func newServeCommand() *cobra.Command {
 	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
-	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU; 0: this process serves")
+	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")

@@ -47,8 +47,8 @@ func (n *workerCount) Set(text string) error {
 		return nil
 	}
 	count, err := strconv.Atoi(text)
-	if err != nil || count < 0 || count > 4096 {
-		return fmt.Errorf("it must be a number of processes, or %s for one for each CPU", automatic)
+	if err != nil || count < 1 || count > 4096 {
+		return fmt.Errorf("it must be a number of processes, at least 1, or %s for one for each CPU; without the flag, this process serves", automatic)
 	}
 	*n = workerCount(count)
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +29,11 @@ func TestPreforkFlag(t *testing.T) {
 	automaticCount := new(workerCount)
 	if err := automaticCount.Set(automatic); err != nil {
 		t.Fatal(err)
+	}
+	for _, text := range []string{"0", "-1", "4097", "", "many", "1.5"} {
+		if err := new(workerCount).Set(text); err == nil || !strings.Contains(err.Error(), "at least 1") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 	for _, c := range []struct {
 		args []string
