@@ -440,12 +440,10 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		if c.facts.Served == 0 {
 			c.host.Fail(ErrTimeout)
 		}
-		next := engine.Abort
-		if c.phase == readDrain { // an Abort could cost the client the response
-			next = engine.CloseLinger
-		}
 		c.phase = readClosed
-		return out, next
+		// A reset could cost the client the response, or would be no sign that a request
+		// which is on its way was not served.
+		return out, engine.CloseLinger
 	}
 	c.fail(ErrTimeout)
 	return c.Run(out)

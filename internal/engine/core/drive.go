@@ -91,6 +91,9 @@ func (c *conn) handleReasons(reasons uint64) engine.Next {
 	switch {
 	case reasons&flagKill != 0:
 		c.slot().set(flagKill)
+		if c.phase == phaseOpen && !c.isBlocked() && !c.IsPartial && !c.Can.Has(engine.SaysGoodbye) {
+			return engine.Close // it was idle
+		}
 		c.Fail(c.driver.killCause())
 		return engine.Abort
 	case reasons&flagTake != 0: // DetachIdle claims no connection with flagFixed
@@ -107,15 +110,19 @@ func (c *conn) handleReasons(reasons uint64) engine.Next {
 	return engine.Read
 }
 
-// evict ends an idle connection because of Shutdown, or lets its protocol end it.
+// evict ends an idle connection because of Shutdown, or lets its protocol end it. A request
+// that has arrived is answered. One that is on its way gets no reset, which would be no sign
+// for the client that it was not served.
 func (c *conn) evict() engine.Next {
 	c.wake()
-	if !c.Can.Has(engine.SaysGoodbye) {
-		return engine.Close
+	var next engine.Next
+	if c.Can.Has(engine.SaysGoodbye) {
+		next = c.Prompted()
+	} else {
+		next = c.pump()
 	}
-	next := c.Prompted()
 	if next == engine.Read && !c.isBlocked() && !c.Pause() {
-		return engine.Close // it has nothing to say
+		return engine.CloseLinger // it has nothing to say
 	}
 	return next
 }

@@ -86,7 +86,7 @@ type conn struct {
 	prompts   uint8 // served since the last read
 	mayGo     bool  // DetachIdle may take it
 	isOurs    bool  // only the engine sets deadlines on nc
-	isPoked   bool  // flagPoked was seen, and no read has timed out since
+	isPoked   bool  // flagPoked or flagEvicted was seen, and no read has timed out since
 	isUsed    bool  // there was input since hotUntil was set
 	isLeaving bool  // prompted because of Shutdown
 	isStuck   bool  // the peer has not accepted the output within the write time-out

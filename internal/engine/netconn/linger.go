@@ -49,12 +49,17 @@ func (c *conn) discard(under net.Conn, patience time.Duration) {
 func (c *conn) discardFrom(under net.Conn, patience time.Duration) {
 	// It may ignore the deadline.
 	defer time.AfterFunc(patience, func() { _ = under.Close() }).Stop()
-	c.attachBuffers()
+	room := c.In
+	if room == nil {
+		room = c.one[:] // most peers send nothing, and at the end all connections linger at once
+	}
 	for left := lingerDiscardLimit; left > 0; {
-		n, err := under.Read(c.In)
+		n, err := under.Read(room)
 		if err != nil {
 			return
 		}
 		left -= n
+		c.attachBuffers()
+		room = c.In
 	}
 }

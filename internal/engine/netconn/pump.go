@@ -66,7 +66,7 @@ const maxEmptyReads = 100
 func (c *conn) await() (in []byte, next engine.Next) {
 	c.prepareToCool()
 	if !c.park() {
-		return nil, engine.Close
+		return c.lastLook()
 	}
 	if c.isPrompted() {
 		if c.prompts < maxPrompts {
@@ -101,12 +101,35 @@ func (c *conn) gotResult(in []byte, err error) ([]byte, engine.Next) {
 	switch {
 	case len(in) > 0:
 		return c.gotInput(in)
+	case !c.wake():
+		return c.lastLook()
 	case err != nil:
 		return nil, c.noInput(err)
-	case !c.wake(): // nothing at all, for rest
+	}
+	return nil, engine.Read // nothing at all, for rest
+}
+
+// lastLook ends a connection that waits, because it was claimed, or because the engine shuts
+// down. In the second case a request that has arrived is answered; the interrupted read has
+// not looked for it. One that is on its way gets no reset, which would be no sign for the
+// client that it was not served.
+func (c *conn) lastLook() (in []byte, next engine.Next) {
+	if c.phase == phaseHanded || !isSocket(underneath(c.nc)) { // others may ignore deadlines
 		return nil, engine.Close
 	}
-	return nil, engine.Read
+	room := c.Room()
+	if room == nil {
+		room = c.one[:]
+	}
+	c.armPoll()
+	n, err := c.readInput(room)
+	switch {
+	case n > 0:
+		return c.gotInput(room[:n])
+	case isTimeout(err):
+		return nil, engine.CloseLinger
+	}
+	return nil, engine.Close
 }
 
 // park prepares for a wait, which may be interrupted from then on. The result false
@@ -141,8 +164,17 @@ func (c *conn) park() bool {
 	return !c.state.CompareAndSwap(state, 0)
 }
 
-// wake takes the connection back after a wait. The result false means that it ends;
-// finish knows how.
+// isSocket tells whether nc is a connection of package net.
+func isSocket(nc net.Conn) bool {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// wake takes the connection back after a wait. The result false means that it ends, unless
+// there is input and it was not handed over.
 func (c *conn) wake() bool {
 	was := c.state.Swap(0)
 	return was&(claimed|flagPoked) == 0 || c.wasClaimed(was)
@@ -150,7 +182,7 @@ func (c *conn) wake() bool {
 
 // wasClaimed is wake for a connection that was claimed during its wait.
 func (c *conn) wasClaimed(was uint32) bool {
-	c.isPoked = c.isPoked || was&flagPoked != 0
+	c.isPoked = c.isPoked || was&(flagPoked|flagEvicted) != 0
 	if was&flagTaken != 0 && c.pack() {
 		c.phase = phaseHanded
 	}
@@ -159,10 +191,8 @@ func (c *conn) wasClaimed(was uint32) bool {
 
 // gotInput ends a wait that got in.
 func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
-	if !c.wake() {
-		if c.phase == phaseHanded {
-			c.Unread = in
-		}
+	if !c.wake() && c.phase == phaseHanded {
+		c.Unread = in
 		return nil, engine.Close
 	}
 	if c.In == nil {
@@ -180,8 +210,6 @@ func (c *conn) noInput(err error) engine.Next {
 	// of a request that is a truncation.
 	isEnd := err == io.EOF || !c.IsPartial && errors.Is(err, io.ErrUnexpectedEOF)
 	switch {
-	case !c.wake():
-		return engine.Close
 	case isEnd && !c.killed.Load():
 		return c.HalfClosed()
 	case isEnd:
@@ -211,7 +239,7 @@ func (c *conn) interrupted() engine.Next {
 	return engine.Read
 }
 
-// takePoke tells whether DetachIdle has interrupted the wait, and forgets it.
+// takePoke tells whether DetachIdle or Shutdown has interrupted the wait, and forgets it.
 func (c *conn) takePoke() bool {
 	was := c.isPoked
 	c.isPoked = false
@@ -273,7 +301,7 @@ func (c *conn) readUntilLimit(p []byte) (int, error) {
 			return 0, err
 		case c.killed.Load():
 			return 0, net.ErrClosed
-		case c.armed == 0 && !c.isOverridden():
+		case c.armed == 0 && !c.isOverridden() && !c.takePoke():
 			return 0, err // nc has a deadline of its own
 		}
 		c.armExactly(limit)
