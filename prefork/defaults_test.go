@@ -18,9 +18,11 @@ func TestDefaultTimes(t *testing.T) {
 		p                    *Prefork
 		grace, drain, linger time.Duration
 	}{
-		{&Prefork{}, 5 * time.Second, 5 * time.Second, 5 * time.Second},
-		{&Prefork{ShutdownGracePeriod: -1, DrainTimeout: -1, IdleLinger: -1}, 5 * time.Second, 5 * time.Second, 5 * time.Second},
-		{&Prefork{ShutdownGracePeriod: 1}, 1, 1, 5 * time.Second},
+		{&Prefork{}, 5 * time.Second, 12 * time.Second, 5 * time.Second},
+		{&Prefork{ShutdownGracePeriod: -1, DrainTimeout: -1, IdleLinger: -1}, 5 * time.Second, 12 * time.Second, 5 * time.Second},
+		{&Prefork{ShutdownGracePeriod: 1}, 1, 12 * time.Second, 5 * time.Second},
+		{&Prefork{ShutdownGracePeriod: time.Minute}, time.Minute, time.Minute, 5 * time.Second},
+		{&Prefork{IdleLinger: 10 * time.Second}, 5 * time.Second, 22 * time.Second, 10 * time.Second},
 		{&Prefork{ShutdownGracePeriod: 2, DrainTimeout: 1, IdleLinger: 1}, 2, 1, 1},
 	} {
 		if grace, drain, linger := c.p.grace(), c.p.drainTimeout(), c.p.idleLinger(); grace != c.grace || drain != c.drain || linger != c.linger {

@@ -16,6 +16,10 @@ const (
 	// stopLinger replaces IdleLinger in a worker without a successor. A connection
 	// that was just accepted probably has a request on its way.
 	stopLinger = 50 * time.Millisecond
+	// farewell is how long before the end of its time a worker says goodbye on idle
+	// connections; a quarter of the time if that is less. It is longer than the engines
+	// linger.
+	farewell = 2 * time.Second
 	// inboundPatience bounds the wait for connections that siblings have announced.
 	inboundPatience = 100 * time.Millisecond
 	// queuePatience bounds the wait until the sockets' queues are empty.
@@ -106,15 +110,17 @@ func (w *worker) finish(ctx, succession context.Context) {
 	if w.prefork.OnDrain != nil {
 		w.prefork.OnDrain()
 	}
-	lingering, linger, stats := ctx, stopLinger, supervise.DrainStats{}
+	goodbye, cancelGoodbye := untilFarewell(ctx)
+	defer cancelGoodbye()
+	lingering, linger, stats := goodbye, stopLinger, supervise.DrainStats{}
 	if hasSuccessor {
-		moving, cancel := context.WithTimeout(succession, w.prefork.idleLinger())
+		moving, cancel := context.WithTimeout(succession, min(w.prefork.idleLinger(), timeLeft(goodbye)))
 		stats.HandedOver = w.handOver(moving)
 		cancel()
 	}
 	switch {
 	case succession.Err() == nil:
-		lingering, linger = succession, w.prefork.idleLinger()
+		lingering, linger = succession, min(w.prefork.idleLinger(), timeLeft(goodbye))
 	case hasSuccessor && ctx.Err() == nil:
 		w.logf("there is no successor any more: connections end here")
 		w.link.TakeBack()
@@ -126,6 +132,19 @@ func (w *worker) finish(ctx, succession context.Context) {
 	w.part()
 	w.board.enter(shared.Stopped)
 	w.say(stats)
+}
+
+// untilFarewell returns a context that ends when idle connections must be told, so that none
+// of them is left to be cut when ctx ends.
+func untilFarewell(ctx context.Context) (context.Context, context.CancelFunc) {
+	left := timeLeft(ctx)
+	return context.WithTimeout(ctx, left-min(farewell, left/4))
+}
+
+// timeLeft returns the time until the deadline of ctx, which has one.
+func timeLeft(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return max(time.Until(deadline), 0)
 }
 
 // say tells the master that the worker is done. If the master has died, the worker

@@ -101,17 +101,15 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 // when none is left or ctx ends. It is invisible to clients. The result is the
 // number of connections passed.
 //
-// A busy client of HTTP/2 may always have a request open, so connections are told to
-// end when half of the time is over.
+// Some connections can never be handed over, and a busy client of HTTP/2 may always have a
+// request open, so connections are told to end when half of the time is over.
 func (w *worker) handOver(ctx context.Context) int {
 	s := w.prefork.server
 	if s == nil || w.isTLS || w.link.Slots() == 0 {
 		return 0
 	}
-	if deadline, ok := ctx.Deadline(); ok && !s.HTTP2.Disable {
-		half := time.AfterFunc(time.Until(deadline)/2, s.Control().CloseOnNextResponse)
-		defer half.Stop()
-	}
+	half := time.AfterFunc(timeLeft(ctx)/2, s.Control().CloseOnNextResponse)
+	defer half.Stop()
 	count := 0
 	take := func(c net.Conn, p sluice.Parcel) {
 		if w.post(ctx, c, p) {

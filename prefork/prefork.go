@@ -113,13 +113,15 @@ type Prefork struct {
 	// master begins to end, or has died; 5 s if zero or negative.
 	ShutdownGracePeriod time.Duration
 	// DrainTimeout is the time that requests have to finish in a worker that is
-	// being replaced. If zero or negative, it is ShutdownGracePeriod.
+	// being replaced. If zero or negative, it is ShutdownGracePeriod, or 2 s more than
+	// twice IdleLinger if that is longer: 12 s.
 	DrainTimeout time.Duration
 	// IdleLinger is how long a worker that is being replaced keeps those idle
 	// connections open that it cannot hand over to its successor, such as TLS
 	// connections. Their next request is then answered with "Connection: close"
-	// and not lost. It is 5 s if zero or negative, and at most DrainTimeout. When
-	// the master ends, idle connections are closed at once.
+	// and not lost. It is 5 s if zero or negative. It ends 2 s before DrainTimeout,
+	// or a quarter of it if that is less: idle connections are then closed in order
+	// (close_notify, GOAWAY), and not cut. When the master ends, they are closed at once.
 	IdleLinger time.Duration
 
 	// HangTimeout is the time after which a worker counts as hung if it does not
@@ -312,7 +314,7 @@ func (p *Prefork) grace() time.Duration {
 
 func (p *Prefork) drainTimeout() time.Duration {
 	if p.DrainTimeout <= 0 {
-		return p.grace()
+		return max(p.grace(), 2*p.idleLinger()+farewell)
 	}
 	return p.DrainTimeout
 }

@@ -55,7 +55,7 @@ type Options struct {
 	// 0: 30 s.
 	WriteTimeout time.Duration
 	// RestartSpread is the time within which streams end that cannot move when another
-	// process replaces this one; 0: 10 s.
+	// process replaces this one; 0: 4 s.
 	RestartSpread time.Duration
 	// Snapshot returns what a client gets first that is new, or has missed events that are
 	// not in the history any more. Events that are published while it runs follow; it is called
@@ -100,7 +100,7 @@ func New(o Options) (*Hub, error) {
 	o.HistoryBytes = withDefault(o.HistoryBytes, 16<<20)
 	o.Heartbeat = max(withDefault(o.Heartbeat, 25*time.Second), 0)
 	o.WriteTimeout = withDefault(o.WriteTimeout, 30*time.Second)
-	o.RestartSpread = withDefault(o.RestartSpread, 10*time.Second)
+	o.RestartSpread = withDefault(o.RestartSpread, 4*time.Second)
 	h := &Hub{options: o, seed: maphash.MakeSeed(), log: newLog(rand.Uint32(), o.History, o.HistoryBytes)}
 	h.family = &family{hub: h}
 	if b := o.Backplane; b != nil {
