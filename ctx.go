@@ -202,7 +202,16 @@ func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {
 // The server forgets the connection, and Shutdown does not wait for it. If the
 // handler did not read the request body, and it is too large to be discarded,
 // the server closes the connection instead.
-func (ctx *RequestCtx) Hijack(handler HijackHandler) { ctx.hijackHandler = handler }
+//
+// From Hijack on, Done is not closed when the client ends its output: in another
+// protocol, that may be half of the conversation only.
+func (ctx *RequestCtx) Hijack(handler HijackHandler) {
+	if ctx.exchange != nil && ctx.streamID == 0 {
+		ctx.hijackWatched(handler)
+		return
+	}
+	ctx.hijackHandler = handler
+}
 
 // HijackSetNoResponse sets whether a hijacked connection is handed over without
 // a response. If it is, the HijackHandler writes everything.

@@ -24,9 +24,27 @@ func (ctx *RequestCtx) doneState() *cancel.State {
 		d.Cancel()
 	default:
 		ctx.server.done.Add(d)
-		ctx.exchange.OnPeerGone(d.Cancel)
+		if ctx.streamID != 0 || ctx.hijackHandler == nil {
+			ctx.exchange.OnPeerGone(d.Cancel)
+		}
 	}
 	return d
+}
+
+// hijackWatched is Hijack for HTTP/1.1, where the end of the client's output counts as its
+// going away until then.
+func (ctx *RequestCtx) hijackWatched(handler HijackHandler) {
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	ctx.hijackHandler = handler
+	d := ctx.done.Load()
+	switch {
+	case d == nil || ctx.wire.isDetached.Load():
+	case handler != nil:
+		ctx.exchange.OnPeerGone(func() {})
+	default:
+		ctx.exchange.OnPeerGone(d.Cancel)
+	}
 }
 
 // Done returns a channel that is closed when the client disconnects while the

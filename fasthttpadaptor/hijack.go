@@ -82,6 +82,13 @@ func (c *ownedConn) Write(p []byte) (int, error) {
 	return c.hijackedConn.Write(p)
 }
 
+// CloseWrite is the method that *net.TCPConn and *tls.Conn have. It keeps the connection
+// until it returns.
+func (c *ownedConn) CloseWrite() error {
+	defer runtime.KeepAlive(c)
+	return c.hijackedConn.CloseWrite()
+}
+
 // hijackedConn is the connection that a handler took over. While the handler
 // runs, it uses RequestCtx.Conn, which is invalid once the handler has returned.
 // Calls that are in progress then are interrupted, and continue with the
@@ -151,6 +158,24 @@ func (c *hijackedConn) Write(p []byte) (int, error) {
 		written += n
 		if !c.leave(err) {
 			return written, err
+		}
+	}
+}
+
+// CloseWrite ends the output. The peer reads its end; what it still sends can be read. The
+// error is errors.ErrUnsupported if the connection underneath cannot do it.
+func (c *hijackedConn) CloseWrite() error {
+	for {
+		inner, err := c.enter()
+		if err != nil {
+			return err
+		}
+		err = errors.ErrUnsupported
+		if half, ok := inner.(interface{ CloseWrite() error }); ok {
+			err = half.CloseWrite()
+		}
+		if !c.leave(err) {
+			return err
 		}
 	}
 }

@@ -22,6 +22,9 @@ type BlockingHost interface {
 	// At most one call of each runs at a time, and none after Sever has returned.
 	Read(p []byte) (int, error)
 	Write(p []byte) (int, error)
+	// CloseWrite ends the output, after the calls of Write. Its error is
+	// errors.ErrUnsupported if the connection underneath cannot do it.
+	CloseWrite() error
 	// If a user retains the BlockingConn after the Run, LocalAddr, RemoteAddr and
 	// the methods after them may be called just after the Run's end, when the Conn
 	// already serves another connection.
@@ -133,6 +136,23 @@ func (b *BlockingConn) Write(p []byte) (int, error) {
 		err = b.closedError("write")
 	}
 	return n, err
+}
+
+// CloseWrite ends the output; the peer reads its end, and input goes on. Its error is
+// errors.ErrUnsupported if the connection underneath cannot do it.
+func (b *BlockingConn) CloseWrite() error {
+	b.written.Store(true)
+	h, err := b.enter("close")
+	if err != nil {
+		return err
+	}
+	defer b.exit()
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if b.IsOver() {
+		return b.closedError("close")
+	}
+	return h.CloseWrite()
 }
 
 // Close implements net.Conn. The engine closes the connection after the Run. A

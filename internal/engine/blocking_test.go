@@ -118,3 +118,18 @@ func expectClosed(t *testing.T, b *BlockingConn) {
 		}
 	}
 }
+
+// CloseWrite implements BlockingHost.
+func (*fakeHost) CloseWrite() error { return errors.ErrUnsupported }
+
+// TestCloseWriteOfABlockingConn: it is the host's, until the Run ends.
+func TestCloseWriteOfABlockingConn(t *testing.T) {
+	b, _ := newBlocking(t)
+	if err := b.CloseWrite(); err != errors.ErrUnsupported {
+		t.Error(err)
+	}
+	b.Sever()
+	if err := b.CloseWrite(); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}

@@ -4,6 +4,8 @@ package core
 
 import (
 	"net"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -29,3 +31,11 @@ func (b *blockingConn) InterruptRead(time.Time) { tell(b.signals.input) }
 
 // InterruptWrite implements engine.BlockingHost.
 func (b *blockingConn) InterruptWrite(time.Time) { tell(b.signals.output) }
+
+// CloseWrite implements engine.BlockingHost.
+func (b *blockingConn) CloseWrite() error {
+	if b.tlsConn != nil {
+		return b.tlsConn.tls.CloseWrite()
+	}
+	return os.NewSyscallError("shutdown", syscall.Shutdown(b.fd, syscall.SHUT_WR))
+}

@@ -1,6 +1,7 @@
 package netconn
 
 import (
+	"errors"
 	"net"
 	"time"
 
@@ -48,6 +49,14 @@ func (h *blockingHost) InterruptRead(t time.Time) {
 
 // InterruptWrite implements engine.BlockingHost.
 func (h *blockingHost) InterruptWrite(t time.Time) { _ = h.nc.SetWriteDeadline(t) }
+
+// CloseWrite implements engine.BlockingHost.
+func (h *blockingHost) CloseWrite() error {
+	if half, ok := h.nc.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
 
 // readLimit returns the deadline for reads during a Run, 0 for none.
 func (c *conn) readLimit() int64 {
