@@ -153,6 +153,10 @@ func (ctx *RequestCtx) refuse(status int, err, public error) {
 		ctx.callErrorHandler(public)
 		return
 	}
+	if status == StatusRequestEntityTooLarge {
+		ctx.Response.SetBodyString(fmt.Sprintf("the body is larger than the limit of %d bytes", ctx.maxBodySize))
+		return
+	}
 	ctx.Response.SetBodyString(strings.TrimPrefix(err.Error(), "sluice: "))
 }
 
