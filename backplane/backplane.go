@@ -30,6 +30,19 @@ type Backplane interface {
 	Publish(room string, data []byte) error
 }
 
+// A Connector is a Backplane that knows when it connects this process with the others. Hubs
+// with a history then get that of the others, before the process serves. With other
+// Backplanes they ask until another process answers, for up to a second.
+type Connector interface {
+	Backplane
+	// OnConnect sets a function that is called once, when what the others publish reaches this
+	// process and the reverse. A hub calls it after its first Join. The process does not
+	// serve before f has returned, if it does not serve yet.
+	OnConnect(f func())
+	// Others returns how many other processes seem to have joined room.
+	Others(room string) int
+}
+
 // A Receiver gets what other processes publish. It must not block. Its methods are never
 // called concurrently for one room.
 type Receiver interface {

@@ -35,7 +35,9 @@ func withStreams(p *Prefork, s *sluice.Server, next sluice.RequestHandler) sluic
 			err = hub.Serve(ctx, string(ctx.Path()[len("/events/"):]))
 		case "/publish":
 			args := ctx.QueryArgs()
-			err = hub.Publish(string(args.Peek("topic")), sse.Event{Data: args.Peek("data")})
+			for range max(args.GetUintOrZero("count"), 1) {
+				err = hub.Publish(string(args.Peek("topic")), sse.Event{Data: args.Peek("data")})
+			}
 		default:
 			next(ctx)
 			return

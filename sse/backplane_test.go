@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -15,8 +16,8 @@ import (
 type plane struct {
 	mesh     *mesh
 	receiver backplane.Receiver
-	in       chan string
-	joined   string
+	in       chan [2]string // rooms and messages
+	joined   map[string]bool
 }
 
 type mesh struct {
@@ -25,29 +26,41 @@ type mesh struct {
 }
 
 func (m *mesh) plane(t *testing.T) *plane {
-	p := &plane{mesh: m, in: make(chan string, 10_000)}
+	p := &plane{mesh: m, in: make(chan [2]string, 10_000), joined: map[string]bool{}}
 	m.planes = append(m.planes, p)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for data := range p.in {
-			p.receiver.Received(p.joined, []byte(data))
+		for message := range p.in {
+			p.receiver.Received(message[0], []byte(message[1]))
 		}
 	}()
-	t.Cleanup(func() { close(p.in); <-done })
+	t.Cleanup(func() {
+		m.mu.Lock()
+		clear(p.joined)
+		m.mu.Unlock()
+		close(p.in)
+		<-done
+	})
 	return p
 }
 
 func (p *plane) Subscribe(r backplane.Receiver) error { p.receiver = r; return nil }
-func (p *plane) Join(room string) error               { p.joined = room; return nil }
 func (p *plane) Leave(string) error                   { return nil }
+
+func (p *plane) Join(room string) error {
+	p.mesh.mu.Lock()
+	defer p.mesh.mu.Unlock()
+	p.joined[room] = true
+	return nil
+}
 
 func (p *plane) Publish(room string, data []byte) error {
 	p.mesh.mu.Lock()
 	defer p.mesh.mu.Unlock()
 	for _, other := range p.mesh.planes {
-		if other != p && other.joined == room {
-			other.in <- string(data)
+		if other != p && other.joined[room] {
+			other.in <- [2]string{room, string(data)}
 		}
 	}
 	return nil
@@ -103,9 +116,9 @@ func TestSeveralProcesses(t *testing.T) {
 
 // TestMissed: a Hub that did not get all events of another one knows it.
 func TestMissed(t *testing.T) {
-	gaps := 0
+	var gaps atomic.Int32
 	m := &mesh{}
-	f := start(t, sluice.EngineAuto, Options{OnGap: func() { gaps++ }, Backplane: m.plane(t),
+	f := start(t, sluice.EngineAuto, Options{OnGap: func() { gaps.Add(1) }, Backplane: m.plane(t),
 		Snapshot: func(*sluice.RequestCtx, []string) ([]Event, error) { return []Event{{Data: []byte("all")}}, nil }})
 	receive := func(number uint64, data string) {
 		m.planes[0].receiver.Received("", appendMessage(nil, message{topic: "a", mark: mark{7, number}, event: Event{Data: []byte(data)}}))
@@ -124,7 +137,8 @@ func TestMissed(t *testing.T) {
 	for _, damaged := range []string{"", "\x01", "\x02\x00\x00\x00\x07\x01\x01a\x00", "\x01\x00\x00\x00\x07\x00\x01a\x00", "\x01\x00\x00\x00\x07\x0a\x05a", "\x01\x00\x00\x00\x07\x0a\x01a\x01\n"} {
 		m.planes[0].receiver.Received("", []byte(damaged))
 	}
-	if m.planes[0].receiver.Gap(""); gaps != 1 {
+	before := gaps.Load()
+	if m.planes[0].receiver.Gap(""); gaps.Load() != before+1 {
 		t.Error("OnGap was not called")
 	}
 	if s := f.hub.Stats(); s.Events != 3 {
@@ -140,7 +154,7 @@ func TestProcessesAreForgotten(t *testing.T) {
 	}
 	for i := range 1000 {
 		m := message{topic: "a", mark: mark{uint32(i), 1}, event: Event{Data: []byte("x")}}
-		receiver{h}.Received("", appendMessage(nil, m))
+		h.receive(appendMessage(nil, m))
 	}
 	if n := len(h.log.sources); n != maxMarks || h.log.last != 1000 {
 		t.Errorf("%d sources, %d events", n, h.log.last)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/backplane"
+	"github.com/sluicehttp/sluice/internal/recall"
 )
 
 const (
@@ -20,6 +21,10 @@ const (
 	MaxTopics = 64
 	// MaxTopic is how many bytes the name of a topic can have.
 	MaxTopic = 1 << 10
+	// GapEvent is the Name of the event that tells a client that comes back that it has
+	// missed events which are not in the history any more. It comes first, if there is no
+	// Options.Snapshot. Programs should not publish events of this Name.
+	GapEvent = "gap"
 )
 
 var (
@@ -61,16 +66,19 @@ type Options struct {
 	// not in the history any more. Events that are published while it runs follow; it is called
 	// again if they do not fit into the history, up to three times. It runs
 	// in Serve and may block; Serve returns its error. nil: nothing; a client that has missed
-	// events gets those that are in the history.
+	// events gets a GapEvent, and the events that are in the history.
 	Snapshot func(ctx *sluice.RequestCtx, topics []string) ([]Event, error)
 	// OnClose is called at the end of a stream that has begun, and has not moved to another
 	// process. err is io.EOF if the client has ended it, ErrSlow, ErrGoingAway, or what broke
 	// the connection. It must not block.
 	OnClose func(topics []string, err error)
 	// Backplane connects the Hubs with the same Name in several processes: each gets the
-	// events of all of them. A Backplane belongs to one Hub. nil: there is this process.
+	// events of all of them, and at its beginning their histories. Until it has those, for
+	// some seconds at most, Serve waits. A Backplane belongs to one Hub. nil: there is this process.
 	Backplane backplane.Backplane
-	// OnGap is called when events of other processes may have been lost. It must not block.
+	// OnGap is called when events of other processes may have been lost on the way, and when
+	// a client comes back whose next event has left the history. What the histories of other
+	// processes have of lost events is sent to the streams afterwards. It must not block.
 	OnGap func()
 }
 
@@ -80,6 +88,7 @@ type Hub struct {
 	options Options
 	family  *family
 	seed    maphash.Seed
+	recall  *recall.Recall // nil: there is no Backplane
 
 	order   [64]sync.Mutex // of topics: one event of a topic is sent at a time. Taken first
 	publish sync.Mutex     // events of this process get their numbers and are published in order
@@ -104,10 +113,11 @@ func New(o Options) (*Hub, error) {
 	h := &Hub{options: o, seed: maphash.MakeSeed(), log: newLog(rand.Uint32(), o.History, o.HistoryBytes)}
 	h.family = &family{hub: h}
 	if b := o.Backplane; b != nil {
+		h.recall = recall.New(recall.Options{Log: recalled{h}, Plane: b, Room: h.room(), Run: h.log.sources[0].run, Most: o.HistoryBytes})
 		if err := b.Subscribe(receiver{h}); err != nil {
 			return nil, err
 		}
-		if err := b.Join(h.room()); err != nil {
+		if err := h.recall.Begin(); err != nil {
 			return nil, err
 		}
 	}
@@ -182,29 +192,3 @@ func (h *Hub) Stats() Stats {
 
 // room is that of the Hub on its Backplane.
 func (h *Hub) room() string { return "sse:" + h.options.Name }
-
-// receiver is the backplane.Receiver of a Hub.
-type receiver struct{ hub *Hub }
-
-// Received implements backplane.Receiver.
-func (r receiver) Received(_ string, data []byte) {
-	h := r.hub
-	m, ok := parseMessage(data)
-	if !ok || m.mark.run == h.log.sources[0].run {
-		return
-	}
-	order := h.orderOf(m.topic)
-	order.Lock()
-	defer order.Unlock()
-	h.mu.Lock()
-	c := h.begin(m.topic, m.mark, &m.event)
-	h.mu.Unlock()
-	h.cast(c)
-}
-
-// Gap implements backplane.Receiver.
-func (r receiver) Gap(string) {
-	if f := r.hub.options.OnGap; f != nil {
-		f()
-	}
-}

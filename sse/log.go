@@ -213,21 +213,27 @@ func (l *log) position() (p position) {
 func (l *log) appendID(dst []byte, m mark) []byte {
 	dst = appendMark(append(dst, "id: "...), m)
 	for _, s := range l.sources {
-		if s.entries > 0 && s.run != m.run {
+		if l.isRecent(s) && s.run != m.run {
 			dst = appendMark(append(dst, '-'), s.mark)
 		}
 	}
 	return append(dst, '\n')
 }
 
+// isRecent tells whether another log may have events of s: not all of them drop an event at
+// the same time. One that is not recent needs no mark.
+func (l *log) isRecent(s source) bool {
+	return s.entries > 0 || s.number > 0 && l.last-s.at < 2*(l.last+1-l.first)
+}
+
 // hasGap tells whether events after p may be missing in the log.
 func (l *log) hasGap(p position) bool {
 	own := p[0]
 	s := l.source(own.run)
-	if s == nil {
+	if s == nil && own.number > 0 {
 		return true // of another log
 	}
-	isThere := own.number > s.evicted // or is to come; then all that is gone came before it
+	isThere := s != nil && own.number > s.evicted // or is to come; then all that is gone came before it
 	for _, s := range l.sources {
 		number, isNamed := p.find(s.run)
 		if s.evicted > number && (isNamed || !isThere) {
@@ -235,6 +241,16 @@ func (l *log) hasGap(p position) bool {
 		}
 	}
 	return false
+}
+
+// forgive returns the position of a client that has p and has been told that it does not get
+// what is not in the log any more.
+func (l *log) forgive(p position) (forgiven position) {
+	for _, s := range l.sources {
+		number, _ := p.find(s.run)
+		forgiven = append(forgiven, mark{s.run, max(number, s.evicted)})
+	}
+	return forgiven
 }
 
 // hasMissed tells whether this process has not got events after p that it should send to a

@@ -77,6 +77,7 @@ func TestMoveWithGap(t *testing.T) {
 	run := from.hub.log.sources[0].run
 	from.hub.mu.Unlock()
 	m.planes[1].receiver.Received("", appendMessage(nil, message{topic: "a", mark: mark{run, 3}, event: Event{Data: []byte("3")}}))
+	eventually(t, "nobody has event 2", func() bool { return to.hub.Stats().Events == 2 })
 	from.give(to, 1)
 	c.wantEnd()
 	if c.Retry() < time.Second || c.Retry() > 2*time.Second {

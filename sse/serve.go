@@ -2,6 +2,7 @@ package sse
 
 import (
 	"slices"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -64,19 +65,35 @@ func lastEventID(h *sluice.RequestHeader) string {
 	return ""
 }
 
+// gapText is the data of a GapEvent: browsers ignore events without.
+const gapText = "events were missed"
+
 // prepare finds where the stream begins.
 func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
-	last, hasID := parsePosition(lastEventID(&ctx.Request.Header))
-	snapshot := h.options.Snapshot
+	h.recall.Await(ctx)
+	text := lastEventID(&ctx.Request.Header)
+	last, hasID := parsePosition(text)
+	if hasID && h.recall != nil {
+		h.meet(last[0])
+	}
 	h.mu.Lock()
-	if hasID && (snapshot == nil || !h.log.hasGap(last)) {
+	hasGap := text != "" && (!hasID || h.log.hasGap(last))
+	if hasID {
 		o.had = last
-		snapshot = nil
-	} else {
-		o.isNew = true
+		if hasGap {
+			o.had = h.log.forgive(last)
+		}
 	}
 	h.mu.Unlock()
-	if snapshot == nil {
+	o.isNew = !hasID || hasGap
+	switch {
+	case hasGap:
+		h.gap()
+		if h.options.Snapshot == nil {
+			o.first = appendText(nil, GapEvent, []byte(gapText))
+			return nil
+		}
+	case hasID || h.options.Snapshot == nil:
 		return nil
 	}
 	events, err := h.snapshot(ctx, o)
@@ -91,6 +108,26 @@ func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
 	}
 	return nil
 }
+
+// meet returns when the log knows the process of m, or does not get to know it. Its first event
+// may have reached the client by another process.
+func (h *Hub) meet(m mark) {
+	for range int(transit / meetInterval) {
+		h.mu.Lock()
+		isKnown := m.number == 0 || h.log.source(m.run) != nil
+		h.mu.Unlock()
+		if isKnown {
+			return
+		}
+		time.Sleep(meetInterval)
+	}
+}
+
+const (
+	// transit is how long the first event of a process may take longer to one than to another.
+	transit      = 100 * time.Millisecond
+	meetInterval = 5 * time.Millisecond
+)
 
 // maxSnapshots is how often Snapshot is called for a stream.
 const maxSnapshots = 3

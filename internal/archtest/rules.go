@@ -165,7 +165,7 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
 
 		// Bodies that go on after their handler.
-		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/h1", "internal/invariants", "internal/upgrade"}},
+		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/h1", "internal/invariants", "internal/recall", "internal/upgrade"}},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
@@ -193,6 +193,7 @@ func partRules() map[string]packageRule {
 		"internal/listen":     {external: []string{xSys}},
 		"internal/supervise":  {external: []string{xSys}},
 		"internal/mesh":       {own: []string{"backplane"}},
+		"internal/recall":     {own: []string{"backplane"}},
 	}
 }
 

@@ -155,12 +155,32 @@ func (m *Mesh) meet() error {
 		return m.meetingErr
 	}
 	m.awaitHellos()
+	m.connected()
+	return nil
+}
+
+// connected calls the functions of OnConnect, and returns when they have.
+func (m *Mesh) connected() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.phase == phaseMeeting {
 		m.phase = phaseMet
 	}
-	return nil
+	var calls sync.WaitGroup
+	for _, p := range m.planes {
+		if p.connected != nil {
+			calls.Go(p.connected)
+		}
+	}
+	m.mu.Unlock()
+	calls.Wait()
+}
+
+// await arranges that f is called when the peers are met. It returns true if they are.
+func (m *Mesh) await(p *plane, f func()) (isMet bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.connected = f
+	return m.phase == phaseMet
 }
 
 // awaitHellos waits for the hellos of the peers. What those publish that have not said it in
@@ -254,15 +274,20 @@ func (m *Mesh) publish(plane, room string, data []byte) {
 	if len(others) == 0 {
 		return
 	}
-	interest := 0
-	if m.interests != nil {
-		interest = m.interests.Interest(room)
-	}
+	interest := m.interestOf(room)
 	for _, p := range others {
 		if p.wants(interest) {
 			p.put(frameMessage, plane, room, data)
 		}
 	}
+}
+
+// interestOf returns the number of a room.
+func (m *Mesh) interestOf(room string) int {
+	if m.interests == nil {
+		return 0
+	}
+	return m.interests.Interest(room)
 }
 
 // find returns the plane of that name, nil if it has no receiver.

@@ -20,7 +20,7 @@ var (
 	ErrSubscribed = errors.New("sluice: the process has subscribed to a backplane of this name")
 )
 
-// A plane is a backplane.Backplane.
+// A plane is a backplane.Connector.
 type plane struct {
 	mesh *Mesh
 	name string
@@ -32,7 +32,11 @@ type plane struct {
 
 	// delivering is held while the receiver is called, and while nothing else is.
 	delivering sync.Mutex
+
+	connected func() // see OnConnect; the mesh's lock guards it
 }
+
+var _ backplane.Connector = (*plane)(nil)
 
 // Subscribe implements backplane.Backplane.
 func (p *plane) Subscribe(r backplane.Receiver) error {
@@ -78,6 +82,24 @@ func (p *plane) Leave(room string) error {
 		}
 	}
 	return nil
+}
+
+// OnConnect implements backplane.Connector.
+func (p *plane) OnConnect(f func()) {
+	if p.mesh.await(p, f) {
+		go f()
+	}
+}
+
+// Others implements backplane.Connector.
+func (p *plane) Others(room string) (count int) {
+	interest := p.mesh.interestOf(room)
+	for _, o := range p.mesh.others() {
+		if o.wants(interest) {
+			count++
+		}
+	}
+	return count
 }
 
 // count adds the rooms to i, now and from now on; nil: it does nothing.
