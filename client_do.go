@@ -98,7 +98,7 @@ func checkTarget(req *Request, isTLS bool) error {
 		return errMissingHost
 	case uri.m.IsHTTPS() != isTLS:
 		return ErrHostClientRedirectToDifferentScheme
-	case len(uri.Username()) > 0:
+	case len(uri.Username()) > 0 && !req.hasAuthorization():
 		_, err := uri.m.AppendCredentials(req.wire[:0])
 		return err
 	}

@@ -201,7 +201,7 @@ func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err 
 // isOwnFault reports whether err is due to the request and not to the client.
 func isOwnFault(req *Request, err error) bool {
 	return req.uriError != nil ||
-		errors.Is(err, uri.ErrUserinfoEscape) || errors.Is(err, uri.ErrUserinfoControl) || errors.Is(err, uri.ErrUserinfoColon) ||
+		errors.Is(err, uri.ErrUserinfoControl) || errors.Is(err, uri.ErrUserinfoColon) ||
 		errors.Is(err, errMissingHost) || errors.Is(err, errUnsupportedScheme) || errors.Is(err, errPlainHTTPS) ||
 		errors.Is(err, ErrHostClientRedirectToDifferentScheme)
 }

@@ -74,9 +74,13 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 	if scheme := string(uri.Scheme()); scheme != schemeHTTP && scheme != schemeHTTPS {
 		return errRedirectScheme
 	}
-	if !before.m.IsSameOrigin(&uri.m) {
+	switch {
+	case !before.m.IsSameOrigin(&uri.m):
 		dropCredentials(req)
 		req.UseHostHeader = false // the Host was set for the earlier origin
+	case len(uri.Username()) == 0:
+		uri.SetUsernameBytes(before.Username())
+		uri.SetPasswordBytes(before.Password())
 	}
 	return nil
 }

@@ -438,8 +438,8 @@ func BenchmarkRequestSetParsed(b *testing.B) {
 // TestAppendWholeRefuses: a request that cannot be written is not written.
 func TestAppendWholeRefuses(t *testing.T) {
 	var r Request
-	r.SetRequestURI("http://u%4:p@h/")
-	if out, err := r.appendWhole(nil); err != uri.ErrUserinfoEscape || len(out) > 0 {
+	r.SetRequestURI("http://u%0A:p@h/")
+	if out, err := r.appendWhole(nil); err != uri.ErrUserinfoControl || len(out) > 0 {
 		t.Errorf("%q, %v", out, err)
 	}
 }

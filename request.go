@@ -45,6 +45,7 @@ type Request struct {
 	timeout    time.Duration
 	call       clientCall // in use while a client sends the request
 	wire       []byte     // memory for what is sent; holds what was sent last
+	basic      []byte     // the Authorization that was made of the URI's user information
 
 	hasURI      bool // uri has been parsed or set, and takes precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set
@@ -64,6 +65,7 @@ func (r *Request) Reset() {
 	r.DisableRedirectPathNormalizing = false
 	r.timeout = 0
 	r.call = clientCall{}
+	r.basic = r.basic[:0]
 }
 
 // resetContent resets everything except Header and the settings.
@@ -108,6 +110,7 @@ func (r *Request) CopyTo(dst *Request) {
 		dst.hasPostArgs = true
 	}
 	dst.connection = r.connection
+	dst.basic = append(dst.basic, r.basic...)
 	dst.UseHostHeader = r.UseHostHeader
 	dst.DisableRedirectPathNormalizing = r.DisableRedirectPathNormalizing
 	r.copyBodyTo(&dst.body)

@@ -99,7 +99,7 @@ func isAuthority(target []byte) bool {
 func (r *Request) cleanTarget() error {
 	target := r.Header.m.Target()
 	if len(target) == 0 || target[0] == '/' || bytes.IndexByte(target, '@') < 0 {
-		return nil
+		return r.authorize(nil)
 	}
 	uri := AcquireURI()
 	defer ReleaseURI(uri)
@@ -110,13 +110,24 @@ func (r *Request) cleanTarget() error {
 		return err
 	}
 	r.Header.SetRequestURIBytes(uri.FullURI())
+	r.basic = r.basic[:0] // the field is all that is left of the user information
 	return nil
 }
 
-// authorize sets an Authorization field from the URI's user information (RFC
-// 7617).
+// authorize makes an Authorization field of the URI's user information (RFC 7617),
+// which may be nil, unless the caller has set one. The one that it has made for
+// another URI goes.
 func (r *Request) authorize(uri *URI) error {
-	if len(uri.Username()) == 0 {
+	hasUser := uri != nil && len(uri.Username()) > 0
+	switch {
+	case !hasUser && len(r.basic) == 0:
+		return nil
+	case r.hasAuthorization():
+		r.basic = r.basic[:0]
+		return nil
+	case !hasUser:
+		r.Header.m.DelAny(HeaderAuthorization)
+		r.basic = r.basic[:0]
 		return nil
 	}
 	both, err := uri.m.AppendCredentials(r.wire[:0])
@@ -126,8 +137,17 @@ func (r *Request) authorize(uri *URI) error {
 	n := len(both)
 	both = append(both, "Basic "...)
 	r.wire = base64.StdEncoding.AppendEncode(both, both[:n])
-	r.Header.m.SetKnown(field.Authorization, r.wire[n:])
+	r.basic = append(r.basic[:0], r.wire[n:]...)
+	r.Header.m.SetKnown(field.Authorization, r.basic)
 	return nil
+}
+
+// hasAuthorization reports whether the caller has set an Authorization field, in any
+// spelling. The one that authorize has made is none.
+func (r *Request) hasAuthorization() bool {
+	var memory [2][]byte
+	values := r.Header.m.AppendAny(memory[:0], HeaderAuthorization)
+	return len(values) > 1 || len(values) == 1 && (len(r.basic) == 0 || string(values[0]) != string(r.basic))
 }
 
 // maxWhole is the largest body, in bytes, that a client sends in one write with

@@ -59,8 +59,16 @@ func TestRequestWrite(t *testing.T) {
 			"GET /p HTTP/1.1\r\nHost: h\r\n\r\n"},
 		"user": {func(r *Request) { r.SetRequestURI("http://u:p@h/") },
 			"GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic dTpw\r\n\r\n"},
-		"user replaces Authorization": {func(r *Request) { r.Header.Set("Authorization", "x"); r.SetRequestURI("http://u@h/") },
-			"GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic dTo=\r\n\r\n"},
+		"user beside Authorization": {func(r *Request) { r.Header.Set("Authorization", "x"); r.SetRequestURI("http://u@h/") },
+			"GET / HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\n\r\n"},
+		"user beside an empty Authorization": {func(r *Request) { r.Header.Set("Authorization", ""); r.SetRequestURI("http://u@h/") },
+			"GET / HTTP/1.1\r\nHost: h\r\nAuthorization: \r\n\r\n"},
+		"user in the target, beside Authorization": {func(r *Request) {
+			r.Header.Set("Authorization", "x")
+			r.SetRequestURI("http://u@h/")
+			r.Header.SetHost("h")
+		},
+			"GET http://h/ HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\n\r\n"},
 		"GET with body": {func(r *Request) { r.SetRequestURI("http://h/p"); r.SetBodyString("b") },
 			"GET /p HTTP/1.1\r\nHost: h\r\n" + octets + "Content-Length: 1\r\n\r\nb"},
 		"GET that lies": {func(r *Request) { r.SetRequestURI("http://h/p"); r.Header.SetContentLength(7) },
@@ -147,8 +155,8 @@ func TestRequestWriteErrors(t *testing.T) {
 		"relative":                 {func(r *Request) { r.SetRequestURI("/p") }, errMissingHost},
 		"malformed host":           {func(r *Request) { r.SetRequestURI("http://h:port/") }, nil},
 		"malformed host, and Host": {func(r *Request) { r.SetRequestURI("http://u@h:port/"); r.Header.SetHost("h") }, nil},
-		"malformed user":           {func(r *Request) { r.SetRequestURI("http://u%zz@h/") }, uri.ErrUserinfoEscape},
-		"malformed user, and Host": {func(r *Request) { r.SetRequestURI("http://u%zz@h/"); r.Header.SetHost("h") }, uri.ErrUserinfoEscape},
+		"malformed user":           {func(r *Request) { r.SetRequestURI("http://u%00@h/") }, uri.ErrUserinfoControl},
+		"malformed user, and Host": {func(r *Request) { r.SetRequestURI("http://u%00@h/"); r.Header.SetHost("h") }, uri.ErrUserinfoControl},
 		"CONNECT without a host":   {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI(":443") }, nil},
 		"CONNECT to a path":        {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("/a:443") }, errMissingHost},
 		"short stream":             {func(r *Request) { post(r); r.SetBodyStream(plainReader("a"), 2) }, io.ErrUnexpectedEOF},

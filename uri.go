@@ -173,12 +173,13 @@ func (u *URI) SetHash(hash string) { u.m.SetHash(ascii.Bytes(hash)) }
 // SetHashBytes is SetHash for bytes.
 func (u *URI) SetHashBytes(hash []byte) { u.m.SetHash(hash) }
 
-// Username returns the user name as it was given. The user name of a parsed URI
-// is still percent-encoded.
+// Username returns the user name. Percent-encodings of a parsed URI are decoded;
+// malformed ones stay. It may contain any byte, including NUL and line ends.
 func (u *URI) Username() []byte { return u.m.Username() }
 
 // SetUsername sets the user name, not percent-encoded. It is never written as
-// part of the URI: the client sends it in an Authorization field.
+// part of the URI: the client sends it in an Authorization field, unless the
+// request has one.
 func (u *URI) SetUsername(username string) { u.m.SetUsername(ascii.Bytes(username)) }
 
 // SetUsernameBytes is SetUsername for bytes.

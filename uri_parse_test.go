@@ -26,7 +26,7 @@ func TestURIParse(t *testing.T) {
 		{"", "http://x#y", "http://x/#y", ":"},
 		{"", "http://u:p:q@x/", "http://x/", "u:p:q"},
 		{"", "http://u@v@x", "http://x/", "u@v:"},
-		{"", "http://%41:@x", "http://x/", "%41:"},
+		{"", "http://%41%zz:%40%@x", "http://x/", "A%zz:@%"},
 		{"", "http://x/u@y", "http://x/u@y", ":"},
 		{"h", "/x?u=http://k/", "http://h/x?u=http://k/", ":"},
 		{"h", "/http://x", "http://h/http:/x", ":"},

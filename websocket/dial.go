@@ -70,7 +70,8 @@ func (e *HandshakeError) Error() string {
 
 // Dial opens a connection to a URL with the scheme ws or wss (RFC 6455 section 4.1). ctx
 // bounds the handshake, which takes at most 30 seconds; after Dial it has no effect. User
-// information of the URL is sent as Basic authentication, to the URL's origin alone.
+// information of the URL is sent as Basic authentication, to the URL's origin alone, unless
+// Header has an Authorization.
 //
 // ws+unix:/run/app.sock:/chat?q=1 asks for /chat?q=1 on the Unix socket /run/app.sock, with
 // the Host "localhost". A colon in the name of the socket is %3A. Without the second colon,

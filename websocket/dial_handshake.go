@@ -35,6 +35,7 @@ func (a *attempt) follows(status int) bool { return a.mayFollow && sluice.Status
 // returns why the redirect is not followed; "": it is.
 func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
 	before, wasSecure := originOf(u), isSecure(u)
+	username, password := string(u.Username()), string(u.Password())
 	isURL := len(location) > 0 && !uri.IsOpaque(location)
 	if isURL {
 		u.UpdateBytes(location)
@@ -55,6 +56,9 @@ func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
 		h.DelCredentials()
 		u.SetUsername("")
 		u.SetPassword("")
+	case len(u.Username()) == 0:
+		u.SetUsername(username)
+		u.SetPassword(password)
 	}
 	return ""
 }

@@ -159,23 +159,31 @@ func TestDialRedirects(t *testing.T) {
 }
 
 // TestDialUserinfo: the user information of a URL is sent as Basic authentication, to its own
-// origin only, and replaces the Authorization of Header.
+// origin only, and does not replace the Authorization of Header.
 func TestDialUserinfo(t *testing.T) {
 	plain, other := redirecting(t, nil), redirecting(t, nil)
-	for _, test := range []struct{ url, want string }{
-		{"ws://u:p%3A@" + plain + "/", "/ Basic dTpwOg==  "},
-		{"ws://u:p@" + plain + "/?/a", "/a Basic dTpw  "},
-		{"ws://u:p@" + plain + "/?http://" + plain + "/b", "/b Basic dTpw  "},
-		{"ws://u:p@" + plain + "/?//" + other + "/c", "/c   "},
-		{"ws://u:p@" + plain + "/?ws://" + other + "/d", "/d   "},
-		{"ws://u:p@" + plain + "/?ws://x:y@" + other + "/e", "/e   "},
-		{"ws://" + plain + "/", "/ Bearer x  "},
-		{"ws://u%3Av:p@" + plain + "/", "colon"},
-		{"ws://u:p%0A@" + plain + "/", "control character"},
+	for _, test := range []struct{ url, want, header string }{
+		{"ws://u:p%3A@" + plain + "/", "/ Basic dTpwOg==  ", ""},
+		{"ws://u:p@" + plain + "/?/a", "/a Basic dTpw  ", ""},
+		{"ws://u:p@" + plain + "/?http://" + plain + "/b", "/b Basic dTpw  ", ""},
+		{"ws://u:p@" + plain + "/?ws://x:y@" + plain + "/b", "/b Basic eDp5  ", ""},
+		{"ws://u:p@" + plain + "/?//" + other + "/c", "/c   ", ""},
+		{"ws://u:p@" + plain + "/?ws://" + other + "/d", "/d   ", ""},
+		{"ws://u:p@" + plain + "/?ws://x:y@" + other + "/e", "/e   ", ""},
+		{"ws://" + plain + "/", "/ Bearer x  ", "Bearer x"},
+		{"ws://u:p@" + plain + "/", "/ Bearer x  ", "Bearer x"},
+		{"ws://u:p@" + plain + "/?/a", "/a Bearer x  ", "Bearer x"},
+		{"ws://" + plain + "/?ws://x:y@" + plain + "/b", "/b Bearer x  ", "Bearer x"},
+		{"ws://u%3Av:p@" + plain + "/", "/ Bearer x  ", "Bearer x"},
+		{"ws://u:p@" + plain + "/?//" + other + "/c", "/c   ", "Bearer x"},
+		{"ws://u%3Av:p@" + plain + "/", "colon", ""},
+		{"ws://u:p%0A@" + plain + "/", "control character", ""},
 	} {
 		for _, client := range []*sluice.Client{nil, {HTTP2: sluice.HTTP2Only}} {
 			h := &sluice.RequestHeader{}
-			h.Set("Authorization", "Bearer x")
+			if test.header != "" {
+				h.Set("Authorization", test.header)
+			}
 			c, err := Dial(t.Context(), test.url, &DialOptions{Header: h, MaxRedirects: 1, Client: client})
 			if err != nil {
 				if !strings.Contains(err.Error(), test.want) {

@@ -108,16 +108,6 @@ func isEscape(s []byte) bool {
 	return ok && s[0] == '%'
 }
 
-// IsEscaped tells whether every "%" in s begins a percent-encoding.
-func IsEscaped(s []byte) bool {
-	for i, c := range s {
-		if c == '%' && !isEscape(s[i:]) {
-			return false
-		}
-	}
-	return true
-}
-
 // percentAt decodes the percent-encoding that begins at s[i].
 func percentAt(s []byte, i int) (c byte, ok bool) {
 	if i+2 >= len(s) {

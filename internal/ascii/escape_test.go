@@ -65,14 +65,6 @@ func TestTargetsAreWrittenAsRFC3986Allows(t *testing.T) {
 	}
 }
 
-func TestIsEscaped(t *testing.T) {
-	for s, want := range map[string]bool{"": true, "a": true, "%41": true, "a%4": false, "%": false, "%zz": false, "%%41": false, "%41%fF": true, "%4%41": false} {
-		if got := IsEscaped([]byte(s)); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
-	}
-}
-
 func TestUnescaping(t *testing.T) {
 	for s, want := range map[string][2]string{
 		"": {"", ""}, "abc": {"abc", "abc"}, "%41": {"A", "A"}, "%4": {"%4", "%4"}, "%": {"%", "%"}, "%zz": {"%zz", "%zz"},

@@ -16,7 +16,6 @@ var (
 // Reasons why user information is not sent. The texts do not contain it, because
 // it is secret.
 var (
-	ErrUserinfoEscape  = errors.New("sluice: malformed percent-encoding in the user information of the URI")
 	ErrUserinfoControl = errors.New("sluice: control character in the user information of the URI")
 	ErrUserinfoColon   = errors.New("sluice: colon in the user name of the URI, where Basic authentication has none")
 )

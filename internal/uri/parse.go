@@ -148,9 +148,8 @@ func (u *URI) parseAuthority(rest []byte) error {
 			return ErrInvalid
 		}
 		username, password, _ := ascii.Cut(authority[:at], ':')
-		u.username = append(u.username, username...)
-		u.password = append(u.password, password...)
-		u.isUsernameEscaped, u.isPasswordEscaped = true, true
+		u.username = ascii.AppendUnescaped(u.username, username)
+		u.password = ascii.AppendUnescaped(u.password, password)
 		authority = authority[at+1:]
 	}
 	var err error

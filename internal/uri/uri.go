@@ -21,9 +21,6 @@ type URI struct {
 	isPathOriginal bool
 	// hasArgs: the query is the caller's Args, not query.
 	hasArgs bool
-	// isUsernameEscaped and isPasswordEscaped: the part was parsed from a URI
-	// and is percent-encoded. Setters store an unencoded part.
-	isUsernameEscaped, isPasswordEscaped bool
 	// isPathLent, isQueryLent: the part is in target, not in memory of u.
 	isPathLent, isQueryLent bool
 
@@ -42,7 +39,6 @@ type URI struct {
 func (u *URI) Reset() {
 	u.isPathOriginal = false
 	u.hasArgs = false
-	u.isUsernameEscaped, u.isPasswordEscaped = false, false
 	u.isPathLent, u.isQueryLent = false, false
 	u.target = nil
 	u.scheme = u.scheme[:0]
@@ -68,7 +64,6 @@ func (u *URI) CopyTo(dst *URI) {
 	}
 	dst.isPathOriginal = u.isPathOriginal
 	dst.hasArgs = u.hasArgs
-	dst.isUsernameEscaped, dst.isPasswordEscaped = u.isUsernameEscaped, u.isPasswordEscaped
 	dst.scheme = append(dst.scheme[:0], u.scheme...)
 	dst.username = append(dst.username[:0], u.username...)
 	dst.password = append(dst.password[:0], u.password...)
