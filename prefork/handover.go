@@ -75,6 +75,7 @@ func (w *worker) receive() {
 		return
 	}
 	w.board.page.Set(shared.StateKinds, w.prefork.server.Control().StateKinds())
+	w.board.page.Set(shared.Room, roomFor())
 	w.link.Receive(w.adoptConn)
 }
 
@@ -139,7 +140,7 @@ func (w *worker) handOver(ctx context.Context) int {
 // ends.
 func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
 	own := w.link.Slot()
-	if ctx.Err() == nil && w.successorTakes(p) && w.postTo(own, c, appendParcel(nil, 0, p), postPatience) {
+	if ctx.Err() == nil && w.successorTakes(p) && w.postToSuccessor(c, p) {
 		return true
 	}
 	for to := range w.board.segment.Others() {
@@ -153,6 +154,26 @@ func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
 		to.Sub(shared.Inbound, 1)
 	}
 	return false
+}
+
+// postToSuccessor sends a connection to the inbox of the worker's own slot. The successor is
+// told of it, so that it gets no more than it has room for.
+func (w *worker) postToSuccessor(c net.Conn, p sluice.Parcel) bool {
+	own, announcedTo := w.link.Slot(), 0
+	for page := range w.board.segment.Others() {
+		if int(page.Get(shared.Slot)) != own || shared.State(page.Get(shared.ProcessState)) != shared.Ready {
+			continue
+		}
+		if !announce(page) {
+			return false
+		}
+		if announcedTo = page.PID(); w.postTo(own, c, appendParcel(nil, announcedTo, p), postPatience) {
+			return true
+		}
+		page.Sub(shared.Inbound, 1)
+		return false
+	}
+	return w.postTo(own, c, appendParcel(nil, 0, p), postPatience)
 }
 
 // takes tells whether the worker at page understands p.

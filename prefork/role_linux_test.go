@@ -53,10 +53,11 @@ type setup struct {
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 	HTTP2                   bool
-	WebSocket               bool // of the path /websocket
-	Rooms                   bool // of the path /room
-	History                 int  // of the rooms
-	Streams                 bool // of the paths /events and /publish
+	Descriptors             uint64 // RLIMIT_NOFILE of successors
+	WebSocket               bool   // of the path /websocket
+	Rooms                   bool   // of the path /room
+	History                 int    // of the rooms
+	Streams                 bool   // of the paths /events and /publish
 	Publishing              publishing
 }
 
@@ -203,6 +204,11 @@ func newFleet(s setup) *Prefork {
 		}
 		if why, _ := os.ReadFile(s.Broken); string(why) == "boot" {
 			return errors.New("broken: boot")
+		}
+		if s.Descriptors > 0 && i.Generation > 1 {
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: s.Descriptors, Max: s.Descriptors}); err != nil {
+				return err
+			}
 		}
 		if s.BootGate != "" && i.Generation > 1 {
 			waitFor(s.BootGate)

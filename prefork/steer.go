@@ -125,13 +125,15 @@ func (t *turnover) passedOn() {
 	t.mu.Unlock()
 }
 
-// announce adds a connection that is about to be sent to Inbound of a sibling. If
-// the sibling is not ready, announce undoes this and returns false. A sibling that
+// announce adds a connection that is about to be sent to Inbound of a worker. If the
+// worker is not ready, or has no descriptor for it, announce undoes this and returns
+// false: the kernel drops what a receiver has no descriptor for. A sibling that
 // stops first changes its state and then waits until Inbound is 0. So either it
 // sees the announcement, or announce sees the changed state.
 func announce(to *shared.Page) bool {
 	to.Add(shared.Inbound, 1)
-	if shared.State(to.Get(shared.ProcessState)) == shared.Ready {
+	room := to.Get(shared.Room)
+	if shared.State(to.Get(shared.ProcessState)) == shared.Ready && (room == 0 || loadOf(to) < int64(room)) {
 		return true
 	}
 	to.Sub(shared.Inbound, 1)

@@ -105,6 +105,9 @@ const (
 	// StateKinds is the set of the kinds of state with which the process takes over
 	// connections; see sluice.ServerControl.StateKinds.
 	StateKinds
+	// Room is one more than how many connections the process has descriptors for; 0: not
+	// known.
+	Room
 	fieldEnd
 )
 

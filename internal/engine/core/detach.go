@@ -3,13 +3,18 @@
 package core
 
 import (
+	"errors"
 	"net"
 	"os"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
+
+// emptyTries bounds the attempts to duplicate a descriptor when there is no free one.
+const emptyTries = 100
 
 // separate converts the connection to a net.Conn of package net, and removes it
 // from the engine. The old descriptor is closed in any case.
@@ -24,6 +29,10 @@ func (c *conn) separate() (net.Conn, error) {
 	file := os.NewFile(uintptr(c.fd), c.serving.network)
 	defer file.Close()
 	nc, err := net.FileConn(file)
+	for tries := 0; errors.Is(err, syscall.EMFILE) && tries < emptyTries; tries++ {
+		time.Sleep(time.Millisecond) // it duplicates the descriptor; others are about to close one
+		nc, err = net.FileConn(file)
+	}
 	if err != nil {
 		return nil, err
 	}
