@@ -154,7 +154,7 @@ func satelliteRules() map[string]packageRule {
 
 		// A protocol that follows HTTP/1.1 on a connection.
 		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/uri", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
-		"websocket/room": {own: []string{"backplane", "internal/upgrade", "websocket"}},
+		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
 		"backplane":                {},

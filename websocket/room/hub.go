@@ -6,10 +6,12 @@ package room
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"sync"
 
 	"github.com/sluicehttp/sluice/backplane"
+	"github.com/sluicehttp/sluice/internal/recall"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
@@ -25,8 +27,8 @@ type Options struct {
 	// move to or from another process (websocket.Endpoint.Register): with it, they get each
 	// message once. 10,000 is enough for a second of 10,000 messages. 0: none; a member that
 	// moves misses what is broadcast meanwhile. With it, the hubs get the messages of all
-	// rooms through the Backplane, not only of those in which they have members. It must be 0
-	// in all processes, or in none.
+	// rooms through the Backplane, not only of those in which they have members, and those of
+	// the other hubs at the beginning. It must be 0 in all processes, or in none.
 	History int
 	// HistoryBytes bounds the memory of these messages; 0: 16 MiB.
 	HistoryBytes int
@@ -44,7 +46,8 @@ type Options struct {
 // number of goroutines.
 type Hub struct {
 	options Options
-	history *history // nil: none
+	history *history       // nil: none
+	recall  *recall.Recall // nil: there is no history, or no Backplane
 
 	mu    sync.RWMutex
 	rooms map[string]*room
@@ -87,11 +90,14 @@ func New(o Options) (*Hub, error) {
 		h.history = newHistory(o.History, cmp.Or(o.HistoryBytes, 16<<20))
 	}
 	if b := o.Backplane; b != nil {
+		if h.history != nil {
+			h.recall = recall.New(recall.Options{Log: recalled{h}, Plane: b, Room: every, Run: h.history.sources[0].run, Most: h.history.most})
+		}
 		if err := b.Subscribe(receiver{h}); err != nil {
 			return nil, err
 		}
-		if h.history != nil {
-			if err := b.Join(every); err != nil {
+		if h.recall != nil {
+			if err := h.recall.Begin(); err != nil {
 				return nil, err
 			}
 		}
@@ -127,6 +133,7 @@ func (h *Hub) Join(c *websocket.Conn, name string) error {
 // joinMoved is Join for a connection of another process, with the text of its position.
 func (h *Hub) joinMoved(c *websocket.Conn, name, text string) error {
 	p, ok := parsePosition(text)
+	h.recall.Await(context.Background()) // for some seconds at most
 	h.history.await(p)
 	order := h.history.orderOf(name)
 	order.Lock()

@@ -65,18 +65,9 @@ type receiver struct{ hub *Hub }
 func (r receiver) Received(name string, data []byte) {
 	h := r.hub
 	switch {
+	case h.recall != nil && h.recall.Received(data, func() bool { return h.history.follows(data) }):
 	case len(data) > 0 && data[0] == versionMarked && h.history != nil:
-		k, err := decodeMarked(data[1:])
-		if err != nil {
-			h.failed(name, err)
-			return
-		}
-		order := h.history.orderOf(k.room)
-		order.Lock()
-		defer order.Unlock()
-		if h.history.add(k) {
-			h.send(k.room, k.prepared, nil)
-		}
+		h.receive(name, data)
 	case len(data) > 0 && data[0] == versionPlain:
 		if h.find(name) == nil {
 			return
@@ -92,8 +83,26 @@ func (r receiver) Received(name string, data []byte) {
 	}
 }
 
+// receive carries out a message with a mark.
+func (h *Hub) receive(name string, data []byte) {
+	k, err := decodeMarked(data[1:])
+	if err != nil {
+		h.failed(name, err)
+		return
+	}
+	order := h.history.orderOf(k.room)
+	order.Lock()
+	defer order.Unlock()
+	if h.history.add(k) {
+		h.send(k.room, k.prepared, nil)
+	}
+}
+
 // Gap implements backplane.Receiver.
 func (r receiver) Gap(name string) {
+	if h := r.hub; h.recall != nil && !h.recall.Gap(name) {
+		return
+	}
 	if f := r.hub.options.OnGap; f != nil {
 		f(name)
 	}
