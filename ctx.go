@@ -28,8 +28,11 @@ type RequestCtx struct {
 	// Response is sent after the handler has returned.
 	Response Response
 
-	server   *Server        // nil: outside a server
-	cfg      *serverConfig  // of server
+	server *Server       // nil: outside a server
+	cfg    *serverConfig // of server
+	// loggedPanic is what LogPanic has logged in this request.
+	loggedPanic any
+
 	exchange serverExchange // nil: outside a server, or after giveUp
 	facts    connFacts
 
@@ -125,8 +128,19 @@ func (ctx *RequestCtx) reset() {
 	if ctx.timeoutResponse.Load() != nil {
 		ctx.timeoutResponse.Store(nil)
 	}
+	if ctx.loggedPanic != nil {
+		ctx.loggedPanic = nil
+	}
 	ctx.remoteAddr = nil
 	ctx.requestMarks = requestMarks{}
+}
+
+// LogPanic logs v, the value of a panic on the calling goroutine, with its stack. It is for
+// handlers that run others on goroutines of their own, and raise their panics again in
+// the RequestHandler: the server does not log v a second time.
+func (ctx *RequestCtx) LogPanic(v any) {
+	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
+	ctx.loggedPanic = v
 }
 
 // letGo releases what ends with a request, on a ctx that other goroutines still

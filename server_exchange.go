@@ -166,7 +166,9 @@ func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
 	if ctx.cfg.crashOnPanic {
 		crash(v)
 	}
-	ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
+	if ctx.loggedPanic == nil || fmt.Sprint(ctx.loggedPanic) != fmt.Sprint(v) { // values may not be comparable
+		ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
+	}
 	switch {
 	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
 		ctx.TimeoutErrorWithCode(StatusMessage(StatusInternalServerError), StatusInternalServerError)

@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		{"long line", get("/" + long), 414, "request line is too long", func(err error) bool { return errors.As(err, &small) }},
 		{"long field", request("GET / HTTP/1.1", "A: "+strings.Repeat("a", 70000)), 431, "head is too large", func(err error) bool { return errors.As(err, &small) }},
 		{"many fields", request("GET / HTTP/1.1", slices.Repeat([]string{"A: b"}, 2000)...), 431, "too many fields", func(err error) bool { return errors.As(err, &small) }},
-		{"announced too much", request("POST / HTTP/1.1", "Content-Length: 5000000"), 413, "longer than the given limit", func(err error) bool { return errors.Is(err, sluice.ErrBodyTooLarge) }},
+		{"announced too much", request("POST / HTTP/1.1", "Content-Length: 5000000"), 413, "limit of 4194304 bytes", func(err error) bool { return errors.Is(err, sluice.ErrBodyTooLarge) }},
 		{"length over all limits", request("POST / HTTP/1.1", "Content-Length: 99999999999999999999"), 400, "invalid Content-Length", nil},
 		{"expectation", request("POST / HTTP/1.1", "Expect: 200-ok", "Content-Length: 3"), 417, "unsupported expectation", nil},
 		{"http 2", request("GET / HTTP/2.0"), 505, "version is not supported", nil},

@@ -37,7 +37,7 @@ func NewFastHTTPHandlerFunc(h http.HandlerFunc) sluice.RequestHandler { return N
 //
 // h runs on its own goroutine. A panic with http.ErrAbortHandler, or
 // runtime.Goexit, closes the connection without another byte; the handlers
-// around this one do not see it. Any other panic is logged, and then raised
+// around this one do not see it. Any other panic is logged once, and then raised
 // again in the handlers around this one and the server. After Flush, such a
 // panic closes the connection before the end of the body.
 func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
@@ -96,11 +96,15 @@ func (x *exchange) returned() {
 	if v == nil && !x.hasReturned { // runtime.Goexit
 		v = http.ErrAbortHandler
 	}
-	if v != nil && v != http.ErrAbortHandler {
-		x.writer.ctx.Logger().Printf("panic in handler of net/http: %v\n%s", v, debug.Stack())
+	s := x.writer.stream
+	switch {
+	case v == nil || v == http.ErrAbortHandler:
+	case s == nil:
+		x.writer.ctx.LogPanic(v) // here, where the stack is that of the handler
+	default: // it is not raised again
+		x.writer.ctx.Logger().Printf("panic in handler of net/http, after Flush: %v\n%s", v, debug.Stack())
 	}
 	x.panicValue = v
-	s := x.writer.stream
 	if s == nil {
 		x.writer.isOver.Store(true)
 		x.ready.Done()

@@ -133,6 +133,8 @@ func (l *logs) String() string {
 	return l.all.String()
 }
 
+func untouched(h sluice.RequestHandler) sluice.RequestHandler { return h }
+
 // recovering answers 500 if h panics.
 func recovering(h sluice.RequestHandler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
@@ -169,6 +171,8 @@ type breakOff struct {
 func TestHandlersThatBreakOff(t *testing.T) {
 	for _, c := range []breakOff{
 		{"panic", recovering, false, "oh", "HTTP/1.1 500 ", "oh"},
+		{"panic, nobody recovers", untouched, false, "oh", "HTTP/1.1 500 ", "oh"},
+		{"a slice, nobody recovers", untouched, false, []int{1}, "HTTP/1.1 500 ", "[1]"},
 		{"panic after Flush", recovering, true, "oh", "HTTP/1.1 200 ", "oh"},
 		{"panic after Flush, the body is read", reading, true, "oh", "", "oh"},
 		{"panic after Flush, compressed", sluice.CompressHandler, true, "oh", "HTTP/1.1 200 ", "oh"},
@@ -217,6 +221,9 @@ func (c breakOff) check(t *testing.T, e sluice.Engine) {
 	}
 	if c.logged == "" && text != "" || !strings.Contains(text, c.logged) {
 		t.Errorf("logged %q", text)
+	}
+	if c.logged != "" && strings.Count(text, "[running]:") != 1 {
+		t.Errorf("logged %d stacks: %s", strings.Count(text, "[running]:"), text)
 	}
 	if c.logged != "" && !strings.Contains(text, "breakOff.run") {
 		t.Errorf("no stack of the handler is logged: %s", l)
