@@ -64,6 +64,7 @@ func (x *http2Exchange) wake() {
 	ctx.begin(&w.facts, w.start)
 	ctx.streamID, ctx.bodyHeld = x.stream.ID(), w.held
 	ctx.Request.Header.m, ctx.Request.bytes = w.header, w.body
+	ctx.Request.Header.m.Moved()
 	_ = ctx.headComplete(false) // it has accepted the head before
 	x.ctx = ctx
 }

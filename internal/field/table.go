@@ -1,10 +1,15 @@
 package field
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import (
+	"slices"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
 
 // A Table holds the fields of one message in order. The zero Table is empty and ready
 // to use. Slices that it returns stay valid until the table is changed or reset.
 type Table struct {
+	owner  Owner
 	buf    []byte // the raw head, then what setters have appended
 	raw    int    // length of the raw head, which never changes
 	fields []entry
@@ -38,6 +43,10 @@ const entrySize = 24
 
 // Reset empties the table and keeps its memory and KeepNames.
 func (t *Table) Reset() {
+	if t.owner.IsCopy() {
+		t.buf, t.fields = nil, nil
+		t.slots = [numIDs]uint16{}
+	}
 	t.buf = t.buf[:0]
 	t.raw = 0
 	if len(t.fields) > 0 {
@@ -46,6 +55,16 @@ func (t *Table) Reset() {
 	}
 	t.repeated = 0
 }
+
+// own gives a table that was copied by assignment memory of its own, before a change.
+func (t *Table) own() {
+	if t.owner.IsCopy() {
+		t.buf, t.fields = slices.Clone(t.buf), slices.Clone(t.fields)
+	}
+}
+
+// Moved makes t, a copy by assignment, own the memory that the other table gives up.
+func (t *Table) Moved() { t.owner.Moved() }
 
 // Shrink frees memory above the given sizes, for pools.
 func (t *Table) Shrink(maxBytes, maxFields int) {
@@ -77,12 +96,14 @@ func (t *Table) Name(i int) []byte {
 	if f.isExact || IsNormalized(name) {
 		return name
 	}
-	return t.normalizeName(f)
+	return t.normalizeName(i)
 }
 
 // normalizeName stores the normalised spelling of an unknown name in new bytes,
 // because the raw head must not change.
-func (t *Table) normalizeName(f *entry) []byte {
+func (t *Table) normalizeName(i int) []byte {
+	t.own()
+	f := &t.fields[i]
 	off := uint32(len(t.buf))
 	t.buf = append(t.buf, t.buf[f.nameOff:f.nameOff+f.nameLen]...)
 	f.nameOff = off
@@ -167,6 +188,7 @@ func (t *Table) matches(f *entry, name []byte) bool {
 // Add appends a field. It does not validate name. If id != Other and normalisation is
 // on, it does not store name's bytes.
 func (t *Table) Add(id ID, name, value []byte) {
+	t.own()
 	t.reserve(len(name) + len(value))
 	f := entry{id: id, isExact: t.KeepNames}
 	if id == Other || t.KeepNames {
@@ -183,6 +205,7 @@ func (t *Table) Add(id ID, name, value []byte) {
 // AddExact appends a field whose name is never normalised. It is found by exactly
 // that name and by no ID, so the library must not depend on its meaning.
 func (t *Table) AddExact(name, value []byte) {
+	t.own()
 	t.reserve(len(name) + len(value))
 	f := entry{isExact: true}
 	f.nameOff, f.nameLen = t.store(name)
@@ -212,6 +235,7 @@ func (t *Table) KeepLast(ids uint64) {
 }
 
 func (t *Table) keepLast(ids uint64) {
+	t.own()
 	var last [numIDs]int
 	for i := range t.fields {
 		last[t.fields[i].id] = i
@@ -290,6 +314,7 @@ func (t *Table) compact(more int) {
 // SetValue replaces the value of field i. It does so in place if the value fits and
 // the old one is not part of the raw head.
 func (t *Table) SetValue(i int, value []byte) {
+	t.own()
 	f := &t.fields[i]
 	if len(value) <= int(f.valueCap) && int(f.valueOff) >= t.raw {
 		copy(t.buf[f.valueOff:], value)
@@ -303,6 +328,7 @@ func (t *Table) SetValue(i int, value []byte) {
 
 // Set replaces the value of the first field with a known id, or adds a field.
 func (t *Table) Set(id ID, value []byte) {
+	t.own()
 	if i := t.slots[id]; i != 0 {
 		t.SetValue(int(i)-1, value)
 		return
@@ -320,6 +346,7 @@ func (t *Table) Set(id ID, value []byte) {
 // Replace is Set, but does not change the bytes of the old value, which callers may
 // still read.
 func (t *Table) Replace(id ID, value []byte) {
+	t.own()
 	if i := t.slots[id]; i != 0 {
 		t.fields[int(i)-1].valueCap = 0
 	}
@@ -328,12 +355,14 @@ func (t *Table) Replace(id ID, value []byte) {
 
 // DelAt removes field i.
 func (t *Table) DelAt(i int) {
+	t.own()
 	t.fields = append(t.fields[:i], t.fields[i+1:]...)
 	t.reindex()
 }
 
 // Del removes every field of that name.
 func (t *Table) Del(id ID, name []byte) {
+	t.own()
 	kept := t.fields[:0]
 	for i := range t.fields {
 		f := t.fields[i]
@@ -353,6 +382,7 @@ func (t *Table) DelID(id ID) {
 	if t.slots[id] == 0 {
 		return
 	}
+	t.own()
 	kept := t.fields[:0]
 	for _, f := range t.fields {
 		if f.id != id {
@@ -375,6 +405,7 @@ func (t *Table) reindex() {
 
 // CopyTo makes dst equal to t.
 func (t *Table) CopyTo(dst *Table) {
+	dst.own()
 	dst.buf = append(dst.buf[:0], t.buf...)
 	dst.fields = append(dst.fields[:0], t.fields...)
 	dst.slots = t.slots
@@ -386,6 +417,7 @@ func (t *Table) CopyTo(dst *Table) {
 // CopyWith makes dst equal to a table that was parsed from t's raw head with text in place of
 // its bytes from start to end, which are a part of no field.
 func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
+	dst.own()
 	delta := uint32(len(text) - (end - start)) // may wrap
 	dst.buf = append(append(append(dst.buf[:0], t.buf[:start]...), text...), t.buf[end:]...)
 	dst.fields = append(dst.fields[:0], t.fields...)
@@ -409,10 +441,16 @@ func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
 func (t *Table) Raw() []byte { return t.buf }
 
 // Append adds bytes to the raw head that is being received.
-func (t *Table) Append(raw []byte) { t.buf = append(t.buf, raw...) }
+func (t *Table) Append(raw []byte) {
+	t.own()
+	t.buf = append(t.buf, raw...)
+}
 
 // SetRaw replaces the buffer by head, which a parser has made by appending to Raw.
-func (t *Table) SetRaw(head []byte) { t.buf = head }
+func (t *Table) SetRaw(head []byte) {
+	t.own()
+	t.buf = head
+}
 
 // Seal ends the raw head at n bytes. Later bytes are stored after it.
 func (t *Table) Seal(n int) {
@@ -449,6 +487,7 @@ func (t *Table) Remember(from *Table, n, start, end int) {
 // Recall adds the fields of a table that Remember has made to t, which has no field.
 // Their bytes are at the position start of the raw head that t will have.
 func (t *Table) Recall(from *Table, start int) {
+	t.own()
 	fields := append(t.fields[:0], from.fields...)
 	for i := range fields {
 		f := &fields[i]

@@ -21,6 +21,7 @@ type RequestHeader struct {
 	fieldsAt           h1.Span // the field lines as they were received
 	connectAt          h1.Span // :protocol of HTTP/2
 	method, target     []byte
+	owner              field.Owner // of method and target
 	// isTargetFit: target is percent-encoded.
 	isTargetFit bool
 	isLent      bool // LendOrigin was called, and TakeBack was not
@@ -42,6 +43,7 @@ func (h *RequestHeader) ResetMessage() {
 }
 
 func (h *RequestHeader) resetStartLine() {
+	h.ownStartLine()
 	h.methodAt, h.targetAt, h.fieldsAt, h.connectAt = h1.Span{}, h1.Span{}, h1.Span{}, h1.Span{}
 	if len(h.method) > 0 {
 		h.method = h.method[:0]
@@ -52,9 +54,24 @@ func (h *RequestHeader) resetStartLine() {
 	h.isTargetFit = false
 }
 
+// ownStartLine gives a header that was copied by assignment memory of its own for what is
+// set of the start line, before a change.
+func (h *RequestHeader) ownStartLine() {
+	if h.owner.IsCopy() {
+		h.method, h.target = bytes.Clone(h.method), bytes.Clone(h.target)
+	}
+}
+
+// Moved makes h, a copy by assignment, own the memory that the other header gives up.
+func (h *RequestHeader) Moved() {
+	h.owner.Moved()
+	h.Table.Moved()
+}
+
 // CopyTo makes dst, which is not h, a copy of h that shares no memory with it.
 func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 	dst.leave()
+	dst.ownStartLine()
 	h.copyTo(&dst.Header)
 	dst.methodAt, dst.targetAt, dst.fieldsAt, dst.connectAt = h.methodAt, h.targetAt, h.fieldsAt, h.connectAt
 	dst.method = append(dst.method[:0], h.method...)
@@ -82,6 +99,7 @@ func (h *RequestHeader) Connect() []byte { return h.connectAt.In(h.Table.Raw()) 
 // OwnMethod is Method with a result that belongs to h: callers that write to it
 // change no other message.
 func (h *RequestHeader) OwnMethod() []byte {
+	h.ownStartLine()
 	if h.methodAt.End == 0 && len(h.method) == 0 {
 		h.method = append(h.method, textGet...)
 	}
@@ -105,6 +123,7 @@ func (h *RequestHeader) SetMethod(method []byte) {
 	if !h1.IsToken(method) {
 		method = nil
 	}
+	h.ownStartLine()
 	h.method = append(h.method[:0], method...)
 	h.methodAt = h1.Span{}
 }
@@ -114,6 +133,7 @@ func (h *RequestHeader) IsMethod(name string) bool { return string(h.Method()) =
 
 // OwnTarget is Target with a result that belongs to h.
 func (h *RequestHeader) OwnTarget() []byte {
+	h.ownStartLine()
 	if h.targetAt.End == 0 && len(h.target) == 0 {
 		h.target = append(h.target, '/')
 	}
@@ -163,6 +183,7 @@ func (h *RequestHeader) leave() {
 // SetTarget sets the request-target. One that begins with "?" gets a "/" before
 // it.
 func (h *RequestHeader) SetTarget(target []byte) {
+	h.ownStartLine()
 	h.target = h.target[:0]
 	if len(target) > 0 && target[0] == '?' {
 		h.target = append(h.target, '/')
@@ -173,11 +194,15 @@ func (h *RequestHeader) SetTarget(target []byte) {
 }
 
 // TargetRoom returns memory of h for SetFitTarget.
-func (h *RequestHeader) TargetRoom() []byte { return h.target[:0] }
+func (h *RequestHeader) TargetRoom() []byte {
+	h.ownStartLine()
+	return h.target[:0]
+}
 
 // SetFitTarget makes target, which is percent-encoded, the target. h owns it from
 // now on.
 func (h *RequestHeader) SetFitTarget(target []byte) {
+	h.ownStartLine()
 	h.target = target
 	h.targetAt = h1.Span{}
 	h.isTargetFit = true

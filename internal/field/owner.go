@@ -1,0 +1,21 @@
+package field
+
+import "github.com/sluicehttp/sluice/internal/ascii"
+
+// An Owner is a part of a type that owns memory. It notices that the value was copied by
+// assignment, so that the copy can take memory of its own before it changes anything. The
+// zero value is ready to use.
+type Owner struct{ self uintptr }
+
+// IsCopy reports whether o's value is a copy whose memory still belongs to another one.
+// From then on the value counts as the owner of its memory.
+func (o *Owner) IsCopy() bool { return o.self != ascii.Address(o) && o.claim() }
+
+func (o *Owner) claim() bool {
+	isCopy := o.self != 0
+	o.self = ascii.Address(o)
+	return isCopy
+}
+
+// Moved makes a copy the owner of the memory, which the other value gives up.
+func (o *Owner) Moved() { o.self = 0 }
