@@ -27,7 +27,9 @@ type mesh struct {
 
 func (m *mesh) plane(t *testing.T) *plane {
 	p := &plane{mesh: m, in: make(chan [2]string, 10_000), joined: map[string]bool{}}
+	m.mu.Lock()
 	m.planes = append(m.planes, p)
+	m.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
