@@ -54,9 +54,10 @@ type RequestCtx struct {
 	ownLogger       Logger          // of Init
 	netConn         net.Conn        // of Init2 and giveUp
 
-	wire   ctxWire
-	form   message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
-	letsGo bool                 // a handler that timed out calls letGo when it returns
+	wire     ctxWire
+	sentHead uint64               // Sum of the head that Flush has sent
+	form     message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
+	letsGo   bool                 // a handler that timed out calls letGo when it returns
 	requestMarks
 }
 
@@ -219,8 +220,16 @@ func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {
 //
 // From Hijack on, Done is not closed when the client ends its output: in another
 // protocol, that may be half of the conversation only.
+//
+// Hijack has no effect, but for a line in the log, when the connection was given away already:
+// by websocket.Endpoint.Upgrade and its like, or to a handler that writes the response. After
+// Flush, the rest of the response comes first.
 func (ctx *RequestCtx) Hijack(handler HijackHandler) {
-	if ctx.exchange != nil && ctx.streamID == 0 {
+	switch {
+	case (ctx.takeover != nil || ctx.isSilent()) && handler != nil:
+		ctx.warn(misuseHijack)
+		return
+	case ctx.exchange != nil && ctx.streamID == 0:
 		ctx.hijackWatched(handler)
 		return
 	}

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"errors"
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/message"
@@ -8,10 +9,11 @@ import (
 
 // Flush sends the response so far. The first call sends the head with the
 // fields set until now; every call sends the body written until now, and
-// empties it. Later changes of status and header have no effect. Flush returns
+// empties it. Later changes of status and header have no effect, but for a line in the log.
+// Flush returns
 // ErrConnectionClosed when the client has disconnected, and ErrNilConnection
-// outside a server or after TimeoutError took effect. If a body stream is set,
-// Flush does nothing: streams are flushed while they are written.
+// outside a server and after TimeoutError, and ErrTakenOver for a hijacked connection that
+// gets no response. If a body stream is set, Flush does nothing: streams are flushed while they are written.
 //
 // The rest of the body is chunked; for an HTTP/1.0 client it ends with the
 // connection. After ctx.Response.Header.SetContentLength(n) before the first
@@ -22,13 +24,19 @@ func (ctx *RequestCtx) Flush() error {
 		return err
 	}
 	defer ctx.endWrite()
+	switch {
+	case ctx.isSilent():
+		return ErrTakenOver
+	case ctx.takeover != nil:
+		ctx.settleTakeover()
+	}
 	resp := &ctx.Response
 	if resp.stream != nil {
 		return nil
 	}
 	if ctx.phase != phaseFlushed {
-		if !ctx.leavesHTTP() {
-			ctx.correctStatus()
+		if !ctx.leavesHTTP() && ctx.isWrong() {
+			return errStatus
 		}
 		ctx.flushHead()
 	}
@@ -47,6 +55,9 @@ func (ctx *RequestCtx) Flush() error {
 	}
 	return nil
 }
+
+// errStatus is what Flush returns for a head that must not be sent.
+var errStatus = errors.New("sluice: the status is no final answer to this request: set another one")
 
 // flushHead sends the head of a response whose body is not complete.
 func (ctx *RequestCtx) flushHead() {
@@ -67,6 +78,7 @@ func (ctx *RequestCtx) flushHead() {
 	ctx.countStatus()
 	ctx.exchange.SendHead(&ctx.form, nil, !ctx.form.HasContent) // flush fails too
 	resp.stream, resp.streamSize = nil, 0
+	ctx.sentHead = resp.Header.m.Sum()
 }
 
 // unfinishedBody stands for the rest of a flushed body while its framing is
@@ -81,6 +93,9 @@ func (unfinishedBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (ctx *RequestCtx) finishFlushed() bool {
 	resp := &ctx.Response
 	f := &ctx.form
+	if resp.Header.m.Sum() != ctx.sentHead {
+		ctx.warn(misuseHead)
+	}
 	switch {
 	case !f.HasContent:
 		_ = resp.endStream(nil)
@@ -114,16 +129,21 @@ func (ctx *RequestCtx) dueBody() []byte {
 
 // EarlyHints sends a 103 response (RFC 8297) with the Link fields that
 // ctx.Response has so far. They stay in the final response. It does nothing
-// without Link fields, after Flush, and for HTTP/1.0 clients, which do not know
-// interim responses. It returns ErrNilConnection outside a server, and
-// ErrConnectionClosed when the client has disconnected.
+// without Link fields, and for HTTP/1.0 clients, which do not know
+// interim responses. It returns ErrHeadSent after Flush, ErrNilConnection outside a server
+// and after TimeoutError, and ErrConnectionClosed when the client has disconnected.
 func (ctx *RequestCtx) EarlyHints() error {
 	if err := ctx.beginWrite(); err != nil {
 		return err
 	}
 	defer ctx.endWrite()
 	links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
-	if ctx.isHTTP10 || ctx.phase == phaseFlushed || len(links) == 0 {
+	switch {
+	case ctx.isSilent():
+		return ErrTakenOver
+	case ctx.phase == phaseFlushed:
+		return ErrHeadSent
+	case ctx.isHTTP10 || len(links) == 0:
 		return nil
 	}
 	if !ctx.exchange.SendInterim(StatusEarlyHints, links) {

@@ -49,7 +49,8 @@ func (ctx *RequestCtx) Time() time.Time {
 
 // Conn returns the connection of the request. Reads return what the client
 // sends after the request. Writes go out before the response, and after the
-// responses to earlier requests. Close drops the response; the server closes
+// responses to earlier requests; they fail after Flush, unless the connection is hijacked.
+// Close drops the response; the server closes
 // the connection when the handler has returned. The connection is valid until
 // then; to use it longer, see Hijack. Conn returns nil outside a server, unless
 // Init2 set a connection.

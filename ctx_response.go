@@ -9,15 +9,21 @@ import (
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
-// Write appends p to the response's body. It implements io.Writer and never
-// fails.
+// Write appends p to the response's body. It implements io.Writer. The error is
+// ErrTakenOver after websocket.Endpoint.Upgrade, sse.Hub.Serve and their like, otherwise nil.
 func (ctx *RequestCtx) Write(p []byte) (int, error) {
+	if ctx.takeover != nil {
+		return 0, ErrTakenOver
+	}
 	ctx.Response.AppendBody(p)
 	return len(p), nil
 }
 
-// WriteString appends s to the response's body. It never fails.
+// WriteString is Write with a string.
 func (ctx *RequestCtx) WriteString(s string) (int, error) {
+	if ctx.takeover != nil {
+		return 0, ErrTakenOver
+	}
 	ctx.Response.AppendBodyString(s)
 	return len(s), nil
 }

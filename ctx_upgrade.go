@@ -12,10 +12,20 @@ type takeover struct {
 // beginning of its body, when the handler has returned. It is for packages of this module, such as websocket:
 // other packages cannot make its argument; see Hijack. With HTTP/2 it gives the stream: that
 // of an extended CONNECT (RFC 8441) after the response, and others to protocols that write
-// the body. Otherwise it returns ErrNotSupportedHTTP2. It returns ErrServerClosed if the
-// server does not serve, and ErrNilConnection outside a server.
+// the body. Otherwise it returns ErrNotSupportedHTTP2. It returns ErrHeadSent after Flush,
+// ErrTakenOver after TakeOver and Hijack, ErrServerClosed if the server does not serve, and
+// ErrNilConnection outside a server and after TimeoutError.
 func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
-	if ctx.server == nil || ctx.exchange == nil {
+	switch {
+	case ctx.leavesHTTP():
+		return ErrTakenOver
+	case ctx.phase == phaseFlushed:
+		return ErrHeadSent
+	case ctx.timeoutResponse.Load() != nil:
+		return ErrNilConnection
+	case t.Family == nil:
+		return nil
+	case ctx.server == nil || ctx.exchange == nil:
 		return ErrNilConnection
 	}
 	isTunnel := len(ctx.Request.Header.ConnectProtocol()) > 0
@@ -33,19 +43,51 @@ func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 // leavesHTTP tells whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }
 
-// mayBeginBody tells whether another protocol can write the body of the response.
-func (ctx *RequestCtx) mayBeginBody() bool {
-	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && ctx.Response.stream == nil &&
-		!ctx.requestStream.isUnread() && !ctx.server.closeRequested()
+// isSilent tells whether a hijack handler writes the response.
+func (ctx *RequestCtx) isSilent() bool { return ctx.hijackHandler != nil && ctx.hijackNoResponse }
+
+// settleTakeover leaves the response to another protocol as that needs it: without a body.
+// If the handler has replaced the response since TakeOver, the client gets that one.
+func (ctx *RequestCtx) settleTakeover() {
+	t, resp := ctx.takeover, &ctx.Response
+	if ctx.phase != phaseFlushed {
+		status := resp.StatusCode()
+		if !isTunnelStatus(status) || t.Status != 0 && (status != t.Status || t.Name != "" && string(resp.Header.Peek(t.Name)) != t.Value) {
+			ctx.takeover = nil
+			ctx.warn(misuseReplaced)
+			return
+		}
+		switch {
+		case t.WritesBody:
+		case ctx.streamID == 0 && ctx.cfg.Closing.Load(): // the connection ends with this response
+			ctx.takeover = nil
+			ctx.Error("the server shuts down", StatusServiceUnavailable)
+			return
+		default: // the connection ends, but with the other protocol
+			resp.Header.m.ResetConnectionClose()
+		}
+	}
+	ctx.dropBody()
 }
 
-// beginBody sends the response up to what its body has until now. The connection ends
-// with the body.
-func (ctx *RequestCtx) beginBody() bool {
+// dropBody drops the body of a response that is not to have one.
+func (ctx *RequestCtx) dropBody() {
+	if resp := &ctx.Response; resp.stream != nil || len(resp.bodyBytes()) > 0 {
+		resp.ResetBody()
+		ctx.warn(misuseBody)
+	}
+}
+
+// mayBeginBody tells whether another protocol can write the body of the response.
+func (ctx *RequestCtx) mayBeginBody() bool {
+	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() && !ctx.server.closeRequested()
+}
+
+// beginBody sends the response up to its body. The connection ends with the body.
+func (ctx *RequestCtx) beginBody() {
 	if ctx.phase != phaseFlushed {
 		ctx.Response.Header.m.HasLength = false
 		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks
 		ctx.flushHead()
 	}
-	return ctx.exchange.SendData(ctx.Response.bodyBytes(), false)
 }

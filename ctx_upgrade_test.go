@@ -129,7 +129,7 @@ func TestTakeOver(t *testing.T) {
 	for _, e := range []Engine{EngineEpoll, EnginePerConn} {
 		t.Run(e.String(), func(t *testing.T) { newTakeOverTest(t, e).run() })
 	}
-	if err := new(RequestCtx).TakeOver(upgrade.Takeover{}); !errors.Is(err, ErrNilConnection) {
+	if err := new(RequestCtx).TakeOver(upgrade.Takeover{Family: &echoFamily{}}); !errors.Is(err, ErrNilConnection) {
 		t.Error(err)
 	}
 }
@@ -205,6 +205,7 @@ func TestTakeOverWithoutHost(t *testing.T) {
 		if err := x.ctx.TakeOver(upgrade.Takeover{Family: known}); err != nil || x.ctx.takeover.host != s.upgrades.At(0) {
 			t.Error(err)
 		}
+		x.ctx.takeover = nil
 	}
 	u := s.upgrades.At(0).(*echoHost).server
 	for _, m := range []uint64{0, 7, 1<<upgrade.MemoBits - 1, 1 << upgrade.MemoBits} {

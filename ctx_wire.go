@@ -19,13 +19,14 @@ type ctxWire struct {
 }
 
 // beginWrite locks the wire for writing to the client, until endWrite. It
-// returns ErrNilConnection if there is no exchange any more.
+// returns ErrNilConnection if there is no exchange any more, or another response than
+// that of ctx will be sent.
 //
 // sever relies on the order: isWriting is set before isDetached is read.
 func (ctx *RequestCtx) beginWrite() error {
 	w := &ctx.wire
 	w.Lock()
-	if ctx.server == nil || w.isDetached.Load() {
+	if ctx.server == nil || w.isDetached.Load() || ctx.timeoutResponse.Load() != nil {
 		w.Unlock()
 		return ErrNilConnection
 	}

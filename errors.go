@@ -28,6 +28,12 @@ var (
 	// ErrConnectionClosed is returned when the peer closed the connection before
 	// a whole message was written or read.
 	ErrConnectionClosed = errors.New("sluice: the connection was closed by the peer")
+	// ErrHeadSent is returned by what decides about the head of a response, such as
+	// EarlyHints and websocket.Endpoint.Upgrade, when Flush has sent it already.
+	ErrHeadSent = errors.New("sluice: the head of the response was sent already: do this before Flush")
+	// ErrTakenOver is returned when another protocol is to have the connection already: after
+	// websocket.Endpoint.Upgrade and Accept, sse.Hub.Serve, tcp.Server.Upgrade, and Hijack.
+	ErrTakenOver = errors.New("sluice: the connection is given away already: do that once, and write no body then")
 	// ErrDeadlineUpdatesDisabled is returned by RequestCtx methods that set
 	// deadlines after the handler's use of the connection has ended.
 	ErrDeadlineUpdatesDisabled = errors.New("sluice: the connection's deadlines can no longer be changed")

@@ -99,7 +99,7 @@ func (x *http1Exchange) Serve() http1.Outcome {
 		return http1.OutcomeAbort
 	case ctx.hijackHandler != nil:
 		ctx.cfg.retain()
-		if ctx.hijackNoResponse {
+		if ctx.hijackNoResponse && (ctx.phase != phaseFlushed || ctx.form.Next == message.UseHijack) { // otherwise there is one
 			return http1.OutcomeSilent
 		}
 		return http1.OutcomeHijack
@@ -156,7 +156,8 @@ func (x *http1Exchange) BeginTakeover() (opens, ok bool) {
 	ctx := x.ctx
 	writesBody := ctx.takeover.WritesBody
 	if writesBody && ctx.mayBeginBody() {
-		return true, ctx.beginBody()
+		ctx.beginBody()
+		return true, true
 	}
 	ok = ctx.respond()
 	return !writesBody && !x.Closes() && !ctx.requestStream.isUnread(), ok

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // An unreachableConn is a scriptedConn whose client cannot be reached any more.
@@ -66,19 +65,6 @@ func TestUnreachableClient(t *testing.T) {
 		{"asking for chunks", chunked, read, ErrConnectionClosed, engine.CloseLinger},
 		{"asking for a body that is echoed", sized, func(ctx *RequestCtx) error {
 			ctx.SetBodyStream(struct{ io.Reader }{ctx.RequestBodyStream()}, -1)
-			return nil
-		}, nil, engine.Abort},
-		{"another protocol", simpleGet, func(ctx *RequestCtx) error {
-			ctx.SetBodyString(large)
-			ctx.takeover = &takeover{Takeover: upgrade.Takeover{Open: func(upgrade.Host, engine.Conn, []byte) (engine.Protocol, []byte) {
-				t.Error("another protocol begins")
-				return nil, nil
-			}}}
-			return nil
-		}, nil, engine.Abort},
-		{"the body of another protocol", simpleGet, func(ctx *RequestCtx) error {
-			ctx.SetBodyString(large)
-			ctx.takeover = &takeover{Takeover: upgrade.Takeover{WritesBody: true}}
 			return nil
 		}, nil, engine.Abort},
 		{"a refusal", "GET / HTTP/1.1\r\n\r\n", nil, nil, engine.Abort},

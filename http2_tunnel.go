@@ -114,7 +114,7 @@ func (x *http2Exchange) mayHijack() bool {
 		return true
 	}
 	ctx.hijackHandler, ctx.takeover = nil, nil
-	if refuse != 0 {
+	if refuse != 0 && ctx.phase != phaseFlushed {
 		ctx.Error(StatusMessage(refuse), refuse)
 	}
 	return false
@@ -197,10 +197,7 @@ func (x *http2Exchange) converse() {
 // giveOver sends the head, and leaves the body to the protocol of RequestCtx.TakeOver.
 func (x *http2Exchange) giveOver() (outlived bool) {
 	t := x.ctx.takeover
-	if !x.ctx.beginBody() {
-		x.stream.Reset(h2.CodeInternalError)
-		return false
-	}
+	x.ctx.beginBody()
 	x.leaveContext()
 	x.stream.Carry(func(c engine.Conn, out []byte) (http2.Carried, []byte) {
 		p, out := t.Open(t.host, c, out)
@@ -243,7 +240,7 @@ func (t *http2Tunnel) answerLocked(h *ResponseHeader, f message.Framing) bool {
 	if isTunnelStatus(h.StatusCode()) {
 		t.phase = tunnelAccepted
 	}
-	return t.tunnel.SendHead(acceptance(h, f, t.isKeyed), t.phase == tunnelRefused)
+	return t.tunnel.SendHead(acceptance(h, f, t.isKeyed), false, t.phase == tunnelRefused)
 }
 
 // revoke leaves the stream to another answer. It is false if there was one.
@@ -311,7 +308,18 @@ func (t *http2Tunnel) writeHead(p []byte) (int, error) {
 		t.tunnel.Abort()
 		return 0, fmt.Errorf("sluice: over HTTP/2, a hijacked connection begins with a response of HTTP/1.1: %w", err)
 	}
-	if !t.answerLocked(&h, message.Framing{Length: -2, OmitDefaultType: true}) {
+	framing := message.Framing{Length: -2, OmitDefaultType: true}
+	if status := h.StatusCode(); status < StatusOK && status != StatusSwitchingProtocols {
+		if !t.tunnel.SendHead(http2TunnelHead{&h.m, framing}, true, false) {
+			return 0, net.ErrClosed
+		}
+		if len(after) > 0 { // the next one begins
+			_, err := t.writeHead(after)
+			return len(p), err
+		}
+		return len(p), nil
+	}
+	if !t.answerLocked(&h, framing) {
 		return 0, net.ErrClosed
 	}
 	if t.phase == tunnelAccepted && len(after) > 0 {

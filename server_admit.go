@@ -30,10 +30,10 @@ type serverGauges struct {
 	admitted   atomic.Int64 // of these, the ones that count against limits
 	hijacked   atomic.Int64 // connections that hijack handlers own
 	rejected   atomic.Uint32
-	bodyMemory atomic.Int64 // bytes of request bodies held
-	timed      atomic.Int64 // handlers running under TimeoutHandler
-	hasWarned  atomic.Bool  // the warning about Body on a streamed body is logged
-	http2      http2.Gauges // unless there is a Meter
+	bodyMemory atomic.Int64         // bytes of request bodies held
+	timed      atomic.Int64         // handlers running under TimeoutHandler
+	hasWarned  [misuses]atomic.Bool // this misuse is logged
+	http2      http2.Gauges         // unless there is a Meter
 	forms      message.FormCollector
 }
 

@@ -144,6 +144,14 @@ func (ctx *RequestCtx) runHandler() (*RequestCtx, handlerEnd) {
 		}
 		return fresh, end
 	}
+	if end == handlerReturned {
+		switch {
+		case ctx.takeover != nil:
+			ctx.settleTakeover()
+		case ctx.isSilent():
+			ctx.dropBody()
+		}
+	}
 	return ctx, end
 }
 

@@ -356,6 +356,12 @@ func (b *logBook) Printf(format string, args ...any) {
 	fmt.Fprintf(&b.text, format+"\n", args...)
 }
 
+func (b *logBook) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
+}
+
 func (b *logBook) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

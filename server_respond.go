@@ -116,6 +116,12 @@ func (ctx *RequestCtx) mayBeWrong() bool {
 	return status < StatusOK || status == StatusNotFound || ctx.verb == verbExtended
 }
 
+// isWrong tells whether correctStatus replaces the response.
+func (ctx *RequestCtx) isWrong() bool {
+	status := ctx.Response.StatusCode()
+	return status < StatusOK || status == StatusNotFound && ctx.verb == verbConnect || status/100 == 2 && ctx.verb == verbExtended
+}
+
 // correctStatus replaces responses whose status is wrong. They are an interim
 // status, after which the client would wait for the final response (RFC 9110
 // section 15.2); 101 without a hijack handler; and 404 to CONNECT. CONNECT asks
@@ -131,7 +137,7 @@ func (ctx *RequestCtx) correctStatus() {
 		}
 		ctx.cfg.logger.Printf("handler answered %q with the %s %d", ctx.exchange.RemoteAddr(), what, status)
 		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-	case status == StatusNotFound && ctx.verb == verbConnect, status/100 == 2 && ctx.verb == verbExtended:
+	case ctx.isWrong():
 		ctx.Error(StatusMessage(StatusNotImplemented), StatusNotImplemented)
 	default:
 		return

@@ -97,8 +97,8 @@ func (s *requestStream) warn() {
 	s.mu.Lock()
 	ctx := s.ctx
 	s.mu.Unlock()
-	if ctx != nil && ctx.server.gauges.hasWarned.CompareAndSwap(false, true) {
-		ctx.cfg.logger.Printf("a handler reads a streamed body by Request.Body, which keeps all of it in memory: use BodyStream")
+	if ctx != nil {
+		ctx.warn(misuseReadsBody)
 	}
 }
 

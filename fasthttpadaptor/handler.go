@@ -126,11 +126,11 @@ func (x *exchange) settle() {
 	x.end()
 	c := x.writer.hijacked
 	switch {
-	case c != nil && v == nil:
+	case c != nil && v == nil && x.writer.ctx.LastTimeoutErrorResponse() == nil: // otherwise nobody gets the connection
 		c.pause()
 	case c != nil:
 		c.fail()
-		if v != http.ErrAbortHandler {
+		if v != nil && v != http.ErrAbortHandler {
 			panic(sluice.ErrAbortHandler) // the peer may already speak another protocol: send no response
 		}
 	case v == http.ErrAbortHandler:

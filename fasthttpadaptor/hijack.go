@@ -23,7 +23,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	switch {
 	case w.isOver.Load():
 		return nil, nil, errHandlerReturned
-	case w.hijacked != nil:
+	case w.hijacked != nil, w.ctx.Hijacked(): // by this handler, or one around it
 		return nil, nil, http.ErrHijacked
 	case w.stream != nil:
 		return nil, nil, errHijackAfterFlush
@@ -36,7 +36,9 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	inner := w.ctx.Conn()
 	c := &hijackedConn{inner: inner, closed: make(chan struct{})}
 	c.changed.L = &c.mu
-	w.ctx.Hijack(c.serve) // before the head: only a hijacked response may have 101 as its final status
+	if w.ctx.Hijack(c.serve); !w.ctx.Hijacked() { // before the head: only a hijacked response may have 101 as its final status
+		return nil, nil, http.ErrHijacked // another protocol gets the connection
+	}
 	err := w.flushHead()
 	if err == nil {
 		err = inner.SetDeadline(time.Time{}) // removes the deadlines of the request

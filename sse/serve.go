@@ -12,6 +12,8 @@ import (
 // headerLastEventID is the field with the ID of the last event that a client has got.
 const headerLastEventID = "Last-Event-ID"
 
+const mediaType = "text/event-stream"
+
 // Serve answers with a stream of the events of topics, which begins when the handler has
 // returned: until then it may set fields and cookies. A client with Last-Event-ID first gets
 // the events that it has missed. Any method will do; the answer to HEAD is the head.
@@ -21,8 +23,15 @@ const headerLastEventID = "Last-Event-ID"
 //
 // The error is ErrTopics, that of Options.Snapshot, that the server shuts down, or ErrSlow: events
 // that were published while Snapshot ran left the history meanwhile, several times. Then the
-// handler has to answer.
+// handler has to answer. It is sluice.ErrHeadSent after Flush, and sluice.ErrTakenOver if Serve
+// or another method has given the connection away: then there is an answer already.
+//
+// The body is the stream's: what was written before is dropped, and Write fails afterwards. A
+// handler that replaces the response, as by Error, answers with that instead of the stream.
 func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
+	if err := ctx.TakeOver(upgrade.Takeover{}); err != nil {
+		return err
+	}
 	if !areValid(topics) {
 		return ErrTopics
 	}
@@ -40,7 +49,7 @@ func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
 		}
 	}
 	ctx.SetStatusCode(sluice.StatusOK)
-	ctx.SetContentType("text/event-stream")
+	ctx.SetContentType(mediaType)
 	r := &ctx.Response.Header
 	r.Set(sluice.HeaderCacheControl, "no-store, no-transform")
 	r.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
@@ -160,7 +169,7 @@ func (h *Hub) snapshot(ctx *sluice.RequestCtx, o *opening) (events []Event, err 
 func (h *Hub) takeOver(ctx *sluice.RequestCtx, o opening) error {
 	ctx.Response.ResetBody()
 	return ctx.TakeOver(upgrade.Takeover{
-		Family: h.family, WritesBody: true,
+		Family: h.family, WritesBody: true, Status: sluice.StatusOK, Name: sluice.HeaderContentType, Value: mediaType,
 		Open: func(on upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 			return on.(*host).open(c, out, o)
 		},

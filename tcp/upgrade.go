@@ -22,10 +22,14 @@ var ErrNotUpgrade = errors.New("sluice: the request does not ask for the protoco
 // those of the sluice.Server. It keeps the engine that it has.
 //
 // A request that does not ask for protocol is answered with 426, one that cannot be switched
-// with 501 or 503, and the error says why.
+// with 501 or 503, and the error says why. As websocket.Endpoint.Upgrade, it leaves the response
+// as it is, and returns an error, after Flush, Hijack, TimeoutError and another Upgrade.
 func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 	if s.Handler == nil {
 		return errNoHandler
+	}
+	if err := ctx.TakeOver(upgrade.Takeover{}); err != nil {
+		return err
 	}
 	if !asksFor(ctx, protocol) {
 		ctx.Error("this is an endpoint of "+protocol, sluice.StatusUpgradeRequired)
@@ -33,12 +37,16 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 		ctx.Response.Header.Set(sluice.HeaderUpgrade, protocol)
 		return fmt.Errorf("%w %s", ErrNotUpgrade, protocol)
 	}
-	err := ctx.TakeOver(upgrade.Takeover{Family: family{s}, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	takeover := upgrade.Takeover{Family: family{s}, Status: sluice.StatusOK, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		c.SetReadDeadline(0, 0) // those of HTTP end
 		c.SetWriteTimeout(0)
 		p, _ := h.(*host).acceptor.Open(c)
 		return p, out
-	}})
+	}}
+	if ctx.StreamID() == 0 {
+		takeover.Status, takeover.Name, takeover.Value = sluice.StatusSwitchingProtocols, sluice.HeaderUpgrade, protocol
+	}
+	err := ctx.TakeOver(takeover)
 	switch {
 	case errors.Is(err, sluice.ErrServerClosed):
 		ctx.Error("the server shuts down", sluice.StatusServiceUnavailable)
@@ -48,11 +56,10 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 		return err
 	}
 	ctx.Response.ResetBody()
+	ctx.SetStatusCode(takeover.Status)
 	if ctx.StreamID() != 0 {
-		ctx.SetStatusCode(sluice.StatusOK)
 		return nil
 	}
-	ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
 	ctx.Response.Header.Set(sluice.HeaderConnection, "Upgrade")
 	ctx.Response.Header.Set(sluice.HeaderUpgrade, protocol)
 	return nil

@@ -20,6 +20,13 @@ import (
 // handshake that breaks the rules, 403 for a forbidden origin, 405 for methods other than
 // GET, 426 for requests of something else or of another version, and 503 while the server
 // shuts down.
+//
+// It leaves the response as it is, and returns sluice.ErrHeadSent, after Flush;
+// sluice.ErrTakenOver if the connection is another protocol's already, or a HijackHandler's; and
+// sluice.ErrNilConnection after TimeoutError.
+//
+// After Upgrade, the response has no body. A handler that replaces the response, as by Error,
+// answers the handshake with that: then e does not get the connection.
 func (e *Endpoint) Upgrade(ctx *sluice.RequestCtx, state any) error {
 	return e.upgrade(ctx, opening{state: state})
 }
@@ -46,6 +53,9 @@ func (e *Endpoint) Accept(ctx *sluice.RequestCtx, serve func(c *Conn) error) err
 }
 
 func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
+	if err := ctx.TakeOver(upgrade.Takeover{}); err != nil {
+		return err
+	}
 	set := e.settings()
 	refusal := set.check(ctx)
 	if refusal == nil && e.Check != nil {
@@ -61,7 +71,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 	if deflates {
 		o.out, o.in = deflate.Server(), deflate.Client()
 	}
-	err := ctx.TakeOver(upgrade.Takeover{Family: set, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	err := ctx.TakeOver(upgrade.Takeover{Family: set, Status: sluice.StatusSwitchingProtocols, Name: sluice.HeaderUpgrade, Value: ws.Token, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		return h.(*host).open(c, out, o)
 	}})
 	switch {

@@ -45,12 +45,13 @@ type BlockingHost interface {
 // The Conn then soon serves another connection. Sever therefore ends such calls,
 // and waits for them to return.
 type BlockingConn struct {
-	host      atomic.Pointer[BlockingHost] // nil: over
-	addresses net.Conn
-	closed    atomic.Bool
-	written   atomic.Bool
-	readBy    atomic.Int64 // overrides the deadline for reads; 0: does not
-	writeBy   atomic.Int64 // overrides the one for writes; 0: does not
+	host       atomic.Pointer[BlockingHost] // nil: over
+	addresses  net.Conn
+	closed     atomic.Bool
+	written    atomic.Bool
+	isReadOnly atomic.Bool  // EndWrites was called
+	readBy     atomic.Int64 // overrides the deadline for reads; 0: does not
+	writeBy    atomic.Int64 // overrides the one for writes; 0: does not
 
 	reading, writing sync.Mutex // one call of each kind at a time
 
@@ -128,7 +129,7 @@ func (b *BlockingConn) Write(p []byte) (int, error) {
 	defer b.exit()
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	if b.IsOver() {
+	if b.IsOver() || b.isReadOnly.Load() {
 		return 0, b.closedError("write")
 	}
 	n, err := h.Write(p)
@@ -244,6 +245,9 @@ func (b *BlockingConn) BreakWrite() {
 		(*h).InterruptWrite(time.Unix(1, 0))
 	}
 }
+
+// EndWrites makes further calls of Write fail, because the Protocol writes now.
+func (b *BlockingConn) EndWrites() { b.isReadOnly.Store(true) }
 
 // Inside returns the number of running calls of Read and Write.
 func (b *BlockingConn) Inside() int {

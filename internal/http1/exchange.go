@@ -157,6 +157,9 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	x.closes = x.closes || !x.persists(f)
 	head.CloseConnection, head.KeepAlive = x.closes, isOld && !x.closes
 	x.hasHead = true
+	if b := x.blocking.Load(); b != nil && f.Next != message.UseHijack {
+		b.EndWrites() // they would be in the middle of the response
+	}
 	out := h.AppendHead(x.out, head)
 	if f.IsShown {
 		h.Show(head)

@@ -20,9 +20,6 @@ func (c *Conn) hijack(outcome Outcome) engine.Next {
 		meter.Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
 		return engine.Detach
 	}
-	if x.hasHead && !x.closes {
-		return engine.Detach // the hijack handler writes what follows the head
-	}
 	x.isHijacked = true
 	return c.respond()
 }

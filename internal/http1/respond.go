@@ -107,7 +107,10 @@ func (c *Conn) respond() engine.Next {
 	switch {
 	case !x.Request.Respond():
 		return c.abort()
-	case !x.closes && x.isHijacked:
+	case x.ResponseHeader.ConnectionClose: // since the head was flushed
+		x.closes = true
+	}
+	if !x.closes && x.isHijacked {
 		return engine.Detach
 	}
 	return c.afterResponse()

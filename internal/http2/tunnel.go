@@ -51,11 +51,11 @@ func (s *Stream) IsTunnel() bool { return s.isTunnel }
 func (s *Stream) Excuse(n int) { s.conn.workers.Excuse(n) }
 
 // SendHead is Stream.SendHead for the final head. It is false after Close, too.
-func (t *Tunnel) SendHead(f Fields, isLast bool) bool {
+func (t *Tunnel) SendHead(f Fields, isInterim, isLast bool) bool {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	t.conn.prompter.Prompt() // Serve may go on for long
-	return !t.isClosed && t.stream.sendHead(f, false, isLast)
+	return !t.isClosed && t.stream.sendHead(f, isInterim, isLast)
 }
 
 // Outlive makes t go on after Serve, without deadlines, until Close. It is false if t is

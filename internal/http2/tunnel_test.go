@@ -39,7 +39,7 @@ func (e *fakeEngine) tunnel(stream uint32) (tunnel *Tunnel) {
 	e.isStreamed = always
 	e.handler = func(r *testRequest) {
 		tunnel = r.stream.Tunnel(nil)
-		if !tunnel.SendHead(fields{status: 200}, false) {
+		if !tunnel.SendHead(fields{status: 200}, false, false) {
 			e.t.Error("the head cannot be sent")
 		}
 		r.outlived = tunnel.Outlive()
@@ -130,7 +130,7 @@ func TestTunnelEnds(t *testing.T) {
 			if err := tunnel.SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
 				t.Errorf("SetDeadline: %v", err)
 			}
-			if tunnel.SendHead(fields{status: 200}, false) {
+			if tunnel.SendHead(fields{status: 200}, false, false) {
 				t.Error("a head was sent after the end")
 			}
 			e.checkEnded()
@@ -143,7 +143,7 @@ func TestTunnelEnds(t *testing.T) {
 func TestTunnelInServe(t *testing.T) {
 	for want, handle := range map[string]func(r *testRequest, tunnel *Tunnel){
 		"HEADERS 1 200, DATA 1 5 END": func(r *testRequest, tunnel *Tunnel) {
-			tunnel.SendHead(fields{status: 200}, false)
+			tunnel.SendHead(fields{status: 200}, false, false)
 			p := make([]byte, 5)
 			_, _ = io.ReadFull(tunnel, p)
 			_, _ = tunnel.Write(p)
@@ -175,7 +175,7 @@ func TestTunnelContent(t *testing.T) {
 	e.isStreamed = always
 	e.handler = func(r *testRequest) {
 		tunnel := r.stream.Tunnel(nil)
-		tunnel.SendHead(fields{status: 200}, false)
+		tunnel.SendHead(fields{status: 200}, false, false)
 		e.pump()
 		r.stream.Send([]byte("content"))
 		r.outlived = tunnel.Outlive()

@@ -109,6 +109,27 @@ func (h *ResponseHeader) Status() int {
 // is written as 500.
 func (h *ResponseHeader) SetStatus(code int) { h.status = code }
 
+// Sum returns a number that changes, in all likelihood, when the status, its reason or a field
+// of the head does. The length of the body, trailer fields and ConnectionClose do not count.
+func (h *ResponseHeader) Sum() uint64 {
+	sum := uint64(h.Status())
+	sum = addSum(sum, h.Reason())
+	for i := range h.Table.Len() {
+		sum = addSum(addSum(sum, h.Table.Name(i)), h.Table.Value(i))
+	}
+	return sum
+}
+
+// addSum adds text to a sum: FNV-1a, of the length too.
+func addSum(sum uint64, text []byte) uint64 {
+	const prime = 1099511628211
+	sum = (sum ^ uint64(len(text))) * prime
+	for _, c := range text {
+		sum = (sum ^ uint64(c)) * prime
+	}
+	return sum
+}
+
 // Reason returns the reason phrase that was received or set, nil if there is
 // none; the usual phrase of the status code is then written.
 func (h *ResponseHeader) Reason() []byte {

@@ -4,13 +4,19 @@ package upgrade
 
 import "github.com/sluicehttp/sluice/internal/engine"
 
-// A Takeover is what RequestCtx.TakeOver gets.
+// A Takeover is what RequestCtx.TakeOver gets. One without a Family only asks whether another
+// would be allowed.
 type Takeover struct {
 	Family Family
 	// WritesBody: the response has a body, which the Protocol writes: in chunks, or for a
 	// client of HTTP/1.0 up to the end of the connection. Until then the response is a head.
 	// If the response must not have a body, it ends as others do and Open is not called.
 	WritesBody bool
+	// Status, and a field with its value, are what the response must still have when the
+	// handler has returned. Otherwise another one has taken its place, and Open is not
+	// called. 0: any 2xx, or 101. No Name: any fields.
+	Status      int
+	Name, Value string
 	// Open is called once, when the response is complete and before it is sent. It
 	// returns the Protocol that has the connection next, and appends to out, which
 	// contains the response, what that Protocol sends first. It is called like a Run: it

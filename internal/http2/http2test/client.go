@@ -128,7 +128,12 @@ func (c *Conn) handle(frame http2.Frame, decoder *hpack.Decoder) {
 	case *http2.HeadersFrame:
 		fields, err := decoder.DecodeFull(f.HeaderBlockFragment())
 		c.must(err)
-		s.status = fields[0].Value
+		if status := fields[0].Value; status[0] != '1' {
+			s.status = status
+		}
+		if f.StreamEnded() {
+			s.err = io.EOF
+		}
 	case *http2.DataFrame:
 		s.got.Write(f.Data())
 		if n := len(f.Data()); n > 0 && !s.isMean {
@@ -175,7 +180,7 @@ func (s *Stream) SetMean(is bool) {
 	}
 }
 
-// Status waits for the head of the response and returns its status, or why there is none.
+// Status waits for the head of the final response and returns its status, or why there is none.
 func (s *Stream) Status() (string, error) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
