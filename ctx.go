@@ -1,12 +1,14 @@
 package sluice
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
@@ -30,8 +32,6 @@ type RequestCtx struct {
 
 	server *Server       // nil: outside a server
 	cfg    *serverConfig // of server
-	// loggedPanic is what LogPanic has logged in this request.
-	loggedPanic any
 
 	exchange serverExchange // nil: outside a server, or after giveUp
 	facts    connFacts
@@ -39,6 +39,7 @@ type RequestCtx struct {
 	requestStream requestStream
 
 	streamID    uint32 // of HTTP/2; 0: HTTP/1.1
+	sentHead    uint32 // Sum of the head that Flush has sent
 	start       int64  // Nanos at the first byte of the request
 	time        int64  // Nanos for Time; 0: not yet known
 	bodyHeld    int64  // received bytes of the body in memory
@@ -54,10 +55,9 @@ type RequestCtx struct {
 	ownLogger       Logger          // of Init
 	netConn         net.Conn        // of Init2 and giveUp
 
-	wire     ctxWire
-	sentHead uint64               // Sum of the head that Flush has sent
-	form     message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
-	letsGo   bool                 // a handler that timed out calls letGo when it returns
+	wire   ctxWire
+	form   message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
+	letsGo bool                 // a handler that timed out calls letGo when it returns
 	requestMarks
 }
 
@@ -67,6 +67,7 @@ type requestMarks struct {
 	verb             ctxVerb
 	isHTTP10         bool // the client knows no interim responses and no trailer fields
 	hijackNoResponse bool
+	loggedPanic      uint32 // of what LogPanic has logged, from panicSum; 0: nothing
 }
 
 // A ctxPhase is how far a request and its response have come. The zero value
@@ -129,9 +130,6 @@ func (ctx *RequestCtx) reset() {
 	if ctx.timeoutResponse.Load() != nil {
 		ctx.timeoutResponse.Store(nil)
 	}
-	if ctx.loggedPanic != nil {
-		ctx.loggedPanic = nil
-	}
 	ctx.remoteAddr = nil
 	ctx.requestMarks = requestMarks{}
 }
@@ -141,8 +139,11 @@ func (ctx *RequestCtx) reset() {
 // the RequestHandler: the server does not log v a second time.
 func (ctx *RequestCtx) LogPanic(v any) {
 	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
-	ctx.loggedPanic = v
+	ctx.loggedPanic = panicSum(v)
 }
+
+// panicSum tells panics apart, whose values need not be comparable. It is not 0.
+func panicSum(v any) uint32 { return ascii.AddSum(0, []byte(fmt.Sprint(v))) | 1 }
 
 // letGo releases what ends with a request, on a ctx that other goroutines still
 // use as a context. The user values stay, because they may still be read.

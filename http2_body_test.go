@@ -135,9 +135,9 @@ func TestHTTP2Expect(t *testing.T) {
 		}, []string{"expect", "100-continue"}, "403 no ."},
 		"limit of HeaderReceived": {func(s *sluice.Server) {
 			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { return sluice.RequestConfig{MaxRequestBodySize: 3} }
-		}, nil, "413 the body is longer than the given limit ."},
-		"announced": {func(s *sluice.Server) { s.MaxRequestBodySize = 3 }, []string{"content-length", "4"}, "413 the body is longer than the given limit ."},
-		"size":      {func(s *sluice.Server) { s.MaxRequestBodySize = 3 }, nil, "413 the body is longer than the given limit ."},
+		}, nil, "413 the body is larger than the limit of 3 bytes ."},
+		"announced": {func(s *sluice.Server) { s.MaxRequestBodySize = 3 }, []string{"content-length", "4"}, "413 the body is larger than the limit of 3 bytes ."},
+		"size":      {func(s *sluice.Server) { s.MaxRequestBodySize = 3 }, nil, "413 the body is larger than the limit of 3 bytes ."},
 		"memory":    {func(s *sluice.Server) { s.MaxBodyMemory = 3 }, nil, "503 no memory left for request bodies ."},
 		"GetOnly":   {func(s *sluice.Server) { s.GetOnly = true }, nil, "405 a method other than GET was used where only GET is served ."},
 		"panic": {func(s *sluice.Server) {
@@ -149,7 +149,7 @@ func TestHTTP2Expect(t *testing.T) {
 		"announced, with HeaderReceived": {func(s *sluice.Server) {
 			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { return sluice.RequestConfig{} }
 			s.MaxRequestBodySize = 3
-		}, []string{"content-length", "4"}, "413 the body is longer than the given limit ."},
+		}, []string{"content-length", "4"}, "413 the body is larger than the limit of 3 bytes ."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachHTTP2Network(t, func(t *testing.T, n network) {

@@ -45,11 +45,11 @@ type Request struct {
 	timeout    time.Duration
 	call       clientCall // in use while a client sends the request
 	wire       []byte     // memory for what is sent; holds what was sent last
-	basic      []byte     // the Authorization that was made of the URI's user information
 
 	hasURI      bool // uri has been parsed or set, and takes precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set
 	connection  connScheme
+	basic       uint32 // tells the Authorization that was made of the URI's user information, from basicSum; 0: none
 	uriError    error
 }
 
@@ -65,7 +65,7 @@ func (r *Request) Reset() {
 	r.DisableRedirectPathNormalizing = false
 	r.timeout = 0
 	r.call = clientCall{}
-	r.basic = r.basic[:0]
+	r.basic = 0
 }
 
 // resetContent resets everything except Header and the settings.
@@ -110,7 +110,7 @@ func (r *Request) CopyTo(dst *Request) {
 		dst.hasPostArgs = true
 	}
 	dst.connection = r.connection
-	dst.basic = append(dst.basic, r.basic...)
+	dst.basic = r.basic
 	dst.UseHostHeader = r.UseHostHeader
 	dst.DisableRedirectPathNormalizing = r.DisableRedirectPathNormalizing
 	r.copyBodyTo(&dst.body)

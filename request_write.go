@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
@@ -110,7 +111,7 @@ func (r *Request) cleanTarget() error {
 		return err
 	}
 	r.Header.SetRequestURIBytes(uri.FullURI())
-	r.basic = r.basic[:0] // the field is all that is left of the user information
+	r.basic = 0 // the field is all that is left of the user information
 	return nil
 }
 
@@ -120,14 +121,14 @@ func (r *Request) cleanTarget() error {
 func (r *Request) authorize(uri *URI) error {
 	hasUser := uri != nil && len(uri.Username()) > 0
 	switch {
-	case !hasUser && len(r.basic) == 0:
+	case !hasUser && r.basic == 0:
 		return nil
 	case r.hasAuthorization():
-		r.basic = r.basic[:0]
+		r.basic = 0
 		return nil
 	case !hasUser:
 		r.Header.m.DelAny(HeaderAuthorization)
-		r.basic = r.basic[:0]
+		r.basic = 0
 		return nil
 	}
 	both, err := uri.m.AppendCredentials(r.wire[:0])
@@ -137,17 +138,21 @@ func (r *Request) authorize(uri *URI) error {
 	n := len(both)
 	both = append(both, "Basic "...)
 	r.wire = base64.StdEncoding.AppendEncode(both, both[:n])
-	r.basic = append(r.basic[:0], r.wire[n:]...)
-	r.Header.m.SetKnown(field.Authorization, r.basic)
+	made := r.wire[n:]
+	r.basic = basicSum(made)
+	r.Header.m.SetKnown(field.Authorization, made)
 	return nil
 }
+
+// basicSum tells values of Authorization apart. It is not 0.
+func basicSum(value []byte) uint32 { return ascii.AddSum(0, value) | 1 }
 
 // hasAuthorization reports whether the caller has set an Authorization field, in any
 // spelling. The one that authorize has made is none.
 func (r *Request) hasAuthorization() bool {
 	var memory [2][]byte
 	values := r.Header.m.AppendAny(memory[:0], HeaderAuthorization)
-	return len(values) > 1 || len(values) == 1 && (len(r.basic) == 0 || string(values[0]) != string(r.basic))
+	return len(values) > 1 || len(values) == 1 && r.basic != basicSum(values[0])
 }
 
 // maxWhole is the largest body, in bytes, that a client sends in one write with

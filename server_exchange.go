@@ -174,7 +174,7 @@ func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
 	if ctx.cfg.crashOnPanic {
 		crash(v)
 	}
-	if ctx.loggedPanic == nil || fmt.Sprint(ctx.loggedPanic) != fmt.Sprint(v) { // values may not be comparable
+	if ctx.loggedPanic != panicSum(v) {
 		ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
 	}
 	switch {

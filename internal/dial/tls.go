@@ -34,7 +34,7 @@ func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr stri
 // CheckServerName returns an error if a handshake could not choose the server name: config
 // has none, and addr is malformed.
 func CheckServerName(config *tls.Config, addr string) error {
-	if config.ServerName != "" {
+	if config != nil && config.ServerName != "" {
 		return nil
 	}
 	_, err := serverName(addr)

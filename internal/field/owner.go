@@ -5,15 +5,19 @@ import "github.com/sluicehttp/sluice/internal/ascii"
 // An Owner is a part of a type that owns memory. It notices that the value was copied by
 // assignment, so that the copy can take memory of its own before it changes anything. The
 // zero value is ready to use.
-type Owner struct{ self uintptr }
+//
+// It has the lower half of an address in units of four bytes, so that it fits into a gap.
+type Owner struct{ self uint32 }
 
 // IsCopy reports whether o's value is a copy whose memory still belongs to another one.
 // From then on the value counts as the owner of its memory.
-func (o *Owner) IsCopy() bool { return o.self != ascii.Address(o) && o.claim() }
+func (o *Owner) IsCopy() bool { return o.self != o.address() && o.claim() }
+
+func (o *Owner) address() uint32 { return uint32(ascii.Address(o) >> 2) }
 
 func (o *Owner) claim() bool {
 	isCopy := o.self != 0
-	o.self = ascii.Address(o)
+	o.self = o.address()
 	return isCopy
 }
 

@@ -9,7 +9,6 @@ import (
 // A Table holds the fields of one message in order. The zero Table is empty and ready
 // to use. Slices that it returns stay valid until the table is changed or reset.
 type Table struct {
-	owner  Owner
 	buf    []byte // the raw head, then what setters have appended
 	raw    int    // length of the raw head, which never changes
 	fields []entry
@@ -22,6 +21,7 @@ type Table struct {
 	// returned, compared and written exactly as they are. Earlier fields stay
 	// normalised.
 	KeepNames bool
+	owner     Owner
 }
 
 // maxSlot is the highest position that a slot can hold. A known field after it is not

@@ -75,7 +75,7 @@ func TestRepeatedBlocks(t *testing.T) {
 		if v1 != v2 || err1 != err2 {
 			t.Fatalf("block %d: %v and %v, want %v and %v", i, v1, err1, v2, err2)
 		}
-		if err1 == nil && (h1 != h2 || !reflect.DeepEqual(t1, t2)) {
+		if err1 == nil && (h1 != h2 || !isSameTable(t1, t2)) {
 			t.Fatalf("block %d: %+v %+v, want %+v %+v", i, h1, t1, h2, t2)
 		}
 		if !reflect.DeepEqual(kept.table.lines(), plain.table.lines()) || kept.low != plain.low {
@@ -148,7 +148,7 @@ func TestRepeatedPaths(t *testing.T) {
 			if v1 != v2 || err1 != err2 {
 				t.Fatalf("block %x: %v and %v, want %v and %v", blocks[i], v1, err1, v2, err2)
 			}
-			if err1 == nil && v1 == nil && (h1 != h2 || !reflect.DeepEqual(t1, t2)) {
+			if err1 == nil && v1 == nil && (h1 != h2 || !isSameTable(t1, t2)) {
 				t.Fatalf("block %x: %+v %+v, want %+v %+v", blocks[i], h1, t1, h2, t2)
 			}
 			if !reflect.DeepEqual(kept.table.lines(), plain.table.lines()) || kept.low != plain.low {
@@ -183,7 +183,7 @@ func FuzzRepeatedPath(f *testing.F) {
 		plain.Forget()
 		t1, h1, v1, err1 := kept.receive(RequestBlock, second)
 		t2, h2, v2, err2 := plain.receive(RequestBlock, second)
-		if v1 != v2 || err1 != err2 || err1 == nil && v1 == nil && (h1 != h2 || !reflect.DeepEqual(t1, t2)) {
+		if v1 != v2 || err1 != err2 || err1 == nil && v1 == nil && (h1 != h2 || !isSameTable(t1, t2)) {
 			t.Fatalf("%+v %+v %v %v, want %+v %+v %v %v", h1, t1, v1, err1, h2, t2, v2, err2)
 		}
 		if !reflect.DeepEqual(kept.table.lines(), plain.table.lines()) || kept.low != plain.low {
@@ -207,4 +207,11 @@ func TestRepeatedBlocksAreBounded(t *testing.T) {
 			t.Errorf("%d bytes: kept %v", len(block), isKept)
 		}
 	}
+}
+
+// isSameTable compares tables that have nothing in common but their content.
+func isSameTable(a, b field.Table) bool {
+	a.Moved()
+	b.Moved()
+	return reflect.DeepEqual(a, b)
 }

@@ -33,7 +33,7 @@ type Header struct {
 	peeked   [][]byte // the result of PeekAll, PeekKeys and TrailerKeys
 
 	ContentLength int // >= 0; -1: chunked; -2: none, the body of a response ends with the connection
-	lengthText    [20]byte
+	lengthText    [19]byte
 
 	// What getters return for a field that is state or has a default. The header
 	// owns this memory, so that a caller that writes to it changes no other
@@ -41,7 +41,10 @@ type Header struct {
 	versionText [len("HTTP/1.1")]byte
 	closeText   [len("close")]byte
 	chunkedText [len("chunked")]byte
-	names       []byte // the names that PeekKeys and TrailerKeys returned
+	// OwnsDate: the Date of the response was set with SetDate. It is sent as it is, and
+	// none if it is empty.
+	OwnsDate bool
+	names    []byte // the names that PeekKeys and TrailerKeys returned
 
 	HasLength            bool // ContentLength was set or received
 	ConnectionClose      bool
@@ -56,9 +59,6 @@ type Header struct {
 	// ShowsServer: the response of a server, whose Server field was not deleted.
 	// If it has no such field, getters return the server's name.
 	ShowsServer bool
-	// OwnsDate: the Date of the response was set with SetDate. It is sent as it is, and
-	// none if it is empty.
-	OwnsDate bool
 }
 
 // reset empties the header. All settings go back to their defaults.

@@ -21,10 +21,10 @@ type RequestHeader struct {
 	fieldsAt           h1.Span // the field lines as they were received
 	connectAt          h1.Span // :protocol of HTTP/2
 	method, target     []byte
-	owner              field.Owner // of method and target
 	// isTargetFit: target is percent-encoded.
 	isTargetFit bool
-	isLent      bool // LendOrigin was called, and TakeBack was not
+	isLent      bool        // LendOrigin was called, and TakeBack was not
+	owner       field.Owner // of method and target
 }
 
 // Reset makes h the zero value. It keeps memory for the next use.

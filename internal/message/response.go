@@ -111,21 +111,11 @@ func (h *ResponseHeader) SetStatus(code int) { h.status = code }
 
 // Sum returns a number that changes, in all likelihood, when the status, its reason or a field
 // of the head does. The length of the body, trailer fields and ConnectionClose do not count.
-func (h *ResponseHeader) Sum() uint64 {
-	sum := uint64(h.Status())
-	sum = addSum(sum, h.Reason())
+func (h *ResponseHeader) Sum() uint32 {
+	sum := uint32(h.Status())
+	sum = ascii.AddSum(sum, h.Reason())
 	for i := range h.Table.Len() {
-		sum = addSum(addSum(sum, h.Table.Name(i)), h.Table.Value(i))
-	}
-	return sum
-}
-
-// addSum adds text to a sum: FNV-1a, of the length too.
-func addSum(sum uint64, text []byte) uint64 {
-	const prime = 1099511628211
-	sum = (sum ^ uint64(len(text))) * prime
-	for _, c := range text {
-		sum = (sum ^ uint64(c)) * prime
+		sum = ascii.AddSum(ascii.AddSum(sum, h.Table.Name(i)), h.Table.Value(i))
 	}
 	return sum
 }
