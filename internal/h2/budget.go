@@ -41,7 +41,7 @@ const (
 	// What a DATA frame may be answered with: credit for the stream and for the connection,
 	// and a PING by which the peer measures the round trip, as the clients of gRPC do.
 	echoesOfData = 3
-	maxEchoes    = 3000
+	maxEchoes    = 30_000 // of 160 MiB, which a client may have received and not read yet
 
 	maxLate = 1 << 20
 )
