@@ -77,11 +77,12 @@ func (a *acceptor) RunHijacked(conn net.Conn, handler func(net.Conn)) {
 }
 
 // OpenHTTP2 implements http1.Host.
-func (a *acceptor) OpenHTTP2(conn engine.Conn, f *http1.Facts, begun []byte) engine.Protocol {
+func (a *acceptor) OpenHTTP2(conn engine.Conn, f *http1.Facts, begun []byte, start int64) engine.Protocol {
 	if !a.cfg.speaksHTTP2(a.server) {
 		return nil
 	}
 	c := a.openHTTP2(conn, connFacts{ID: f.ID, Opened: f.Opened, IsTLS: f.IsTLS}, begun)
+	c.BeganAt(start)
 	c.isActive = true // as ConnState was told
 	return c
 }

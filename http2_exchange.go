@@ -135,6 +135,19 @@ func (x *http2Exchange) Refuse(err error, method []byte) {
 	}
 }
 
+// Holds implements http2.Request.
+func (x *http2Exchange) Holds() (n int, isOwn bool) {
+	if x.ctx == nil { // hijacked
+		return 0, false
+	}
+	resp := &x.ctx.Response
+	n = x.ctx.heldBytes() + cap(x.buffer)
+	if s, ok := resp.stream.(interface{ Len() int }); ok { // a reader of bytes in memory
+		n += s.Len()
+	}
+	return n, resp.raw == nil && resp.stream == nil
+}
+
 // Serve implements http2.Request.
 func (x *http2Exchange) Serve() (outlived bool) {
 	defer func() {
@@ -142,6 +155,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 			x.served()
 		}
 	}()
+	x.wake()
 	if x.decides {
 		x.decide()
 	}

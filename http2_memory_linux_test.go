@@ -167,7 +167,7 @@ func (s *idleHTTP2) dial() *idleClient {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if s.kind == "tls" {
+	if strings.HasSuffix(s.kind, "tls") {
 		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	}
 	c := &idleClient{Conn: conn, t: s.t, framer: http2.NewFramer(conn, conn), stream: 1}
@@ -242,7 +242,7 @@ func serveIdleHTTP2(t *testing.T, kind string) {
 	h := newWaitingHandler()
 	s := &Server{Handler: h.serve, HTTP2: HTTP2Config{StallTimeout: 2 * time.Minute}, ReadTimeout: 2 * time.Minute}
 	switch kind {
-	case "perconn":
+	case "perconn", "perconn-tls":
 		s.Engine = EnginePerConn
 	case "streamed":
 		s.StreamRequestBody = true
@@ -252,7 +252,7 @@ func serveIdleHTTP2(t *testing.T, kind string) {
 		t.Fatal(err)
 	}
 	go func() {
-		if kind == "tls" {
+		if strings.HasSuffix(kind, "tls") {
 			cert, key, _ := GenerateTestCertificate("localhost")
 			_ = s.ServeTLSEmbed(ln, cert, key)
 			return
@@ -267,6 +267,9 @@ func serveIdleHTTP2(t *testing.T, kind string) {
 			return
 		case "streams":
 			fmt.Println(s.EngineStats().HTTP2.Streams, h.running.Load())
+			continue
+		case "begun":
+			fmt.Println(h.begun.Load())
 			continue
 		}
 		runtime.GC()

@@ -87,13 +87,14 @@ func (s *idleHTTP2) awaitStreams(count int) {
 
 // A waitingHandler answers requests late, if at all.
 type waitingHandler struct {
-	running atomic.Int64
-	large   []byte
+	running, begun atomic.Int64
+	large          []byte
 }
 
 func (h *waitingHandler) serve(ctx *RequestCtx) {
 	h.running.Add(1)
 	defer h.running.Add(-1)
+	h.begun.Add(1)
 	switch string(ctx.Path()) {
 	case "/wait":
 		<-ctx.Done()
@@ -103,6 +104,9 @@ func (h *waitingHandler) serve(ctx *RequestCtx) {
 	case "/large":
 		ctx.Response.SetBodyRaw(h.large)
 	default:
+		if h.serveFresh(ctx) {
+			return
+		}
 		fmt.Fprint(ctx, ctx.ConnRequestNum(), ctx.IsTLS())
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
-// http2Waiting is what is kept of a request while its body does not go on. A RequestCtx is
-// four times as large.
+// http2Waiting is what is kept of a request while its body does not go on, or the handler waits
+// for room. A RequestCtx is four times as large.
 type http2Waiting struct {
 	facts  connFacts
 	header message.RequestHeader
@@ -46,10 +46,23 @@ func (x *http2Exchange) BodyLate(heard, now int64) (isOver bool) {
 	if due <= now {
 		return true
 	}
-	ctx := x.ctx // no callback has seen it yet, and no pool gets it: parts of it are used further
+	x.rest(due)
+	return false
+}
+
+// Rest implements http2.Request.
+func (x *http2Exchange) Rest() {
+	if x.waiting == nil && x.failure == nil && !x.decides && !x.connects && x.ctx.requestStream.exchange == nil {
+		x.rest(0)
+	}
+}
+
+// rest keeps only what wake needs. No callback has seen the RequestCtx yet, and no pool gets
+// it: parts of it are used further.
+func (x *http2Exchange) rest(due int64) {
+	ctx := x.ctx
 	x.waiting = &http2Waiting{ctx.facts, ctx.Request.Header.m, ctx.Request.bytes, ctx.bodyHeld, ctx.start, due}
 	x.ctx = nil
-	return false
 }
 
 // wake makes a RequestCtx of what BodyLate has kept, if there is none.

@@ -63,6 +63,7 @@ type Parser struct {
 	padding uint8 // bytes after the payload
 	marks   Marks // of the next piece, and those kept for the end of the block
 
+	units  uint32 // frames that have begun, except those that continue a field block
 	length uint32 // of the frame's payload
 	left   uint32 // bytes of the payload, without padding
 	stream uint32
@@ -86,6 +87,14 @@ func (p *Parser) BetweenFrames() bool { return p.state == atHead && p.have == 0 
 // DATA do not count: their content may take its time.
 func (p *Parser) IsWithin() bool {
 	return p.have > 0 || p.block != 0 || p.state != atHead && (p.state != inPieces || p.kind != frameData)
+}
+
+// Unit returns the number of the newest frame or field block of which something was read.
+func (p *Parser) Unit() uint32 {
+	if p.state == atHead && p.have > 0 && p.block == 0 {
+		return p.units + 1
+	}
+	return p.units
 }
 
 // Next reads from in up to one Event, and returns how many bytes it has used. Call it
@@ -204,6 +213,9 @@ func (p *Parser) readHead(b []byte, ev *Event) *Error {
 	p.kind, p.flags = frameType(b[3]), b[4]
 	p.stream = word(b[5:])
 	p.left, p.padding = p.length, 0
+	if p.block == 0 {
+		p.units++
+	}
 	if p.state == atFirstHead && (p.kind != frameSettings || p.flags&flagAck != 0) {
 		return ErrFirstFrame
 	}

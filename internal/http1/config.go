@@ -71,9 +71,9 @@ type Host interface {
 	Log(c engine.Conn, err error)
 	// RunHijacked calls a hijack handler.
 	RunHijacked(c net.Conn, handler func(net.Conn))
-	// OpenHTTP2 returns a Protocol of HTTP/2, of which begun is the first input; nil if
-	// the server does not speak it.
-	OpenHTTP2(c engine.Conn, f *Facts, begun []byte) engine.Protocol
+	// OpenHTTP2 returns a Protocol of HTTP/2, of which begun is the first input, which came
+	// at start, in Nanos; nil if the server does not speak it.
+	OpenHTTP2(c engine.Conn, f *Facts, begun []byte, start int64) engine.Protocol
 }
 
 // A Request is what the server does with one request after another. Its methods are

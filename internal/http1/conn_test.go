@@ -63,29 +63,29 @@ func open() (*testHost, *testConn, *Conn) {
 	return h, c, Open(c, h, &h.cfg, Facts{})
 }
 
-func (h *testHost) NewExchange() *Exchange                                   { h.acquired++; return &h.Exchange }
-func (h *testHost) TellState(net.Conn, State)                                {}
-func (h *testHost) Fail(error)                                               {}
-func (h *testHost) Log(engine.Conn, error)                                   {}
-func (h *testHost) RunHijacked(net.Conn, func(net.Conn))                     {}
-func (h *testHost) OpenHTTP2(engine.Conn, *Facts, []byte) engine.Protocol    { return nil }
-func (h *testHost) HeadReceived(bool) error                                  { return nil }
-func (h *testHost) Consult() error                                           { return nil }
-func (h *testHost) ExpectBody(int64) (bool, error)                           { return false, nil }
-func (h *testHost) ExpectContinue(bool) (bool, error)                        { return true, nil }
-func (h *testHost) BodyReceived(p []byte, _ uint64) error                    { h.body = append(h.body, p...); return nil }
-func (h *testHost) BodyTimeout() time.Duration                               { return 0 }
-func (h *testHost) Serve() Outcome                                           { return OutcomeResponse }
-func (h *testHost) Refuse(err error)                                         { h.failure = err }
-func (h *testHost) BeginTakeover() (opens, ok bool)                          { return false, false }
-func (h *testHost) Open(engine.Conn, []byte) (p engine.Protocol, out []byte) { return nil, nil }
-func (h *testHost) Hijacker() func(net.Conn)                                 { return nil }
-func (h *testHost) Unread() (BodyState, error)                               { return BodyRead, nil }
-func (h *testHost) MayWait() error                                           { return nil }
-func (h *testHost) ReadLimit() (start int64, timeout time.Duration)          { return 0, 0 }
-func (h *testHost) Shrink()                                                  {}
-func (h *testHost) Release(bool)                                             { h.acquired-- }
-func (h *testHost) End()                                                     { h.header.Reset(); h.response.Reset() }
+func (h *testHost) NewExchange() *Exchange                                       { h.acquired++; return &h.Exchange }
+func (h *testHost) TellState(net.Conn, State)                                    {}
+func (h *testHost) Fail(error)                                                   {}
+func (h *testHost) Log(engine.Conn, error)                                       {}
+func (h *testHost) RunHijacked(net.Conn, func(net.Conn))                         {}
+func (h *testHost) OpenHTTP2(engine.Conn, *Facts, []byte, int64) engine.Protocol { return nil }
+func (h *testHost) HeadReceived(bool) error                                      { return nil }
+func (h *testHost) Consult() error                                               { return nil }
+func (h *testHost) ExpectBody(int64) (bool, error)                               { return false, nil }
+func (h *testHost) ExpectContinue(bool) (bool, error)                            { return true, nil }
+func (h *testHost) BodyReceived(p []byte, _ uint64) error                        { h.body = append(h.body, p...); return nil }
+func (h *testHost) BodyTimeout() time.Duration                                   { return 0 }
+func (h *testHost) Serve() Outcome                                               { return OutcomeResponse }
+func (h *testHost) Refuse(err error)                                             { h.failure = err }
+func (h *testHost) BeginTakeover() (opens, ok bool)                              { return false, false }
+func (h *testHost) Open(engine.Conn, []byte) (p engine.Protocol, out []byte)     { return nil, nil }
+func (h *testHost) Hijacker() func(net.Conn)                                     { return nil }
+func (h *testHost) Unread() (BodyState, error)                                   { return BodyRead, nil }
+func (h *testHost) MayWait() error                                               { return nil }
+func (h *testHost) ReadLimit() (start int64, timeout time.Duration)              { return 0, 0 }
+func (h *testHost) Shrink()                                                      {}
+func (h *testHost) Release(bool)                                                 { h.acquired-- }
+func (h *testHost) End()                                                         { h.header.Reset(); h.response.Reset() }
 func (h *testHost) Respond() bool {
 	f := message.ResponseForm{Length: int64(len(h.body)), HasContent: true}
 	defer func() { h.body = h.body[:0] }()

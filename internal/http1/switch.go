@@ -26,7 +26,7 @@ func (c *Conn) switchesToHTTP2(in []byte, err error) bool {
 	if !bytes.HasPrefix(head, []byte(prefaceLine)) && !isForeign(head, err) {
 		return false
 	}
-	c.successor = c.host.OpenHTTP2(c.conn, &c.facts, head[:len(head)-len(in)])
+	c.successor = c.host.OpenHTTP2(c.conn, &c.facts, head[:len(head)-len(in)], c.x.Start)
 	return c.successor != nil
 }
 

@@ -67,6 +67,7 @@ func (s *Stream) Carry(open func(c engine.Conn, out []byte) (Carried, []byte)) {
 	s.carriage, k.stream, s.task, s.writeTimeout = k, s, taskEnded, k.timeout
 	c.heads, s.head, s.onGone = c.heads-s.head, 0, nil
 	c.discard(s)
+	c.answered(s, 0)
 	priority := s.node.Priority()
 	priority.IsIncremental = true // else it sends before all that were opened later
 	c.ready.Place(&s.node, priority)

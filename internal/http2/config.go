@@ -95,7 +95,7 @@ type Host interface {
 // A Request is one request and its response. Its methods are called one after the
 // other.
 type Request interface {
-	// Fields returns the empty table that the head is decoded to. Fields,
+	// Fields returns the empty table that the head is decoded to. Rest, Fields,
 	// HeadReceived, BodyReceived, TrailerReceived and Refuse are called with Conn.mu
 	// locked: they must neither block nor call the Stream.
 	Fields() *field.Table
@@ -119,6 +119,12 @@ type Request interface {
 	// request whose head was refused, without a call of HeadReceived; empty: it is not known,
 	// or there was the call.
 	Refuse(err error, method []byte)
+	// Rest is called when Serve has to wait: the Request keeps what it needs for that only.
+	Rest()
+	// Holds returns how many bytes of memory the Request keeps for its response, and until
+	// End. With isOwn, the content is in them. It is called with Conn.mu locked, by a method
+	// of the Stream that gets content.
+	Holds() (n int, isOwn bool)
 	// Serve answers the request. It runs in a Task and may block. When it returns, the
 	// response is complete, or else the stream is reset. With outlived, a Tunnel for
 	// which Outlive was called has the stream, or what Carry or Converse got.

@@ -39,6 +39,8 @@ type Conn struct {
 	mu   sync.Mutex
 	room sync.Cond                // out has become shorter
 	rung atomic.Pointer[carriage] // those that have rung; see answer
+
+	isTight atomic.Bool // Tasks ask before they begin, see admission; they read it without mu
 	tenancy
 }
 
@@ -78,6 +80,7 @@ type tenancy struct {
 	progress   progress // of the content of all streams
 
 	streams openStreams
+	admission
 	tunnels int     // how many of them have a Tunnel that outlives Serve
 	ended   *Stream // for unlock
 	gauge   *gaugeStripe
@@ -111,6 +114,10 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	return c
 }
 
+// BeganAt says when the beginning of the preface came that another Protocol has used. Call it
+// before the engine has the Conn.
+func (c *Conn) BeganAt(start int64) { c.blockDue = start + int64(c.cfg.ReadTimeout) }
+
 // newConn returns a Conn without the state that a connection has from its beginning.
 func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
 	c := acquireConn()
@@ -120,6 +127,7 @@ func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
 	c.decoder.Reset()
 	c.parser.MaxContinuations = cfg.continuations()
 	c.growth.Room = int64(cfg.MaxConnWindow)
+	c.progress.begin(clock.Nanos())
 	return c
 }
 
@@ -143,6 +151,9 @@ func (c *Conn) Start() engine.Next {
 
 // unlock unlocks mu, and then ends the requests that are over.
 func (c *Conn) unlock() {
+	if c.isTight.Load() {
+		c.resume()
+	}
 	s := c.ended
 	c.ended = nil
 	c.countStreams()
@@ -167,7 +178,7 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	c.mu.Lock()
 	defer c.unlock()
 	c.hasMade = false
-	now, hasEvents := clock.Nanos(), false
+	now := clock.Nanos()
 	for used < len(in) && c.phase < phaseFailed {
 		n, ev, err := c.parser.Next(in[used:])
 		used += n
@@ -175,7 +186,6 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 			if ev.Kind == h2.EventNone {
 				break
 			}
-			hasEvents = true
 			err = c.handle(&ev, now)
 		}
 		if err != nil {
@@ -185,7 +195,7 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	if len(c.out) > calmOut {
 		c.fail(h2.ErrCalm)
 	}
-	c.heard(now, hasEvents)
+	c.heard(now)
 	c.arm()
 	if c.hasOutput() && !(c.hasMade && c.phase == phaseOpen) {
 		return len(in), engine.Run
@@ -360,6 +370,10 @@ func (c *Conn) breakStream(s *Stream) {
 	}
 	c.ready.Remove(&s.node)
 	s.output, s.input = outputReset, inputEnded
+	if s.task == taskDeferred {
+		s.task = taskEnded
+		c.deferred--
+	}
 	s.isReset.Store(true)
 	c.held -= len(s.held)
 	if s.held, s.last = s.held[:0], nil; s.carriage != nil {
@@ -383,6 +397,7 @@ func (c *Conn) settle(s *Stream) {
 		s.carriage.stream = nil
 	}
 	c.heads -= s.head
+	c.loseRoom(s)
 	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
 		c.block.stream, c.block.kind = nil, h2.UnwantedBlock

@@ -310,6 +310,7 @@ type testRequest struct {
 	hasTrailer bool
 	isComplete bool
 	outlived   bool // what Serve returns
+	holds      int  // 0: its content is not its own
 	served     int
 	ended      int
 }
@@ -348,6 +349,10 @@ func (r *testRequest) BodyDue(heard int64) int64 { return heard + int64(10*time.
 func (r *testRequest) BodyLate(_, _ int64) (isOver bool) { return true }
 
 func (r *testRequest) Refuse(err error, _ []byte) { r.failure = err }
+
+func (r *testRequest) Rest() {}
+
+func (r *testRequest) Holds() (n int, isOwn bool) { return r.holds, r.holds > 0 }
 
 func (r *testRequest) Serve() (outlived bool) {
 	if r.ended > 0 {

@@ -30,6 +30,7 @@ func (c *Conn) release() {
 		out = nil
 	}
 	c.tenancy = tenancy{}
+	c.isTight.Store(false)
 	c.decoder, c.streams, c.out = decoder, streams, out
 	connPool.Put(c)
 	buf.LetGo(connMemory)

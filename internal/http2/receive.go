@@ -104,7 +104,6 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	default:
 		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
 	}
-	c.blockBegan(now)
 	return nil
 }
 
@@ -232,6 +231,13 @@ func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
 // responses. A Task may block, so it prompts before it does anything: the engine then turns to
 // the connection after the Tasks that are queued, and no later than that.
 func (c *Conn) serve(s *Stream) {
+	if c.isShut(s) {
+		c.tighten(maxWaiting)
+	}
+	if c.isTight.Load() && !c.mayBegin(s) {
+		c.postpone(s, clock.Nanos())
+		return
+	}
 	s.task = taskQueued
 	s.prompts = c.own.Waits() && !c.cfg.TasksMayWait
 	c.hasMade = c.hasMade || s.prompts
@@ -250,7 +256,7 @@ func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
 	h1.DropForbiddenTrailers(&c.trailer)
 	if s.input != inputDiscarded && !c.keepFields(s, &c.trailer) {
 		code := h2.CodeRefusedStream
-		if s.task != taskNone { // a handler has begun
+		if s.task > taskDeferred { // a handler has begun
 			code = h2.CodeEnhanceYourCalm
 		}
 		c.reset(s, code)

@@ -68,6 +68,9 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.out) > maxOut {
+		c.store(s, content)
+	}
 	if !s.awaitRoom() {
 		return false
 	}
@@ -91,6 +94,7 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	}
 	s.last, s.output = content, outputLast
 	s.progress.begin(clock.Nanos())
+	c.store(s, content)
 	c.schedule(s)
 	return true
 }
@@ -132,6 +136,7 @@ func (s *Stream) Send(p []byte) bool {
 		if len(p) == 0 {
 			return true
 		}
+		c.blocked(s)
 		c.prompter.Prompt()
 		s.wait()
 	}
@@ -141,12 +146,14 @@ func (s *Stream) Send(p []byte) bool {
 // hold copies as much of p as s may hold, and returns the rest.
 func (c *Conn) hold(s *Stream, p []byte) (rest []byte) {
 	most := maxHeld
-	if c.held >= maxHeldOfAll {
+	if c.stored() >= maxWaiting {
 		most = leastHeld
 	}
 	if n := min(len(p), most-len(s.held)); n > 0 {
 		s.held = s.keep(&s.heldBuffer, s.held, p[:n])
-		c.held += n
+		if c.held += n; c.stored() > maxWaiting/2 {
+			c.tighten(maxHeld)
+		}
 		p = p[n:]
 		c.schedule(s)
 	}
@@ -169,6 +176,7 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 		c.finish(s, p)
 		return true
 	}
+	c.store(s, p)
 	for len(p) > 0 || len(s.held) > 0 { // the fields follow the content in out
 		p = c.hold(s, p)
 		c.prompter.Prompt()
@@ -199,6 +207,9 @@ func (c *Conn) finish(s *Stream, p []byte) {
 		return
 	}
 	s.last, s.output = p, outputLast
+	if len(p) > 0 {
+		c.store(s, p)
+	}
 	c.schedule(s)
 }
 
@@ -250,6 +261,7 @@ func (c *Conn) served(s *Stream) {
 // leave is called when no Task and no Tunnel has s any more.
 func (c *Conn) leave(s *Stream) {
 	s.task = taskEnded
+	c.answered(s, 0)
 	switch s.output {
 	case outputNone, outputOpen:
 		c.reset(s, h2.CodeInternalError)
@@ -368,6 +380,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	c.sendWindow.Take(n)
 	s.sendWindow.Take(n)
 	c.progress.add(n, now)
+	c.earned = min(c.earned+n, maxWaiting)
 	s.progress.add(n, now)
 	c.takeTurns(s, n)
 	if n == len(p) || n >= h2.MinData {

@@ -35,7 +35,8 @@ const (
 type taskState uint8
 
 const (
-	taskNone taskState = iota
+	taskNone     taskState = iota
+	taskDeferred           // the request is complete, or its body streamed, and waits for room; see admission
 	taskEnded
 	taskQueued
 	taskTunnel // it has ended, and a Tunnel or a session has the stream
@@ -78,6 +79,9 @@ type Stream struct {
 	isWriting    bool          // Tunnel.Write waits
 	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
+	counted      int           // bytes of memory that Conn.waiting counts
+	isAdmitted   bool          // Conn.begun counts it
+	spends       bool          // its window was open then; see admission.earned
 	progress     progress      // of the content
 	node         h2.Node[Stream]
 	inOrder      int // how much content it sends before it shares the connection; see takeTurns
@@ -95,10 +99,9 @@ type Stream struct {
 const (
 	// maxHeld is how many bytes of a response a Stream copies before Send waits.
 	maxHeld = 32 << 10
-	// maxHeldOfAll is how many bytes all streams of a Conn hold. Beyond it, a Stream
-	// holds leastHeld, so that those go on whose windows are open.
-	maxHeldOfAll = 1 << 20
-	leastHeld    = 4 << 10
+	// leastHeld is the same while maxWaiting bytes wait on the connection, so that those
+	// streams go on whose windows are open.
+	leastHeld = 4 << 10
 )
 
 // begin prepares a new stream.
@@ -197,7 +200,7 @@ func (s *Stream) Run() {
 	if s.prompts {
 		s.conn.prompter.Prompt()
 	}
-	if !s.isReset.Load() && s.Request.Serve() {
+	if !s.isReset.Load() && (s.conn.isTight.Load() && s.isPostponed() || s.Request.Serve()) {
 		return // s may have ended already
 	}
 	s.conn.served(s)

@@ -12,27 +12,24 @@ import (
 // timers are the times at which something is due, in Nanos; 0: never. The engine knows
 // the earliest one.
 type timers struct {
-	blockDue   int64 // the preface and the first SETTINGS, a field block or a frame must be complete
-	ackDue     int64 // our SETTINGS must be acknowledged
-	bodyDue    int64 // a body that is waited for must go on
-	stallDue   int64 // the peer must open a window for content that waits
-	idleDue    int64 // a connection without streams ends
-	restDue    int64 // a connection without streams begins to rest
-	drainDue   int64 // the peer must acknowledge the PING after the first GOAWAY
-	carriedDue int64 // a Carried may have something to do
-	armed      int64 // what the engine knows
-	isPrefaced bool  // the first SETTINGS frame has come
-	isResting  bool  // there was no stream since restDue
+	blockDue   int64  // the preface and the first SETTINGS, a field block or a frame must be complete
+	unit       uint32 // which one; see h2.Parser.Unit
+	ackDue     int64  // our SETTINGS must be acknowledged
+	bodyDue    int64  // a body that is waited for must go on
+	stallDue   int64  // the peer must open a window for content that waits
+	idleDue    int64  // a connection without streams ends
+	restDue    int64  // a connection without streams begins to rest
+	drainDue   int64  // the peer must acknowledge the PING after the first GOAWAY
+	carriedDue int64  // a Carried may have something to do
+	roomDue    int64  // a deferred stream may begin, or rest
+	armed      int64  // what the engine knows
+	isPrefaced bool   // the first SETTINGS frame has come
+	isResting  bool   // there was no stream since restDue
 }
 
 func (c *Conn) startTimers(now int64) {
 	c.blockDue = now + int64(c.cfg.ReadTimeout)
 	c.ackDue = now + int64(c.cfg.StallTimeout)
-}
-
-// blockBegan starts the clock of a field block, or of a frame.
-func (c *Conn) blockBegan(now int64) {
-	c.blockDue = now + int64(c.cfg.ReadTimeout)
 }
 
 // bodyBegan starts the clock of a body.
@@ -42,15 +39,17 @@ func (c *Conn) bodyBegan(now int64) {
 	}
 }
 
-// heard is called after input, which hasEvents or is a part of one.
-func (c *Conn) heard(now int64, hasEvents bool) {
+// heard is called after input.
+func (c *Conn) heard(now int64) {
+	unit := c.parser.Unit()
 	switch {
-	case !c.isPrefaced, c.block.isOpen:
+	case !c.isPrefaced:
 	case !c.parser.IsWithin():
 		c.blockDue = 0
-	case hasEvents, c.blockDue == 0:
-		c.blockBegan(now)
+	case unit != c.unit, c.blockDue == 0:
+		c.blockDue = now + int64(c.cfg.ReadTimeout)
 	}
+	c.unit = unit
 	if !c.own.Waits() {
 		c.ackDue = 0
 	}
@@ -107,14 +106,18 @@ func (p *progress) add(n int, now int64) {
 func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
 
 // lateContent returns the stream for whose content the peer must open a window first,
-// and when; nil and 0: there is none. Content that waits only for its turn is not late.
+// and when; nil and 0: there is none. Content that waits only for its turn is not late. Streams
+// that are deferred wait for the content of others.
 func (c *Conn) lateContent() (first *Stream, due int64) {
 	for s := range c.streams.each() {
-		if len(s.held)+len(s.last) == 0 && !s.isOwed() || s.output >= outputEnded {
+		isDeferred := s.task == taskDeferred
+		if len(s.held)+len(s.last) == 0 && !s.isOwed() && !isDeferred || s.output >= outputEnded {
 			continue
 		}
 		at := s.progress.at
 		switch {
+		case isDeferred:
+			at = max(at, c.progress.at)
 		case s.sendWindow <= 0:
 		case c.sendWindow <= 0:
 			at = max(at, c.progress.at)
@@ -135,7 +138,7 @@ func (c *Conn) lateContent() (first *Stream, due int64) {
 // arm tells the engine when the next time-out is due.
 func (c *Conn) arm() {
 	due := int64(0)
-	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.restDue, c.drainDue, c.carriedDue} {
+	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.restDue, c.drainDue, c.carriedDue, c.roomDue} {
 		if t != 0 && (due == 0 || t < due) {
 			due = t
 		}
@@ -172,6 +175,7 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	}
 	c.timeOutStreams(now)
 	c.timeOutCarried(now)
+	c.timeOutRoom(now)
 	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
@@ -211,8 +215,12 @@ func (c *Conn) timeOutStreams(now int64) {
 		if s, c.stallDue = c.lateContent(); s == nil || c.stallDue > now {
 			break
 		}
+		code := h2.CodeCancel
+		if s.task == taskDeferred {
+			code = h2.CodeRefusedStream // it was not processed
+		}
 		s.note(errStalled)
-		c.reset(s, h2.CodeCancel)
+		c.reset(s, code)
 	}
 }
 

@@ -59,6 +59,34 @@ func TestTimeouts(t *testing.T) {
 			}
 			e.peer.took()
 		}, 10 * time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"a field block after a slow head", nil, func(e *fakeEngine) { e.dribble(e.longRequest(true), 2) }, time.Second, "GOAWAY 1 ENHANCE_YOUR_CALM", true},
+		{"CONTINUATION", nil, func(e *fakeEngine) {
+			block := e.longRequest(false)[h2.FrameHeadSize:]
+			in := frame(nil, 0x1, 0, 1, block[:1])
+			for _, b := range block[1:] {
+				in = frame(in, 0x9, 0, 1, []byte{b})
+			}
+			e.dribble(in, h2.FrameHeadSize+2)
+		}, time.Second, "GOAWAY 1 ENHANCE_YOUR_CALM", true},
+		{"padding of a field block", nil, func(e *fakeEngine) {
+			block := e.longRequest(true)[h2.FrameHeadSize:]
+			in := frame(nil, 0x1, 0xd, 1, append(append([]byte{30}, block...), make([]byte, 30)...))
+			e.feed(in[:len(in)-31])
+			e.peer.took()
+			e.dribble(in[len(in)-31:], 2)
+		}, time.Second, "GOAWAY 1 ENHANCE_YOUR_CALM", true},
+		{"SETTINGS", nil, func(e *fakeEngine) {
+			values := make([]uint32, 40)
+			for i := range values {
+				values[i] = uint32(h2.SettingMaxConcurrentStreams)
+			}
+			e.dribble(setting(nil, values...), 6)
+		}, time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"a frame that is ignored", nil, func(e *fakeEngine) { e.dribble(frame(nil, 0x77, 0, 0, make([]byte, 90)), 7) }, time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"PRIORITY_UPDATE", nil, func(e *fakeEngine) {
+			e.dribble(frame(nil, 0x10, 0, 0, []byte("\x00\x00\x00\x01u=1,i    ")), 2)
+		}, time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
+		{"GOAWAY with debug data", nil, func(e *fakeEngine) { e.dribble(h2.AppendGoAway(nil, 0, 0, strings.Repeat("x", 90)), 10) }, time.Second, "GOAWAY 0 ENHANCE_YOUR_CALM", true},
 		{"a body", nil, func(e *fakeEngine) {
 			e.feed(data(e.peer.request(nil, 1, post, false), 1, 10, false))
 		}, 10 * time.Second, "HEADERS 1 400 END, RST_STREAM 1 NO_ERROR", false},
@@ -141,6 +169,22 @@ func TestTimeouts(t *testing.T) {
 				e.checkEnded()
 			})
 		})
+	}
+}
+
+// longRequest returns a request whose field block is not too short to come in pieces.
+func (e *fakeEngine) longRequest(isLast bool) []byte {
+	return e.peer.request(nil, 1, get, isLast, "x-long", strings.Repeat("~", 60))
+}
+
+// dribble feeds n bytes of in each second, for nine seconds.
+func (e *fakeEngine) dribble(in []byte, n int) {
+	for i := range 10 {
+		if i > 0 {
+			e.wait(time.Second)
+		}
+		e.feed(in[:n])
+		in = in[n:]
 	}
 }
 

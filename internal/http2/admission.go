@@ -1,0 +1,211 @@
+package http2
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// An admission bounds the memory of responses that wait for the peer: for a window, or until it
+// reads. A Request keeps its response until its stream ends, so this memory is counted from
+// Respond to End. When it is much, Requests that are complete wait before they are served:
+//
+//   - Without room, those begin whose windows are open, and only as much as the peer takes
+//     meanwhile.
+//   - Those whose windows are closed, so that nothing of their responses could be sent, begin
+//     only if there is room for what they are expected to need.
+//
+// A Request that is being served is not stopped. Conn.mu guards the fields.
+type admission struct {
+	waiting   int   // bytes of Stream.counted of all streams
+	expected  int   // bytes that a response needs, as far as it is known
+	begun     int   // streams that are isAdmitted
+	deferred  int   // streams whose task is taskDeferred
+	lastBegun int64 // when the last one was admitted, in Nanos
+	earned    int   // bytes that the peer has taken since isTight, less those of responses that Stream.spends
+}
+
+const (
+	// maxWaiting is how many bytes of responses wait on a connection before Requests wait. One
+	// response may be larger.
+	maxWaiting = 1 << 20
+	// leastRoom is how much room there must be for a response of unknown size.
+	leastRoom = maxWaiting / 8
+	// taskMemory is about what a Task needs that waits.
+	taskMemory = 32 << 10
+	// patience is how long Requests that are served count as such that need memory soon. They
+	// may wait for a Request that is deferred.
+	patience = 20 * time.Millisecond
+	// deferredRest is how long nothing begins before the Requests that are deferred rest.
+	deferredRest = 2 * time.Second
+)
+
+// stored returns how many bytes of responses wait for the peer.
+func (c *Conn) stored() int { return c.waiting + c.held }
+
+// tighten makes Tasks ask, if they do not yet. expected is what a response needs.
+func (c *Conn) tighten(expected int) {
+	if !c.isTight.Load() {
+		c.isTight.Store(true)
+		c.expected, c.earned = expected, 0
+	}
+}
+
+// isShut tells whether nothing of a response of s but its head could be sent, or very little.
+func (c *Conn) isShut(s *Stream) bool { return min(c.sendWindow, s.sendWindow) < directSize }
+
+// mayBegin tells whether s may be served now, and counts it then.
+func (c *Conn) mayBegin(s *Stream) bool {
+	isShut := c.isShut(s)
+	if s.isAdmitted || s.output == outputReset || !isShut && c.stored() <= maxWaiting/2 {
+		return true
+	}
+	if !c.hasRoom(isShut) {
+		return false
+	}
+	if !s.isConnect { // a tunnel holds no more than Stream.held
+		s.isAdmitted, s.spends = true, !isShut
+		c.begun++
+		now := clock.Nanos()
+		c.lastBegun = now
+		if due := now + int64(patience); c.roomDue == 0 || due < c.roomDue {
+			c.roomDue = due
+			c.prompter.Prompt()
+		}
+	}
+	return true
+}
+
+// hasRoom tells whether there is room for the response of one more stream.
+func (c *Conn) hasRoom(isShut bool) bool {
+	room := maxWaiting - c.stored()
+	if !isShut {
+		room = max(room, c.earned)
+	}
+	return (c.begun+1)*c.expected <= room || c.begun == 0 && (room >= leastRoom || !isShut && c.earned >= 0)
+}
+
+// isPostponed tells the Task of s whether s may not be served now. Then another Task will be
+// made.
+func (s *Stream) isPostponed() bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mayBegin(s) {
+		return false
+	}
+	c.postpone(s, clock.Nanos())
+	c.prompter.Prompt() // for the timers
+	return true
+}
+
+// postpone has s wait until there is room.
+func (c *Conn) postpone(s *Stream, now int64) {
+	s.task = taskDeferred
+	c.deferred++
+	s.progress.begin(now)
+	if c.roomDue == 0 {
+		c.roomDue = now + int64(deferredRest)
+	}
+}
+
+// resume makes Tasks of the streams for which there is room, the oldest first.
+func (c *Conn) resume() {
+	if c.deferred > 0 && c.hasRoom(false) {
+		for _, o := range c.streams.all[c.streams.first:] {
+			if s := o.stream; s.task == taskDeferred && c.mayBegin(s) {
+				c.deferred--
+				s.task = taskQueued
+				c.workers.Go(s)
+			}
+		}
+	}
+	if c.deferred+c.begun == 0 && c.stored() <= maxWaiting/2 {
+		c.isTight.Store(false)
+	}
+}
+
+// store counts what the Request of s holds for a response with content, which waits.
+func (c *Conn) store(s *Stream, content []byte) {
+	n, isOwn := s.Request.Holds()
+	if !isOwn && !c.isShared(s, content) {
+		n += len(content)
+	}
+	c.count(s, n, 0)
+}
+
+// count counts n bytes for s, which also holds so many.
+func (c *Conn) count(s *Stream, n, held int) {
+	c.waiting += n - s.counted
+	s.counted = n
+	if c.stored() > maxWaiting/2 {
+		c.tighten(n + held)
+	}
+	c.answered(s, n+held)
+}
+
+// isShared tells whether content is in memory that another response waits with.
+func (c *Conn) isShared(s *Stream, content []byte) bool {
+	if len(content) == 0 {
+		return true
+	}
+	end := &content[len(content)-1] // what was sent is cut off at the beginning
+	for other := range c.streams.each() {
+		if n := len(other.last); n > 0 && other != s && &other.last[n-1] == end {
+			return true
+		}
+	}
+	return false
+}
+
+// answered ends the admission of s, whose response needs n bytes of memory.
+func (c *Conn) answered(s *Stream, n int) {
+	if !s.isAdmitted {
+		return
+	}
+	s.isAdmitted = false
+	c.begun--
+	c.expected = max(n, c.expected/2, directSize)
+	if s.spends {
+		c.earned -= n
+	}
+}
+
+// blocked is called when s, whose response is sent in parts, waits with what it holds. Its Task
+// has a stack, and a buffer for the next part.
+func (c *Conn) blocked(s *Stream) {
+	if s.counted > 0 {
+		return
+	}
+	n, _ := s.Request.Holds()
+	c.count(s, n+taskMemory, len(s.held))
+	if c.isTight.Load() {
+		c.resume()
+	}
+}
+
+// loseRoom forgets what a stream has held that is over.
+func (c *Conn) loseRoom(s *Stream) {
+	c.waiting -= s.counted
+	s.counted = 0
+	c.answered(s, 0)
+}
+
+// timeOutRoom admits others beside the streams that were admitted long ago.
+func (c *Conn) timeOutRoom(now int64) {
+	if c.roomDue == 0 || c.roomDue > now {
+		return
+	}
+	c.roomDue, c.begun = 0, 0
+	isOld := now-c.lastBegun >= int64(deferredRest)
+	for s := range c.streams.each() {
+		s.isAdmitted = false
+		switch {
+		case s.task != taskDeferred:
+		case isOld:
+			s.Request.Rest()
+		default:
+			c.roomDue = now + int64(deferredRest)
+		}
+	}
+}

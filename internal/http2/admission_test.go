@@ -1,0 +1,165 @@
+package http2
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// answerWith answers with n bytes that no other response has.
+func answerWith(n int) func(r *testRequest) {
+	return func(r *testRequest) {
+		r.holds = n
+		r.stream.Respond(fields{status: 200}, make([]byte, n))
+	}
+}
+
+// shut begins a connection on which the first streams of 250 requests have no window.
+func shut(t *testing.T, handler func(r *testRequest)) *fakeEngine {
+	e := newEngine(t, testConfig())
+	e.handler = handler
+	e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 0))
+	e.askAll(1, 250)
+	return e
+}
+
+// askAll makes n requests, the first of which has the number first.
+func (e *fakeEngine) askAll(first uint32, n int) {
+	for id := first; n > 0; n-- {
+		e.feed(e.peer.request(nil, id, get, true))
+		id += 2
+	}
+	e.settle()
+}
+
+// settle runs all Tasks, until no more are made.
+func (e *fakeEngine) settle() {
+	for e.runTasks(); len(e.tasks) > 0; {
+		e.runTasks()
+	}
+}
+
+func (e *fakeEngine) begun() (n int) {
+	for _, r := range e.streams {
+		n += min(r.served, 1)
+	}
+	return n
+}
+
+// end ends the connection, and checks that nothing is counted any more.
+func (e *fakeEngine) end() {
+	e.t.Helper()
+	e.close()
+	e.settle()
+	e.checkEnded()
+}
+
+// TestStoredResponses: responses that wait for the peer are bounded, whatever they are.
+func TestStoredResponses(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		handler func(r *testRequest)
+		begun   int
+	}{
+		{"of 1 MiB", answerWith(1 << 20), 1},
+		{"of 100 KiB", answerWith(100 << 10), 10},
+		{"of 10 KiB", answerWith(10 << 10), 102},
+		{"of 10 bytes", answerWith(10), 250},
+		{"after the head", func(r *testRequest) {
+			r.holds = 100 << 10
+			_ = r.stream.SendHead(fields{status: 200}, false, false) && r.stream.SendLast(make([]byte, 100<<10), nil)
+		}, 10},
+		{"of others' memory", func(r *testRequest) { r.stream.Respond(fields{status: 200}, make([]byte, 100<<10)) }, 10},
+		{"of one array", respondWithShared(100 << 10), 250},
+		{"without content", answerWith(0), 250},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := shut(t, test.handler)
+				if got := e.begun(); got != test.begun || e.conn.stored() > maxWaiting {
+					t.Errorf("%d requests are served, want %d; %d bytes wait", got, test.begun, e.conn.stored())
+				}
+				e.end()
+			})
+		})
+	}
+}
+
+func respondWithShared(n int) func(r *testRequest) {
+	content := make([]byte, n)
+	return func(r *testRequest) { r.stream.Respond(fields{status: 200}, content) }
+}
+
+// TestDeferredBegin: whatever makes room has the oldest request begin that waits for it.
+func TestDeferredBegin(t *testing.T) {
+	for name, act := range map[string]func(e *fakeEngine){
+		"window update": func(e *fakeEngine) {
+			e.feed(h2.AppendWindowUpdate(h2.AppendWindowUpdate(nil, 1, 1<<20), 0, 1<<20))
+		},
+		"settings": func(e *fakeEngine) {
+			e.feed(h2.AppendWindowUpdate(setting(nil, uint32(h2.SettingInitialWindowSize), 1<<20), 0, 1<<20))
+		},
+		"reset": func(e *fakeEngine) { e.feed(h2.AppendReset(nil, 1, h2.CodeCancel)) },
+		"stall": func(e *fakeEngine) { e.wait(31 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := shut(t, answerWith(1<<20))
+				e.feed(h2.AppendReset(nil, 3, h2.CodeCancel)) // one of those that wait
+				act(e)
+				e.settle()
+				begun := e.begun()
+				want := 2
+				if name == "settings" { // the third one begins before the window is used up
+					want = 3
+				}
+				switch {
+				case name == "stall": // 30 s make all of them too old
+					lines := e.peer.took()
+					if got := strings.Count(lines, "REFUSED_STREAM"); begun != 1 || got != 248 {
+						t.Errorf("%d requests are served, %d are refused: %.300s", begun, got, lines)
+					}
+				case begun != want || e.streams[1].served != 0:
+					t.Errorf("%d requests are served, want %d", begun, want)
+				}
+				e.end()
+			})
+		})
+	}
+}
+
+// TestOpenWindowsGoOn: while much waits for windows that are closed, requests whose windows are
+// open are served, as long as they take what they get.
+func TestOpenWindowsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := shut(t, answerWith(1<<20))
+		e.handler = answerWith(50 << 10)
+		e.feed(h2.AppendWindowUpdate(setting(nil, uint32(h2.SettingInitialWindowSize), 16<<20), 0, 1<<30))
+		e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 0))
+		e.settle()
+		e.peer.took()
+		for id := uint32(1); id < 2*250; id += 2 { // of those that were made without windows
+			e.feed(h2.AppendReset(nil, id, h2.CodeCancel))
+		}
+		e.handler = answerWith(1 << 20)
+		e.askAll(501, 200)
+		if e.conn.stored() < maxWaiting {
+			t.Fatalf("%d bytes wait", e.conn.stored())
+		}
+		e.handler = answerWith(50 << 10)
+		e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 64<<10))
+		e.feed(h2.AppendReset(nil, 505, h2.CodeCancel))
+		e.settle()
+		for id := uint32(1001); id < 1101; id += 2 {
+			e.feed(e.peer.request(nil, id, get, true))
+			e.settle()
+			if got := e.peer.data[id]; got != 50<<10 {
+				t.Fatalf("%d bytes of stream %d", got, id)
+			}
+		}
+		e.end()
+	})
+}
