@@ -42,7 +42,7 @@ func TestHTTP2BodyGoesOn(t *testing.T) {
 		synctest.Wait()
 		c.begin(7)
 		_ = c.WriteData(7, true, []byte("defghij"))
-		c.expect(7, "413 the body is larger than the limit of 8 bytes")
+		c.expect(7, "413 the body is larger than the limit of 9 bytes")
 		c.begin(9)
 		c.expect(9, "408 request did not arrive in time")
 		if n := s.gauges.bodyMemory.Load(); n != 0 {
