@@ -4,8 +4,8 @@ import "slices"
 
 const upperHex = "0123456789ABCDEF"
 
-// appendPercent appends c percent-encoded (RFC 3986 section 2.1).
-func appendPercent(dst []byte, c byte) []byte {
+// AppendPercent appends c percent-encoded (RFC 3986 section 2.1).
+func AppendPercent(dst []byte, c byte) []byte {
 	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
 }
 
@@ -18,7 +18,7 @@ func appendEscaped(dst, s []byte, keep escapeSet) []byte {
 			continue
 		}
 		dst = append(dst, s[from:i]...)
-		dst = appendPercent(dst, c)
+		dst = AppendPercent(dst, c)
 		from = i + 1
 	}
 	return append(dst, s[from:]...)
@@ -36,7 +36,7 @@ func AppendArg(dst, s []byte) []byte {
 		if c == ' ' {
 			dst = append(dst, '+')
 		} else {
-			dst = appendPercent(dst, c)
+			dst = AppendPercent(dst, c)
 		}
 		from = i + 1
 	}

@@ -87,15 +87,15 @@ func appendIPv6Host(dst, host []byte) ([]byte, error) {
 	}
 	dst = append(dst, '%')
 	zoneAt := len(dst)
-	zone, after, _ := ascii.Cut(zone, ']')
+	end := bytes.LastIndexByte(zone, ']')
+	zone, after := zone[:end], zone[end:]
 	dst = ascii.AppendUnescaped(dst, zone)
 	for i := zoneAt; i < len(dst); i++ {
-		if c := dst[i]; c < 0x80 && !ascii.Is(c, ascii.HostChar) {
+		if c := dst[i]; c < 0x80 && c != ']' && !ascii.Is(c, ascii.HostChar) {
 			return dst[:at], InvalidHostError(host)
 		}
 		dst[i] = ascii.Lower(dst[i])
 	}
-	dst = append(dst, ']')
 	return append(dst, after...), nil
 }
 
@@ -117,13 +117,42 @@ func (u *URI) originHost() []byte {
 // WithoutZone returns the host of a URI without the zone of an IPv6 address, which has a
 // meaning on this machine only and must not leave it (RFC 6874 section 4).
 func WithoutZone(host []byte) []byte {
-	if len(host) == 0 || host[0] != '[' {
+	address, _, after, hasZone := cutZone(host)
+	if !hasZone {
 		return host
+	}
+	return append(append(make([]byte, 0, len(host)), address...), after...)
+}
+
+// cutZone slices a decoded host around the zone of its IPv6 address. The last "]" ends
+// the zone, which may contain others.
+func cutZone(host []byte) (address, zone, after []byte, ok bool) {
+	if len(host) == 0 || host[0] != '[' {
+		return host, nil, nil, false
 	}
 	address, rest, hasZone := ascii.Cut(host, '%')
-	end := bytes.IndexByte(rest, ']')
+	end := bytes.LastIndexByte(rest, ']')
 	if !hasZone || end < 0 {
-		return host
+		return host, nil, nil, false
 	}
-	return append(append(make([]byte, 0, len(host)), address...), rest[end:]...)
+	return address, rest[:end], rest[end:], true
+}
+
+// appendWrittenHost appends a decoded host as a URI has it, with the zone of an IPv6
+// address percent-encoded (RFC 6874 section 2).
+func appendWrittenHost(dst, host []byte) []byte {
+	address, zone, after, hasZone := cutZone(host)
+	dst = ascii.AppendHost(dst, address)
+	if !hasZone {
+		return dst
+	}
+	dst = append(dst, percent25...)
+	for _, c := range zone {
+		if ascii.Is(c, ascii.HostChar) {
+			dst = append(dst, c)
+		} else {
+			dst = ascii.AppendPercent(dst, c)
+		}
+	}
+	return ascii.AppendHost(dst, after)
 }

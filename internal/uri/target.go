@@ -30,11 +30,11 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
 	u.beginTarget(isTLS)
 	// The requests of a connection are mostly for one host, which is there from the last
-	// one, in lower case.
-	if n := len(host); n <= cap(u.host) && string(u.host[:n]) == string(host) {
+	// one, in lower case. An IPv6 address may have had a zone, which is decoded.
+	if n := len(host); n <= cap(u.host) && string(u.host[:n]) == string(host) && (n == 0 || host[0] != '[') {
 		u.host = u.host[:n]
 	} else {
-		u.host = ascii.AppendLower(u.host, host)
+		u.setCheckedHost(host)
 	}
 	end := normalEnd(target, '?')
 	u.isPathOriginal = end == len(target) || target[end] == '?'
@@ -105,8 +105,20 @@ func (u *URI) setRequestHost(host []byte) bool {
 			break
 		}
 	}
-	u.host = ascii.AppendLower(u.host[:0], host)
+	u.setCheckedHost(host)
 	return true
+}
+
+// setCheckedHost sets a valid host. A zone that cannot be decoded stays as it is.
+func (u *URI) setCheckedHost(host []byte) {
+	u.host = u.host[:0]
+	if len(host) > 0 && host[0] == '[' {
+		if decoded, err := appendIPv6Host(u.host, host); err == nil {
+			u.host = decoded
+			return
+		}
+	}
+	u.host = ascii.AppendLower(u.host, host)
 }
 
 // parseOtherTarget parses every target that does not begin with "/", and returns
@@ -147,7 +159,7 @@ func (u *URI) parseAbsoluteTarget(scheme, rest []byte) error {
 	if !h1.ValidHost(authority) {
 		return InvalidHostError(authority)
 	}
-	u.host = ascii.AppendLower(u.host[:0], authority)
+	u.setCheckedHost(authority)
 	u.splitReference(reference)
 	return nil
 }

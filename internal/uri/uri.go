@@ -209,7 +209,7 @@ func appendOriginalPath(dst, path []byte) []byte {
 func (u *URI) AppendBytes(dst []byte, args *Args, isOriginal bool) []byte {
 	dst = ascii.AppendScheme(dst, u.Scheme())
 	dst = append(dst, "://"...)
-	dst = ascii.AppendHost(dst, u.host)
+	dst = appendWrittenHost(dst, u.host)
 	if isOriginal && string(u.PathOriginal()) == "*" {
 		dst = append(dst, '/') // appendOriginalPath does not add it to "*"
 	}
