@@ -186,7 +186,7 @@ func libraryCases() map[string]sameCase {
 		"StripPrefix":      serve("/x/a.txt", http.StripPrefix("/x", server)),
 		"mux":              mux.ServeHTTP,
 		"NotFound":         http.NotFound,
-		"RedirectHandler":  http.RedirectHandler("../b?c#d", 308).ServeHTTP,
+		"RedirectHandler":  http.RedirectHandler("../b?c#d", http.StatusPermanentRedirect).ServeHTTP,
 		"MaxBytesHandler":  http.MaxBytesHandler(http.HandlerFunc(describe), 3).ServeHTTP,
 		"AllowQuerySem":    http.AllowQuerySemicolons(http.HandlerFunc(describe)).ServeHTTP,
 		"timed out":        http.TimeoutHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), time.Millisecond, "late").ServeHTTP,
