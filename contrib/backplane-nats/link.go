@@ -32,6 +32,8 @@ type link struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 
+	flushTimeout time.Duration // for the answer to a ping; not changed after Subscribe
+
 	mu            sync.Mutex
 	subscriptions map[string]*nats.Subscription // rooms; nil after Close
 }
@@ -39,7 +41,7 @@ type link struct {
 func newLink(conn *nats.Conn, prefix string) *link {
 	l := &link{
 		conn: conn, prefix: prefix + ".r", inbox: make(chan *nats.Msg, inboxSize),
-		subscriptions: map[string]*nats.Subscription{},
+		subscriptions: map[string]*nats.Subscription{}, flushTimeout: flushTimeout,
 	}
 	l.ctx, l.end = context.WithCancel(context.Background())
 	return l
@@ -95,10 +97,21 @@ func (l *link) watch() {
 		case nats.CLOSED:
 			l.relay.Failed(nats.ErrConnectionClosed)
 		default:
-			ctx, cancel := context.WithTimeout(l.ctx, flushTimeout)
-			_ = l.conn.FlushWithContext(ctx) // if it breaks again, another gap follows
-			cancel()
+			l.flush()
 			l.relay.Lost()
+		}
+	}
+}
+
+// flush waits until the server has answered, or the connection has broken: another gap
+// follows then.
+func (l *link) flush() {
+	for l.conn.IsConnected() && l.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(l.ctx, l.flushTimeout)
+		err := l.conn.FlushWithContext(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return
 		}
 	}
 }
