@@ -534,9 +534,9 @@ func TestTimedOut(t *testing.T) {
 		name, in, status string
 		last             engine.Next
 	}{
-		{"nothing", "", "", engine.Abort},
-		{"empty lines", "\r\n", "", engine.Abort},
-		{"idle", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", "200", engine.Abort},
+		{"nothing", "", "", engine.CloseLinger},
+		{"empty lines", "\r\n", "", engine.CloseLinger},
+		{"idle", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", "200", engine.CloseLinger},
 		{"first byte", "G", "408", engine.CloseLinger},
 		{"head", "GET / HTTP/1.1\r\nHost", "408", engine.CloseLinger},
 		{"body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc", "408", engine.CloseLinger},

@@ -400,6 +400,9 @@ func (t *orderTest) outcome(mode, a, b int) string {
 		}
 	}
 	text := v.String()
+	if first.name == "adaptor.Hijack" && second.name == "Conn" && failed == "2" {
+		failed = "" // the new owner may have closed the connection already
+	}
 	if failed != "" {
 		text += ", error of " + failed
 	}

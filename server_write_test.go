@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -12,7 +11,6 @@ func TestMayBeginBody(t *testing.T) {
 		"":                 nil,
 		"HEAD":             func(ctx *RequestCtx) { ctx.verb = verbHead },
 		"another status":   func(ctx *RequestCtx) { ctx.SetStatusCode(StatusAccepted) },
-		"a stream":         func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), 1) },
 		"a request's body": func(ctx *RequestCtx) { ctx.requestStream.exchange = &http1Exchange{} },
 		"the end":          func(ctx *RequestCtx) { ctx.server.gauges.isClosing.Store(true) },
 	} {
