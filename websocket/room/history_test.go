@@ -31,16 +31,21 @@ func queues(t *testing.T) (a, b *queue) {
 	a, b = &queue{data: make(chan []byte, 1<<16)}, &queue{data: make(chan []byte, 1<<16)}
 	a.to, b.to = b, a
 	var running sync.WaitGroup
+	over := make(chan struct{}) // not the end of data: hubs may still answer each other
 	for _, q := range []*queue{a, b} {
 		running.Go(func() {
-			for data := range q.data {
-				q.receiver.Received(every, data)
+			for {
+				select {
+				case data := <-q.data:
+					q.receiver.Received(every, data)
+				case <-over:
+					return
+				}
 			}
 		})
 	}
 	t.Cleanup(func() {
-		close(a.data)
-		close(b.data)
+		close(over)
 		running.Wait()
 	})
 	return a, b
