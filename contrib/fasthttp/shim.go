@@ -421,6 +421,9 @@ var ErrExtraWhitespaceInRequestLine = sluice.ErrExtraWhitespaceInRequestLine
 // ErrGetOnly is a copy of [sluice.ErrGetOnly].
 var ErrGetOnly = sluice.ErrGetOnly
 
+// ErrHeadSent is a copy of [sluice.ErrHeadSent].
+var ErrHeadSent = sluice.ErrHeadSent
+
 // ErrHostClientRedirectToDifferentScheme is a copy of [sluice.ErrHostClientRedirectToDifferentScheme].
 var ErrHostClientRedirectToDifferentScheme = sluice.ErrHostClientRedirectToDifferentScheme
 
@@ -501,6 +504,9 @@ var ErrSmallReadBuffer = sluice.ErrSmallReadBuffer
 
 // ErrTLSHandshakeTimeout is a copy of [sluice.ErrTLSHandshakeTimeout].
 var ErrTLSHandshakeTimeout = sluice.ErrTLSHandshakeTimeout
+
+// ErrTakenOver is a copy of [sluice.ErrTakenOver].
+var ErrTakenOver = sluice.ErrTakenOver
 
 // ErrTimeout is a copy of [sluice.ErrTimeout].
 var ErrTimeout = sluice.ErrTimeout
