@@ -191,6 +191,7 @@ func (r *eventReader) isAnswer(text []byte) (bool, error) {
 	e, err := r.events.Next()
 	switch {
 	case err == io.EOF:
+		r.events = sse.NewReader(&r.text) // the rest of an event would belong to another stream
 		return false, nil
 	case err != nil:
 		return false, err
