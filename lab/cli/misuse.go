@@ -23,7 +23,7 @@ func (m misuse) Unwrap() error { return m.error }
 
 // Misuse says that err, which may be nil, is about how the command was called:
 // Execute returns 2 for it. The flags and the number of arguments are checked
-// before RunE, and need no such mark. An error of package os about a file stays as it is:
+// before RunE, and need no such mark. An error of package os about a file is returned unchanged:
 // the command may be right, and the file not there yet.
 func Misuse(err error) error {
 	var file *fs.PathError

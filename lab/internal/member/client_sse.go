@@ -191,7 +191,9 @@ func (r *eventReader) isAnswer(text []byte) (bool, error) {
 	e, err := r.events.Next()
 	switch {
 	case err == io.EOF:
-		r.events = sse.NewReader(&r.text) // the rest of an event would belong to another stream
+		if !bytes.HasSuffix(text, []byte("\n\n")) { // the rest of an event would belong to another stream
+			r.events = sse.NewReader(&r.text)
+		}
 		return false, nil
 	case err != nil:
 		return false, err
