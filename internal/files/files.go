@@ -35,7 +35,7 @@ const (
 
 // Errors of Open, beside fs.ErrNotExist, fs.ErrPermission and fs.ErrInvalid.
 var (
-	// ErrIsDirectory: the name is a directory's. See ReadDir.
+	// ErrIsDirectory: the name is a directory's. See Index.
 	ErrIsDirectory = errors.New("sluice: is a directory")
 	// ErrNotRegular: the name is that of a device, pipe or socket. It wraps
 	// fs.ErrPermission.

@@ -24,7 +24,7 @@ type indexFlight struct {
 
 // Index returns a page that lists the folder called name for a request with the decoded
 // path: the first maxOnPage of its entries. It is encoded as e under the conditions of Open.
-// Errors are those of ReadDir.
+// Errors are those of listIn.
 //
 // The list is cached like a file, and made anew after CacheDuration: reading a large folder
 // costs much more than asking for it. Callers that need the same list at the same time share
@@ -52,7 +52,7 @@ func (s *Store) Index(name, path []byte, e Encoding) (*File, error) {
 	key := dir + "\x00" + string(path)
 	page := s.cached(key, now)
 	if page == nil || !strings.HasPrefix(page.version, rows.version) {
-		data := append(AppendIndexHead(make([]byte, 0, len(indexHead)+3*len(path)+512+len(rows.data)), string(path)), rows.data...)
+		data := append(appendIndexHead(make([]byte, 0, len(indexHead)+3*len(path)+512+len(rows.data)), string(path)), rows.data...)
 		page = &File{data: data, size: int64(len(data)), contentType: indexType, isIndex: true}
 		page.version = rows.version + versionOf(page)
 		page.etag = etagOf(page)
@@ -120,7 +120,7 @@ func (s *Store) makeRows(from source, dir string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := AppendIndexRows(nil, entries, more)
+	data := appendIndexRows(nil, entries, more)
 	rows := &File{data: data, size: int64(len(data))}
 	rows.version = versionOf(rows)
 	return rows, nil

@@ -24,33 +24,12 @@ type Entry struct {
 // only the first names are listed.
 const maxListed = 1 << 17
 
-// ReadDir lists a directory: directories first, then by name without regard to case.
-// It returns at most limit entries, or all if limit is 0 or less; more tells that
-// there are others. It follows symbolic links as Open does. It leaves out everything
-// that is neither a file nor a directory, and encoded copies whose original exists.
-// It does not check whether a file can be read. Errors are those of Open; if the name
-// is not a directory's, the error is fs.ErrNotExist.
-func (s *Store) ReadDir(name []byte, limit int) (entries []Entry, more bool, err error) {
-	dir := string(name)
-	if dir == "" {
-		dir = "."
-	}
-	if err := s.checkName(dir); err != nil {
-		return nil, false, err
-	}
-	return s.list(dir, limit)
-}
-
-func (s *Store) list(dir string, limit int) ([]Entry, bool, error) {
-	from, _, err := s.tree(s.now())
-	if err != nil {
-		return nil, false, clean(err)
-	}
-	defer from.release()
-	return s.listIn(from, dir, limit)
-}
-
-// listIn is list in a directory of originals.
+// listIn lists a directory: directories first, then by name without regard to case. It
+// returns at most limit entries, or all if limit is 0 or less; more tells that there are
+// others. It follows symbolic links as Open does. It leaves out everything that is neither a
+// file nor a directory, and encoded copies whose original exists. It does not check whether
+// a file can be read. Errors are those of Open; if the name is not a directory's, the error
+// is fs.ErrNotExist.
 func (s *Store) listIn(from source, dir string, limit int) ([]Entry, bool, error) {
 	listed, more, err := readNames(from, dir)
 	if err != nil {

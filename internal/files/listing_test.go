@@ -79,3 +79,24 @@ func TestReadDirWithoutLimit(t *testing.T) {
 		t.Fatalf("a negative limit: %v, %v", entries, err)
 	}
 }
+
+// ReadDir lists a directory below the root, as Index does.
+func (s *Store) ReadDir(name []byte, limit int) (entries []Entry, more bool, err error) {
+	dir := string(name)
+	if dir == "" {
+		dir = "."
+	}
+	if err := s.checkName(dir); err != nil {
+		return nil, false, err
+	}
+	return s.list(dir, limit)
+}
+
+func (s *Store) list(dir string, limit int) ([]Entry, bool, error) {
+	from, _, err := s.tree(s.now())
+	if err != nil {
+		return nil, false, clean(err)
+	}
+	defer from.release()
+	return s.listIn(from, dir, limit)
+}

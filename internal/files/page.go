@@ -44,10 +44,10 @@ td:empty { display: none } }
 </style>
 <title>Index of `
 
-// AppendIndexHead appends the beginning of an HTML page that lists a folder; the rest is
-// AppendIndexRows. path is the decoded path of the request. The links are relative to it, so
+// appendIndexHead appends the beginning of an HTML page that lists a folder; the rest is
+// appendIndexRows. path is the decoded path of the request. The links are relative to it, so
 // that they also work after a proxy that adds a prefix; they need the final slash of path.
-func AppendIndexHead(dst []byte, path string) []byte {
+func appendIndexHead(dst []byte, path string) []byte {
 	dst = append(dst, indexHead...)
 	dst = appendIndexText(dst, path)
 	dst = append(dst, "</title>\n</head>\n<body>\n<h1>Index of "...)
@@ -60,9 +60,9 @@ func AppendIndexHead(dst []byte, path string) []byte {
 	return dst
 }
 
-// AppendIndexRows appends what a page has for entries, in their order, and its end. more
+// appendIndexRows appends what a page has for entries, in their order, and its end. more
 // says that the folder has further entries.
-func AppendIndexRows(dst []byte, entries []Entry, more bool) []byte {
+func appendIndexRows(dst []byte, entries []Entry, more bool) []byte {
 	folders, files := 0, 0
 	for i := range entries {
 		if !isIndexName(entries[i].Name) {

@@ -109,7 +109,7 @@ func attributeOf(n *html.Node, key string) string {
 
 // appendPage appends a whole page.
 func appendPage(dst []byte, path string, entries []Entry, more bool) []byte {
-	return AppendIndexRows(AppendIndexHead(dst, path), entries, more)
+	return appendIndexRows(appendIndexHead(dst, path), entries, more)
 }
 
 func TestIndexPage(t *testing.T) {
