@@ -92,7 +92,7 @@ type Recall struct {
 	held    [][]byte
 	bytes   int           // of held
 	over    chan struct{} // closed at the end of phaseAsking
-	hurry   chan struct{} // closed when too much is held
+	full    chan struct{} // closed when too much is held
 	nonce   uint32        // of the last question
 	awaited kind          // its answers; 0: none
 	of      uint32        // the process that it was for; 0: all
@@ -133,8 +133,8 @@ func (r *Recall) Again() {
 func (r *Recall) againLocked() {
 	r.isDue = true
 	if r.phase != phaseAsking {
-		r.phase, r.over, r.hurry = phaseAsking, make(chan struct{}), make(chan struct{})
-		go r.run(r.hurry)
+		r.phase, r.over, r.full = phaseAsking, make(chan struct{}), make(chan struct{})
+		go r.run(r.full)
 	}
 }
 
@@ -186,11 +186,11 @@ func (r *Recall) Received(data []byte, follows func() bool) (isDone bool) {
 	}
 	if r.bytes += len(data); r.bytes <= r.Most {
 		r.held = append(r.held, slices.Clone(data))
-	} else if r.hurry != nil {
+	} else if r.full != nil {
 		select {
-		case <-r.hurry:
+		case <-r.full:
 		default:
-			close(r.hurry)
+			close(r.full)
 		}
 	}
 	return true
@@ -252,12 +252,12 @@ func roomOf(room string, run uint32) string {
 }
 
 // run recalls until nothing is due any more. Then it carries out what was held.
-func (r *Recall) run(hurry <-chan struct{}) {
+func (r *Recall) run(full <-chan struct{}) {
 	for r.isMore() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		go func() {
 			select {
-			case <-hurry:
+			case <-full:
 				cancel()
 			case <-ctx.Done():
 			}
