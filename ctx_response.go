@@ -123,7 +123,7 @@ func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 // Redirect resolves location, which may be relative, against the request's URI,
 // sets Location to the result, and sets the status to statusCode. The status is
 // 302 if statusCode is none of 301, 302, 303, 307 and 308. A URI with a scheme and
-// without "//", such as mailto:x, is sent as it is, its line ends as spaces; one
+// without "//", such as mailto:x, is sent unchanged, its line ends as spaces; one
 // that URI.Update refuses becomes "http:///".
 func (ctx *RequestCtx) Redirect(location string, statusCode int) {
 	ctx.RedirectBytes(ascii.Bytes(location), statusCode)

@@ -91,7 +91,7 @@ func (s *Server) serveTLS(ln net.Listener) error {
 
 // AppendCert adds a certificate chain and key from PEM files to TLSConfig. The
 // first certificate is the default; the server name selects the others. TLSConfig becomes a
-// copy: the object that the program has set stays as it is.
+// copy: the object that the program has set is not changed.
 func (s *Server) AppendCert(certFile, keyFile string) error {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

@@ -109,7 +109,7 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
-// oneFolder checks the arguments. A word behind --prefork that is no number is DIR.
+// oneFolder checks the arguments. A word after --prefork that is not a number is DIR.
 func oneFolder(cmd *cobra.Command, args []string) error {
 	err := cli.AtMostOneArgument("DIR")(cmd, args)
 	if err != nil && cmd.Flags().Changed("prefork") {

@@ -9,7 +9,7 @@ import (
 const ProtocolHTTP2 = "h2"
 
 // OfferProtocols returns a copy of config, for a listener, that offers others and HTTP/1.1
-// too, and HTTP/2 if config has no list of its own. config may be nil. It stays as it is:
+// too, and HTTP/2 if config has no list of its own. config may be nil. It is not changed:
 // other servers and clients of the program may use it.
 func OfferProtocols(config *tls.Config, speaksHTTP2 bool, others []string) *tls.Config {
 	if config == nil {

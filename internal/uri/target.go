@@ -109,7 +109,7 @@ func (u *URI) setRequestHost(host []byte) bool {
 	return true
 }
 
-// setCheckedHost sets a valid host. A zone that cannot be decoded stays as it is.
+// setCheckedHost sets a valid host. A zone that cannot be decoded is kept encoded.
 func (u *URI) setCheckedHost(host []byte) {
 	u.host = u.host[:0]
 	if len(host) > 0 && host[0] == '[' {
