@@ -13,8 +13,8 @@ import (
 
 // HTTP2Mode says when a client speaks HTTP/2 (RFC 9113).
 //
-// A TLSConfig with NextProtos is offered as it is, without "h2" with HTTP2Off: then they decide whether HTTP/2 is
-// negotiated. A RoundTripper that does not call DefaultTransport gets connections of
+// A TLSConfig with NextProtos is offered unchanged: then they decide whether HTTP/2 is
+// negotiated. HTTP2Off takes "h2" out of a copy. A RoundTripper that does not call DefaultTransport gets connections of
 // HTTP/1.1 from AcquireConn, whatever the mode is.
 type HTTP2Mode uint8
 
