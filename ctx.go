@@ -47,7 +47,7 @@ type RequestCtx struct {
 	readTimeout time.Duration
 
 	hijackHandler   HijackHandler
-	takeover        *takeover                // set by TakeOver
+	takeover        *takeover                // set by takeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[cancel.State]
 	content         transfer.Memory // the body stream for files in memory

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/cancel"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // doneState returns the state of ctx, which it creates on the first call.
@@ -63,4 +64,9 @@ func (ctx *RequestCtx) Err() error { return ctx.doneState().Err() }
 func (ctx *RequestCtx) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // Value returns the user value for key, as UserValue does.
-func (ctx *RequestCtx) Value(key any) any { return ctx.UserValue(key) }
+func (ctx *RequestCtx) Value(key any) any {
+	if key == any(upgrade.Key{}) {
+		return (*taker)(ctx)
+	}
+	return ctx.UserValue(key)
+}

@@ -2,20 +2,23 @@ package sluice
 
 import "github.com/sluicehttp/sluice/internal/upgrade"
 
-// takeover is what TakeOver has arranged.
+// takeover is what takeOver has arranged.
 type takeover struct {
 	upgrade.Takeover
 	host upgrade.Host
 }
 
-// TakeOver gives the connection to another protocol after the response, or after the
-// beginning of its body, when the handler has returned. It is for packages of this module, such as websocket:
-// other packages cannot make its argument; see Hijack. With HTTP/2 it gives the stream: that
-// of an extended CONNECT (RFC 8441) after the response, and others to protocols that write
-// the body. Otherwise it returns ErrNotSupportedHTTP2. It returns ErrHeadSent after Flush,
+// taker is a RequestCtx as packages of this module see it that take over connections.
+type taker RequestCtx
+
+// TakeOver implements upgrade.Taker. With HTTP/2 it gives the stream: that of an extended
+// CONNECT (RFC 8441) after the response, and others to protocols that write the body.
+// Otherwise it returns ErrNotSupportedHTTP2. It returns ErrHeadSent after Flush,
 // ErrTakenOver after TakeOver and Hijack, ErrServerClosed if the server does not serve, and
 // ErrNilConnection outside a server and after TimeoutError.
-func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
+func (t *taker) TakeOver(arranged upgrade.Takeover) error { return (*RequestCtx)(t).takeOver(arranged) }
+
+func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
 	switch {
 	case ctx.leavesHTTP():
 		return ErrTakenOver
@@ -47,7 +50,7 @@ func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ct
 func (ctx *RequestCtx) isSilent() bool { return ctx.hijackHandler != nil && ctx.hijackNoResponse }
 
 // settleTakeover leaves the response to another protocol as that needs it: without a body.
-// If the handler has replaced the response since TakeOver, the client gets that one.
+// If the handler has replaced the response since takeOver, the client gets that one.
 func (ctx *RequestCtx) settleTakeover() {
 	t, resp := ctx.takeover, &ctx.Response
 	if ctx.phase != phaseFlushed {

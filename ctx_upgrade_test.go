@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,7 +98,7 @@ func newTakeOverTest(t *testing.T, e Engine) *takeOverTest {
 
 func (t *takeOverTest) handle(ctx *RequestCtx) {
 	ctx.SetStatusCode(StatusSwitchingProtocols)
-	err := ctx.TakeOver(upgrade.Takeover{Family: &t.family, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	err := upgrade.TakeOver(ctx, upgrade.Takeover{Family: &t.family, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		if string(ctx.Path()) == "/nothing" {
 			return nil, out
 		}
@@ -129,7 +130,7 @@ func TestTakeOver(t *testing.T) {
 	for _, e := range []Engine{EngineEpoll, EnginePerConn} {
 		t.Run(e.String(), func(t *testing.T) { newTakeOverTest(t, e).run() })
 	}
-	if err := new(RequestCtx).TakeOver(upgrade.Takeover{Family: &echoFamily{}}); !errors.Is(err, ErrNilConnection) {
+	if err := upgrade.TakeOver(new(RequestCtx), upgrade.Takeover{Family: &echoFamily{}}); !errors.Is(err, ErrNilConnection) {
 		t.Error(err)
 	}
 }
@@ -196,13 +197,13 @@ func (t *takeOverTest) run() {
 func TestTakeOverWithoutHost(t *testing.T) {
 	s := quietServer(func(*RequestCtx) {})
 	x := newValueExchange(s)
-	if err := x.ctx.TakeOver(upgrade.Takeover{Family: &echoFamily{}}); err != ErrServerClosed || x.ctx.takeover != nil {
+	if err := upgrade.TakeOver(x.ctx, upgrade.Takeover{Family: &echoFamily{}}); err != ErrServerClosed || x.ctx.takeover != nil {
 		t.Errorf("without an engine: %v", err)
 	}
 	s.engine()
 	known := &echoFamily{}
 	for range 2 {
-		if err := x.ctx.TakeOver(upgrade.Takeover{Family: known}); err != nil || x.ctx.takeover.host != s.upgrades.At(0) {
+		if err := upgrade.TakeOver(x.ctx, upgrade.Takeover{Family: known}); err != nil || x.ctx.takeover.host != s.upgrades.At(0) {
 			t.Error(err)
 		}
 		x.ctx.takeover = nil
@@ -212,6 +213,22 @@ func TestTakeOverWithoutHost(t *testing.T) {
 		memo := u.Memo(1, m, 3)
 		if got := u.Served(memo); got != m&(1<<upgrade.MemoBits-1) || memo.ID != 1 || memo.Opened != 3 || memo.Served&(memoTLS|memoHTTP2|memoUpgraded) != memoUpgraded {
 			t.Errorf("%d: the memo is %+v, with %d", m, memo, got)
+		}
+	}
+}
+
+// TestMethodsTakeTypesThatProgramsHave: an exported method whose parameter only this module
+// can make is of no use outside.
+func TestMethodsTakeTypesThatProgramsHave(t *testing.T) {
+	for _, v := range []any{&RequestCtx{}, &Request{}, &Response{}, &ServerControl{}, &Client{}, &HostClient{}, &PipelineClient{}, &LBClient{}} {
+		typ := reflect.TypeOf(v)
+		for i := range typ.NumMethod() {
+			m := typ.Method(i)
+			for j := range m.Type.NumIn() - 1 {
+				if in := m.Type.In(j + 1); strings.Contains(in.PkgPath(), "/internal/") {
+					t.Errorf("%s.%s takes a %s", typ, m.Name, in)
+				}
+			}
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (x *http2Exchange) leaveContext() {
 	x.buffer = nil
 }
 
-// converse leaves the stream to the protocol of RequestCtx.TakeOver.
+// converse leaves the stream to the protocol that has taken it over.
 func (x *http2Exchange) converse() {
 	t, addrs := x.ctx.takeover, x.host.netConn
 	if x.tunnel != nil { // RequestCtx.Conn was called
@@ -194,7 +194,7 @@ func (x *http2Exchange) converse() {
 	})
 }
 
-// giveOver sends the head, and leaves the body to the protocol of RequestCtx.TakeOver.
+// giveOver sends the head, and leaves the body to the protocol that has taken it over.
 func (x *http2Exchange) giveOver() (outlived bool) {
 	t := x.ctx.takeover
 	x.ctx.beginBody()

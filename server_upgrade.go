@@ -19,7 +19,7 @@ func (s *Server) hostOf(family upgrade.Family, cfg *serverConfig) upgrade.Host {
 }
 
 // RegisterTakeover lets s take over connections of a family that another server hands
-// over; see ServerControl.HandOver. Like TakeOver, it is for packages of this module:
+// over; see ServerControl.HandOver. It is for packages of this module:
 // websocket.Endpoint.Register calls it. It must be called before s serves. The error says
 // that the family has no name, or that another one has it.
 func (s *Server) RegisterTakeover(family upgrade.Family) error { return s.upgrades.Register(family) }

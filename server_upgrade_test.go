@@ -87,14 +87,14 @@ func (p *talker) Pack(dst []byte) ([]byte, bool) {
 
 // takeOver has t take over; the connection begins with "first".
 func (t *talk) takeOver(ctx *sluice.RequestCtx) error {
-	return ctx.TakeOver(upgrade.Takeover{Family: t, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	return upgrade.TakeOver(ctx, upgrade.Takeover{Family: t, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		return &talker{h.(talkHost), c, 40}, append(out, "first"...)
 	}})
 }
 
 // carry has t write the body of the response: "content", or nothing if isNothing.
 func (t *talk) carry(ctx *sluice.RequestCtx, isNothing bool) error {
-	return ctx.TakeOver(upgrade.Takeover{Family: t, WritesBody: true, Status: sluice.StatusOK, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	return upgrade.TakeOver(ctx, upgrade.Takeover{Family: t, WritesBody: true, Status: sluice.StatusOK, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		if isNothing {
 			return nil, out
 		}

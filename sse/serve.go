@@ -29,7 +29,7 @@ const mediaType = "text/event-stream"
 // The body is the stream's: what was written before is dropped, and Write fails afterwards. A
 // handler that replaces the response, as by Error, answers with that instead of the stream.
 func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
-	if err := ctx.TakeOver(upgrade.Takeover{}); err != nil {
+	if err := upgrade.TakeOver(ctx, upgrade.Takeover{}); err != nil {
 		return err
 	}
 	if !areValid(topics) {
@@ -168,7 +168,7 @@ func (h *Hub) snapshot(ctx *sluice.RequestCtx, o *opening) (events []Event, err 
 // takeOver arranges that the stream begins when the handler has returned.
 func (h *Hub) takeOver(ctx *sluice.RequestCtx, o opening) error {
 	ctx.Response.ResetBody()
-	return ctx.TakeOver(upgrade.Takeover{
+	return upgrade.TakeOver(ctx, upgrade.Takeover{
 		Family: h.family, WritesBody: true, Status: sluice.StatusOK, Name: sluice.HeaderContentType, Value: mediaType,
 		Open: func(on upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 			return on.(*host).open(c, out, o)

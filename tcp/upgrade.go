@@ -28,7 +28,7 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
-	if err := ctx.TakeOver(upgrade.Takeover{}); err != nil {
+	if err := upgrade.TakeOver(ctx, upgrade.Takeover{}); err != nil {
 		return err
 	}
 	if !asksFor(ctx, protocol) {
@@ -46,7 +46,7 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 	if ctx.StreamID() == 0 {
 		takeover.Status, takeover.Name, takeover.Value = sluice.StatusSwitchingProtocols, sluice.HeaderUpgrade, protocol
 	}
-	err := ctx.TakeOver(takeover)
+	err := upgrade.TakeOver(ctx, takeover)
 	switch {
 	case errors.Is(err, sluice.ErrServerClosed):
 		ctx.Error("the server shuts down", sluice.StatusServiceUnavailable)

@@ -53,7 +53,7 @@ func (e *Endpoint) Accept(ctx *sluice.RequestCtx, serve func(c *Conn) error) err
 }
 
 func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
-	if err := ctx.TakeOver(upgrade.Takeover{}); err != nil {
+	if err := upgrade.TakeOver(ctx, upgrade.Takeover{}); err != nil {
 		return err
 	}
 	set := e.settings()
@@ -71,7 +71,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 	if deflates {
 		o.out, o.in = deflate.Server(), deflate.Client()
 	}
-	err := ctx.TakeOver(upgrade.Takeover{Family: set, Status: sluice.StatusSwitchingProtocols, Name: sluice.HeaderUpgrade, Value: ws.Token, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	err := upgrade.TakeOver(ctx, upgrade.Takeover{Family: set, Status: sluice.StatusSwitchingProtocols, Name: sluice.HeaderUpgrade, Value: ws.Token, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		return h.(*host).open(c, out, o)
 	}})
 	switch {

@@ -2,9 +2,24 @@
 // connection have to know of each other. Package websocket is one of these.
 package upgrade
 
-import "github.com/sluicehttp/sluice/internal/engine"
+import (
+	"context"
 
-// A Takeover is what RequestCtx.TakeOver gets. One without a Family only asks whether another
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// Key is under which a sluice.RequestCtx has its Taker as a value.
+type Key struct{}
+
+// A Taker gives the connection of a request to another protocol.
+type Taker interface{ TakeOver(t Takeover) error }
+
+// TakeOver gives the connection of ctx, which is a sluice.RequestCtx, to another protocol
+// after the response, or after the beginning of its body, when the handler has returned. Its
+// errors are those of package sluice.
+func TakeOver(ctx context.Context, t Takeover) error { return ctx.Value(Key{}).(Taker).TakeOver(t) }
+
+// A Takeover is what TakeOver gets. One without a Family only asks whether another
 // would be allowed.
 type Takeover struct {
 	Family Family
