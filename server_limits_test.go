@@ -211,6 +211,18 @@ func TestMaxConnsPerIP(t *testing.T) {
 	}
 }
 
+// TestUnixSocketsHaveNoAddress: a proxy in front has as many connections as it wants.
+func TestUnixSocketsHaveNoAddress(t *testing.T) {
+	for _, e := range []sluice.Engine{sluice.EngineAuto, sluice.EnginePerConn} {
+		r := serve(t, overUnix().by(e), &sluice.Server{MaxConnsPerIP: 1, Handler: answering("x")})
+		for range 3 {
+			if a := r.dial().get("/"); a.StatusCode != 200 {
+				t.Errorf("%s: answered %d", e, a.StatusCode)
+			}
+		}
+	}
+}
+
 // farListener gives each connection the next address of a client.
 type farListener struct {
 	net.Listener
@@ -277,13 +289,14 @@ func TestRefusedServeConn(t *testing.T) {
 	} {
 		client, server := net.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- s.ServeConn(server) }()
+		from := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}
+		go func() { served <- s.ServeConn(farConn{server, from}) }()
 		p := newPeer(t, client)
 		p.send(closing("/"))
 		receive(t, inHandler)
 		other, otherServer := net.Pipe()
 		refused := make(chan error, 1)
-		go func() { refused <- s.ServeConn(otherServer) }()
+		go func() { refused <- s.ServeConn(farConn{otherServer, from}) }()
 		text := newPeer(t, other).rest()
 		if err := receive(t, refused); !errors.Is(err, want) || !strings.HasPrefix(text, "HTTP/1.1 ") {
 			t.Errorf("refused with %v, %q, want %v", err, text, want)

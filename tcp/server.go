@@ -71,7 +71,7 @@ type Server struct {
 	// closed at once. 0: no limit.
 	MaxConns int
 	// MaxConnsPerIP is MaxConns for each client: an IPv4 address, or an IPv6
-	// network (see IPv6ClientPrefix); 0: no limit.
+	// network (see IPv6ClientPrefix); 0: no limit. Unix sockets have none.
 	MaxConnsPerIP int
 	// IPv6ClientPrefix is how many leading bits of an IPv6 address identify a
 	// client for MaxConnsPerIP. 0: 64. With 128, each address is a client. An

@@ -18,8 +18,8 @@ type AddressLimit struct {
 }
 
 // client returns the client of a connection: an IPv4 address, or the prefix of an
-// IPv6 address. An IPv4-mapped address is the IPv4 address. All connections without
-// an IP address (unix sockets, pipes) count as one client.
+// IPv6 address. An IPv4-mapped address is the IPv4 address. The result is the zero Addr
+// without an IP address (unix sockets, pipes): nothing tells such clients apart.
 func (l AddressLimit) client(c net.Conn) netip.Addr {
 	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -48,12 +48,15 @@ type AddressCounter struct {
 }
 
 // Add counts c and returns true, unless its client already has limit.Conns
-// connections.
+// connections. A client without an IP address has no limit.
 func (n *AddressCounter) Add(c net.Conn, limit AddressLimit) bool {
 	if limit.Conns <= 0 {
 		return true
 	}
 	ip := limit.client(c)
+	if !ip.IsValid() {
+		return true
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.counts[ip] >= limit.Conns {
@@ -72,6 +75,9 @@ func (n *AddressCounter) Remove(c net.Conn, limit AddressLimit) {
 		return
 	}
 	ip := limit.client(c)
+	if !ip.IsValid() {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.counts[ip]--; n.counts[ip] <= 0 {
