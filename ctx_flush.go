@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
@@ -130,9 +131,19 @@ func (ctx *RequestCtx) dueBody() []byte {
 // EarlyHints sends a 103 response (RFC 8297) with the Link fields that
 // ctx.Response has so far. They stay in the final response. It does nothing
 // without Link fields, and for HTTP/1.0 clients, which do not know
-// interim responses. It returns ErrHeadSent after Flush, ErrNilConnection outside a server
-// and after TimeoutError, and ErrConnectionClosed when the client has disconnected.
+// interim responses. It returns ErrHeadSent after Flush, ErrNilConnection after
+// TimeoutError, and ErrConnectionClosed when the client has disconnected. Outside a server,
+// it writes to the connection of Init2 and returns the error of Write, or ErrNilConnection
+// without one.
 func (ctx *RequestCtx) EarlyHints() error {
+	if ctx.server == nil && ctx.netConn != nil {
+		links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
+		if len(links) == 0 || !ctx.Request.Header.IsHTTP11() {
+			return nil
+		}
+		_, err := ctx.netConn.Write(http1.AppendEarlyHints(nil, links))
+		return err
+	}
 	if err := ctx.beginWrite(); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package sluice_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -164,5 +166,39 @@ func TestFlushOutsideServer(t *testing.T) {
 	}
 	if err := ctx.EarlyHints(); err != sluice.ErrNilConnection {
 		t.Errorf("EarlyHints: %v", err)
+	}
+}
+
+// TestEarlyHintsOfInit2: a connection that Init2 was given gets the hints.
+func TestEarlyHintsOfInit2(t *testing.T) {
+	for _, test := range []struct {
+		protocol string
+		links    []string
+		want     string
+	}{
+		{"HTTP/1.1", nil, ""},
+		{"HTTP/1.1", []string{"</a>", "</b>\r\nX: y"}, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nLink: </b>  X: y\r\n\r\n"},
+		{"HTTP/1.0", []string{"</a>"}, ""},
+	} {
+		client, server := net.Pipe()
+		var ctx sluice.RequestCtx
+		ctx.Init2(server, nil, false)
+		ctx.Request.Header.SetProtocol(test.protocol)
+		for _, link := range test.links {
+			ctx.Response.Header.Add("Link", link)
+		}
+		written := make(chan error, 1)
+		go func() { written <- ctx.EarlyHints(); _ = server.Close() }()
+		if got, err := io.ReadAll(client); err != nil || string(got) != test.want {
+			t.Errorf("%s, %q: %q, %v, want %q", test.protocol, test.links, got, err, test.want)
+		}
+		if err := receive(t, written); err != nil {
+			t.Error(err)
+		}
+		ctx.Response.Header.Set("Link", "</a>")
+		ctx.Request.Header.SetProtocol("HTTP/1.1")
+		if err := ctx.EarlyHints(); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("after Close: %v", err)
+		}
 	}
 }

@@ -136,12 +136,17 @@ func (x *Exchange) SendInterim(status int, links [][]byte) bool {
 		x.out = append(x.out, continueLine...)
 		return x.Flush()
 	}
-	x.out = append(x.out, "HTTP/1.1 103 Early Hints\r\n"...)
-	for _, link := range links {
-		x.out = h1.AppendField(x.out, []byte("Link"), h1.AppendFieldValue(nil, link))
-	}
-	x.out = append(x.out, "\r\n"...)
+	x.out = AppendEarlyHints(x.out, links)
 	return x.Flush()
+}
+
+// AppendEarlyHints appends a 103 response with Link fields.
+func AppendEarlyHints(dst []byte, links [][]byte) []byte {
+	dst = append(dst, "HTTP/1.1 103 Early Hints\r\n"...)
+	for _, link := range links {
+		dst = h1.AppendField(dst, []byte("Link"), h1.AppendFieldValue(nil, link))
+	}
+	return append(dst, "\r\n"...)
 }
 
 // SendHead implements root's serverExchange. It decides how the content is delimited and

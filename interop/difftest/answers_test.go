@@ -2,8 +2,10 @@ package difftest
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +159,16 @@ func TestUsedWithoutServer(t *testing.T) {
 	if theirs, ours := theirCtx.EarlyHints(), ourCtx.EarlyHints(); theirs != nil || ours == nil {
 		t.Errorf("S76: EarlyHints: fasthttp %v, sluice %v", theirs, ours)
 	}
+	var hints [2]bytes.Buffer
+	theirCtx.Init2(writerConn{written: &hints[0]}, silent{}, false)
+	ourCtx.Init2(writerConn{written: &hints[1]}, silent{}, false)
+	theirCtx.Response.Header.Set("Link", "</a>")
+	ourCtx.Response.Header.Set("Link", "</a>")
+	if theirs, ours := theirCtx.EarlyHints(), ourCtx.EarlyHints(); theirs != nil || ours != nil || hints[0].String() != hints[1].String() {
+		t.Errorf("EarlyHints after Init2: fasthttp %v, %q, sluice %v, %q", theirs, &hints[0], ours, &hints[1])
+	}
+	theirCtx.Init(&fasthttp.Request{}, nil, silent{})
+	ourCtx.Init(&sluice.Request{}, nil, silent{})
 	if theirs, ours := theirCtx.RemoteAddr().String(), ourCtx.RemoteAddr().String(); theirs != ours {
 		t.Errorf("RemoteAddr: fasthttp %s, sluice %s", theirs, ours)
 	}
@@ -165,6 +177,14 @@ func TestUsedWithoutServer(t *testing.T) {
 		t.Errorf("H31: fasthttp %q, sluice %q", theirs, ours)
 	}
 }
+
+// A writerConn writes to a buffer. Nothing else of it is called.
+type writerConn struct {
+	net.Conn
+	written *bytes.Buffer
+}
+
+func (c writerConn) Write(p []byte) (int, error) { return c.written.Write(p) }
 
 // TestCopiesOfStreams compares the bodies of copies of requests whose bodies are
 // streamed (D28).
