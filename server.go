@@ -138,7 +138,8 @@ type Server struct {
 
 	// MaxConnsPerIP limits the connections of one client: of an IPv4 address, or
 	// of an IPv6 network (see IPv6ClientPrefix). The server answers further
-	// connections 429 and closes them. No limit if zero.
+	// connections 429 and closes them. No limit if zero, and for connections
+	// without an IP address, such as those of unix sockets.
 	MaxConnsPerIP int
 
 	// IPv6ClientPrefix is the number of leading bits of an IPv6 address that
@@ -237,6 +238,7 @@ type Server struct {
 	// not a bare socket of package net. This costs one more read for each request.
 	// A bare socket, and a connection with a ReadTimeout or IdleTimeout, holds
 	// buffers for at most a second or two while it waits, whatever this field is.
+	// ServeConn then returns nil when no byte arrives within ReadTimeout.
 	ReduceMemoryUsage bool
 
 	// GetOnly answers 405 to methods other than GET and HEAD.

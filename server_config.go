@@ -80,6 +80,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 			Consults:       s.HeaderReceived != nil,
 			TellsStates:    s.ConnState != nil,
 			LogsAll:        s.LogAllErrors,
+			AllowsSilence:  s.ReduceMemoryUsage,
 			Closing:        &s.gauges.isClosing,
 			Hijacked:       &s.gauges.hijacked,
 			Meter:          s.control.Meter.http1(),

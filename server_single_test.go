@@ -89,12 +89,16 @@ func TestServeConnErrors(t *testing.T) {
 		end, write error
 		want       []error
 		isHandled  bool
+		reduces    bool // ReduceMemoryUsage
 	}{
 		{in: simpleGet},
 		{in: simpleGet, end: os.ErrDeadlineExceeded},
 		{in: "", end: os.ErrDeadlineExceeded, want: []error{os.ErrDeadlineExceeded}},
+		{in: "", end: os.ErrDeadlineExceeded, reduces: true},
 		{in: "", end: cable, want: []error{cable}},
+		{in: "", end: cable, want: []error{cable}, reduces: true},
 		{in: "GE", end: os.ErrDeadlineExceeded, want: []error{os.ErrDeadlineExceeded}, isHandled: true},
+		{in: "GE", end: os.ErrDeadlineExceeded, want: []error{os.ErrDeadlineExceeded}, isHandled: true, reduces: true},
 		{in: "GE", want: []error{io.ErrUnexpectedEOF}, isHandled: true},
 		{in: head + "Content-Length: 5\r\n\r\nab", want: []error{io.ErrUnexpectedEOF}, isHandled: true},
 		{in: head + "Content-Length: 5\r\n\r\nab", end: os.ErrDeadlineExceeded, want: []error{os.ErrDeadlineExceeded}, isHandled: true},
@@ -115,7 +119,7 @@ func TestServeConnErrors(t *testing.T) {
 	} {
 		var handled error
 		server := &Server{Logger: silence{}, ReadBufferSize: 4096, MaxRequestBodySize: 100000, Handler: answerInManyWays,
-			ErrorHandler: func(_ *RequestCtx, err error) { handled = err }}
+			ReduceMemoryUsage: test.reduces, ErrorHandler: func(_ *RequestCtx, err error) { handled = err }}
 		c := &failingConn{end: test.end, write: test.write}
 		c.in.Reset(test.in)
 		err := server.ServeConn(c)

@@ -31,6 +31,8 @@ type Config struct {
 	TellsStates bool
 	// LogsAll: the Host logs all errors.
 	LogsAll bool
+	// AllowsSilence: a time-out before the first byte is no failure of the connection.
+	AllowsSilence bool
 	// IsSingle: another server may have a Config at the same address later.
 	IsSingle bool
 	// Closing is set when connections are to end with their next response. Hijacked is

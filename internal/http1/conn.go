@@ -437,7 +437,7 @@ func (c *Conn) isMidRequest() bool {
 // to its next request.
 func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	if !c.isMidRequest() {
-		if c.facts.Served == 0 {
+		if c.facts.Served == 0 && !c.cfg.AllowsSilence {
 			c.host.Fail(ErrTimeout)
 		}
 		c.phase = readClosed
