@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
@@ -124,7 +125,8 @@ func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 // sets Location to the result, and sets the status to statusCode. The status is
 // 302 if statusCode is none of 301, 302, 303, 307 and 308. A URI with a scheme and
 // without "//", such as mailto:x, is sent unchanged, its line ends as spaces; one
-// that URI.Update refuses becomes "http:///".
+// that URI.Update refuses becomes "http:///". Line ends in a query or a fragment alone
+// are spaces.
 func (ctx *RequestCtx) Redirect(location string, statusCode int) {
 	ctx.RedirectBytes(ascii.Bytes(location), statusCode)
 }
@@ -135,6 +137,9 @@ func (ctx *RequestCtx) RedirectBytes(location []byte, statusCode int) {
 		u := AcquireURI()
 		defer ReleaseURI(u)
 		ctx.URI().CopyTo(u)
+		if ascii.HasCTL(location) && (location[0] == '?' || location[0] == '#') {
+			location = h1.AppendFieldValue(nil, location)
+		}
 		u.UpdateBytes(location)
 		location = u.FullURI()
 	}

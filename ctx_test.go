@@ -293,6 +293,9 @@ func TestRedirects(t *testing.T) {
 		{"b?a:b", "http://h/dir/b?a:b", 302, 302},
 		{"/b\r\nX: y", "http:///", 302, 302},
 		{"app\n:b", "http:///", 302, 302},
+		{"?\r\nX: y", "http://h/dir/a?%20%20X:%20y", 302, 302},
+		{"?b\r\nX: y#\x00\tz", "http://h/dir/a?b%20%20X:%20y#%20%09z", 302, 302},
+		{"?b#\nc\r\n", "http://h/dir/a?b#%20c", 302, 302},
 	}
 	r := serve(t, inMemory(), &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 		code, _ := ctx.QueryArgs().GetUint("code")

@@ -80,18 +80,19 @@ func (u *URI) Parse(host, uri []byte) error {
 // All but the last two kinds remove the user information, and the query and
 // hash that they do not name. u's own scheme in front of the last four kinds is
 // left out: http:path. If Parse would refuse newURI, u becomes the zero
-// URI: with its empty host, no request can be sent to an unintended host.
+// URI: with its empty host, no request can be sent to an unintended host. A query or a
+// fragment alone may have control characters.
 func (u *URI) Update(newURI string) { u.UpdateBytes(ascii.Bytes(newURI)) }
 
 // UpdateBytes is Update for bytes. It does not retain newURI.
 func (u *URI) UpdateBytes(newURI []byte) {
-	if u.UpdateBytesErr(newURI) != nil {
+	if u.UpdateBytesErr(newURI) != nil && !u.m.UpdateReference(newURI) {
 		u.Reset()
 	}
 }
 
 // UpdateBytesErr is UpdateBytes and returns the error with which Parse would
-// refuse newURI. If newURI has control characters, which is ErrorInvalidURI, u is
+// refuse newURI, also for a query or a fragment alone. If newURI has control characters, which is ErrorInvalidURI, u is
 // then unchanged. After any other error it is the zero URI.
 func (u *URI) UpdateBytesErr(newURI []byte) error {
 	if len(newURI) == 0 {

@@ -20,7 +20,8 @@ func TestURIUpdate(t *testing.T) {
 		"http:": "https://h.com/a/b/http:", "http:x": "https://h.com/a/b/http:x", "http:/x": "https://h.com/a/b/http:/x", " https:x": "https://h.com/a/b/%20https:x", ":x": "https://h.com/a/b/:x", ":": "https://h.com/a/b/:",
 		"https:x\n": "http:///", "https:\x00//k/": "http:///",
 		"http://k/x": "http://k/x", "FTP://K/X": "ftp://k/X", "http://": "http:///",
-		"http://bad host/": "http:///", "//[::1/": "http:///", "x\r\ny": "http:///", "#\n": "http:///", "?\x00": "http:///",
+		"http://bad host/": "http:///", "//[::1/": "http:///", "x\r\ny": "http:///", "x?\n": "http:///",
+		"#\n": "u:p@https://h.com/a/b/c?q=1#%0A", "?\x00": "u:p@https://h.com/a/b/c?%00#frag", "?\r\ny#\tz": "u:p@https://h.com/a/b/c?%0D%0Ay#%09z", "https:?\x7f": "u:p@https://h.com/a/b/c?%7F#frag",
 	} {
 		u := parsedURI(t, base)
 		u.UpdateBytes([]byte(reference))

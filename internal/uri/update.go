@@ -36,6 +36,18 @@ func (u *URI) Update(reference []byte) (Extent, error) {
 	return u.updateRelative(u.scratch)
 }
 
+// UpdateReference is Update for a query or a fragment alone, which may have control
+// characters here: they are percent-encoded when they are written. It reports whether
+// reference is one.
+func (u *URI) UpdateReference(reference []byte) bool {
+	u.scratch = append(u.scratch[:0], u.trimScheme(reference)...)
+	if len(u.scratch) == 0 || u.scratch[0] != '?' && u.scratch[0] != '#' {
+		return false
+	}
+	_, _ = u.updateRelative(u.scratch)
+	return true
+}
+
 // trimScheme removes u's own scheme from a reference without an authority, which is
 // then relative: "http:x" (RFC 3986 section 5.2.2, for a parser that is not strict).
 func (u *URI) trimScheme(reference []byte) []byte {

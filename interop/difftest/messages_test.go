@@ -403,15 +403,16 @@ func TestURIUpdate(t *testing.T) {
 	const (
 		emptied = "a reference that cannot be parsed leaves the zero URI: no half-parsed host"
 		split   = "\"?query#hash\" is split at \"#\""
+		written = "control characters are percent-encoded when they are written"
 	)
 	known := map[string]string{
 		"http://bad host/": emptied, "http://[::1/": emptied, "//bad host/x": emptied,
-		"?y#z": split,
+		"?y#z": split, "?\r\nx": written, "#\x00": written, "?\t#z": written,
 	}
 	references := lines("|/|/x|x|./x|../x|../../../x|?y|?y#z|#z|x?y#z|//k|//k/x|//k/x?y#z|https://k/x|HTTPS://K/X|ftp://k|://k|http:/x|" +
 		"http:x|mailto:x|/x//y|x//y|/x?u=http://k/|?u=http://k/|x?u=//k|x?u=http://k|/x#//k|x/../y|x/|..|.|../|./|x\r\ny|http://bad host/|" +
 		"http://[::1/|//bad host/x|/x y|http://u2:p2@k/|//u2:p2@k/|///x|////x|http:////x|/a%2F../b|#|?|http://|//|x:80|x://y|1x://y|" +
-		"a/b://c|/a://c| x|x@y|https:///x|%2e%2e/x|x%3Fy")
+		"a/b://c|/a://c| x|x@y|https:///x|%2e%2e/x|x%3Fy|?\r\nx|#\x00|?\t#z|x?\r\n")
 	for _, base := range lines("http://u:p@h.com/a/b/c?q=1#frag|https://h.com|http://h.com/a/b/?q|http://h/a%2541/c|http://h/a%3Fb/c|http://h/a/b%2Fc|http://h/a/../b//c") {
 		baseKnown := differences{}
 		for reference, reason := range known {
