@@ -595,3 +595,27 @@ func makeSparse(t *testing.T, name string, size int64) {
 		t.Fatal(err)
 	}
 }
+
+// TestCopiesAreInOnePlace: with CompressRoot, an encoded file beside the original is
+// neither sent in its place nor removed.
+func TestCopiesAreInOnePlace(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": alphabet, "a.txt.fasthttp.gz": "another file"})
+	beside := filepath.Join(dir, "a.txt.fasthttp.gz")
+	original, err := os.Stat(filepath.Join(dir, "a.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, modified := range map[string]time.Time{"equal": original.ModTime(), "older": original.ModTime().Add(-time.Hour)} {
+		if err := os.Chtimes(beside, modified, modified); err != nil {
+			t.Fatal(err)
+		}
+		h := (&sluice.FS{Root: dir, Compress: true, CompressRoot: t.TempDir()}).NewRequestHandler()
+		response := &fileRequest(h, "GET", "/a.txt", "Accept-Encoding: gzip").Response
+		if body, err := response.BodyGunzip(); err != nil || string(body) != alphabet {
+			t.Errorf("%s: %q, %v", name, body, err)
+		}
+		if text, err := os.ReadFile(beside); err != nil || string(text) != "another file" {
+			t.Errorf("%s: the file is %q, %v", name, text, err)
+		}
+	}
+}

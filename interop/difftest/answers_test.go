@@ -178,6 +178,24 @@ func TestUsedWithoutServer(t *testing.T) {
 	}
 }
 
+// TestNamesOfTypes compares what %T prints for the errors of M82, and for others.
+func TestNamesOfTypes(t *testing.T) {
+	for theirs, ours := range map[any]any{
+		fasthttp.ErrSmallBuffer{}: sluice.ErrSmallBuffer{}, fasthttp.ErrNothingRead{}: sluice.ErrNothingRead{}, fasthttp.ErrBrokenChunk{}: sluice.ErrBrokenChunk{},
+		fasthttp.ErrBodyStreamWritePanic{}: sluice.ErrBodyStreamWritePanic{}, new(fasthttp.ErrDialWithUpstream): new(sluice.ErrDialWithUpstream),
+		fasthttp.EscapeError(""): sluice.EscapeError(""), fasthttp.InvalidHostError(""): sluice.InvalidHostError(""),
+		fasthttp.FIFO: sluice.FIFO, fasthttp.StateNew: sluice.StateNew, fasthttp.CookieSameSiteLaxMode: sluice.CookieSameSiteLaxMode, fasthttp.RequestConfig{}: sluice.RequestConfig{},
+		new(fasthttp.RequestCtx): new(sluice.RequestCtx), new(fasthttp.Response): new(sluice.Response), new(fasthttp.Client): new(sluice.Client), new(fasthttp.Cookie): new(sluice.Cookie),
+	} {
+		_, isError := theirs.(error)
+		_, theirName, _ := strings.Cut(fmt.Sprintf("%T", theirs), ".")
+		ourPackage, ourName, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", ours), "*"), ".")
+		if ourName != theirName || isError == (ourPackage == "sluice") {
+			t.Errorf("%T is named %T", theirs, ours)
+		}
+	}
+}
+
 // A writerConn writes to a buffer. Nothing else of it is called.
 type writerConn struct {
 	net.Conn
