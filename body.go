@@ -1,21 +1,23 @@
 package sluice
 
 import (
+	"bytes"
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // body is the content of a message, with the methods that Request and Response
-// share. At most one of raw, stream and bytes has content; setting one drops
+// share. At most one of raw, stream and memory has content; setting one drops
 // the others.
 type body struct {
-	// bytes is the buffered body. The message owns its memory and reuses it for
-	// the next body. It grows with the bytes that arrive or are written, never
-	// with an announced length.
-	bytes []byte
+	// memory holds the buffered body, nil if there was none. Only hold returns it for a
+	// change. Copies by assignment share it, so that they see one length.
+	memory *bodyMemory
+	owner  field.Owner // of memory
 	// raw is a body that the caller of SetBodyRaw owns.
 	raw []byte
 	// stream is read when the message is written. streamSize is its length, < 0 if
@@ -37,6 +39,28 @@ type body struct {
 	failure error
 	// form is the parsed multipart form of a request.
 	form *formData
+}
+
+// bodyMemory is the memory of a buffered body. The message owns it and reuses it for the
+// next body. It grows with the bytes that arrive or are written, never with an announced
+// length.
+type bodyMemory struct{ bytes []byte }
+
+// buffered returns the buffered body.
+func (b *body) buffered() []byte {
+	if b.memory == nil {
+		return nil
+	}
+	return b.memory.bytes
+}
+
+// hold returns the memory of the buffered body for a change: memory of its own in a message
+// that was copied by assignment.
+func (b *body) hold() *bodyMemory {
+	if b.owner.IsCopy() || b.memory == nil {
+		b.memory = &bodyMemory{bytes.Clone(b.buffered())}
+	}
+	return b.memory
 }
 
 // bodyPoolLimits holds the limits of SetBodySizePoolLimit.
@@ -63,16 +87,23 @@ func (b *body) clear(keep bool, limit *buf.Limit) {
 		b.dropOthers()
 	}
 	b.limit = 0
-	if held := cap(b.bytes); held > 0 && !keep {
+	held := cap(b.buffered())
+	switch {
+	case held == 0:
+		return
+	case b.owner.IsCopy():
+		b.memory = nil
+		return
+	case !keep:
 		if held >= burstBody {
 			buf.LetGo(held)
 		}
 		if !limit.Allows(held) {
-			b.bytes = nil
+			b.memory = nil
 			return
 		}
 	}
-	b.bytes = b.bytes[:0]
+	b.memory.bytes = b.memory.bytes[:0]
 }
 
 // drop removes every body but a buffered one.
@@ -82,7 +113,7 @@ func (b *body) drop() {
 	}
 }
 
-// isBuffered reports whether the body, which may be empty, is no more than bytes.
+// isBuffered reports whether the body, which may be empty, is no more than memory.
 func (b *body) isBuffered() bool {
 	return b.raw == nil && b.stream == nil && b.form == nil && b.failure == nil
 }
@@ -105,15 +136,16 @@ func (b *body) dropOthers() {
 // Body returns that form, encoded again.
 func (b *body) Body() []byte {
 	if b.isBuffered() { // the usual case
-		return b.bytes
+		return b.buffered()
 	}
 	if s, ok := b.stream.(*requestStream); ok {
 		s.warn()
 	}
 	content, err := b.content()
 	if err != nil {
-		b.bytes = append(b.bytes[:0], err.Error()...)
-		return b.bytes
+		m := b.hold()
+		m.bytes = append(m.bytes[:0], err.Error()...)
+		return m.bytes
 	}
 	return content
 }
@@ -126,7 +158,7 @@ func (b *body) content() ([]byte, error) {
 	}
 	if b.stream != nil {
 		if b.failure = b.bufferStream(); b.failure != nil {
-			b.bytes = b.bytes[:0]
+			b.empty()
 		}
 	}
 	return b.bodyBytes(), b.failure
@@ -137,13 +169,20 @@ func (b *body) bodyBytes() []byte {
 	if b.raw != nil {
 		return b.raw
 	}
-	return b.bytes
+	return b.buffered()
 }
 
 // SetBody makes a copy of p the body.
 func (b *body) SetBody(p []byte) {
 	b.drop()
-	b.bytes = append(b.bytes[:0], p...)
+	m := b.hold()
+	m.bytes = append(m.bytes[:0], p...)
+}
+
+// empty makes the buffered body empty.
+func (b *body) empty() {
+	m := b.hold()
+	m.bytes = m.bytes[:0]
 }
 
 // SetBodyString makes s the body.
@@ -153,7 +192,9 @@ func (b *body) SetBodyString(s string) { b.SetBody(ascii.Bytes(s)) }
 // message is written, reset or released.
 func (b *body) SetBodyRaw(p []byte) {
 	b.drop()
-	b.bytes = b.bytes[:0]
+	if len(b.buffered()) > 0 {
+		b.empty()
+	}
 	b.raw = p
 }
 
@@ -162,20 +203,24 @@ func (b *body) AppendBody(p []byte) {
 	if !b.isBuffered() {
 		b.own()
 	}
-	b.bytes = append(b.bytes, p...)
+	b.appendBodyBytes(p)
 }
 
 // AppendBodyString appends s to the body. It drops a body stream.
 func (b *body) AppendBodyString(s string) { b.AppendBody(ascii.Bytes(s)) }
 
 // appendBodyBytes appends received bytes.
-func (b *body) appendBodyBytes(p []byte) { b.bytes = append(b.bytes, p...) }
+func (b *body) appendBodyBytes(p []byte) {
+	m := b.hold()
+	m.bytes = append(m.bytes, p...)
+}
 
 // own makes the body a buffered one, to which bytes may be appended.
 func (b *body) own() {
 	switch {
 	case b.raw != nil:
-		b.bytes = append(b.bytes[:0], b.raw...)
+		m := b.hold()
+		m.bytes = append(m.bytes[:0], b.raw...)
 	case b.form != nil && b.form.isBody:
 		b.marshalForm()
 	}
@@ -189,9 +234,10 @@ func (b *body) SwapBody(p []byte) []byte {
 	if b.raw != nil {
 		b.own() // the caller of SetBodyRaw owns raw
 	}
+	m := b.hold()
 	old := b.Body()
 	b.drop()
-	b.bytes = p
+	m.bytes = p
 	return old
 }
 
@@ -219,11 +265,11 @@ func (b *bodyAppender) WriteString(s string) (int, error) {
 // before a message with an unusually large body is released to a pool.
 func (b *body) ReleaseBody(size int) {
 	b.raw = nil
-	if cap(b.bytes) > size {
+	if cap(b.buffered()) > size {
 		if b.stream == nil {
 			b.drop()
 		}
-		b.bytes = nil
+		b.memory = nil
 	}
 }
 
@@ -248,9 +294,12 @@ func (b *body) BodyWriteTo(w io.Writer) error {
 // copyBodyTo copies a body that is not a stream to dst, which has no body.
 func (b *body) copyBodyTo(dst *body) {
 	dst.limit = b.limit
+	content := b.bodyBytes()
 	if b.form != nil && b.form.isBody {
-		dst.bytes = append(dst.bytes[:0], b.marshalForm()...)
-		return
+		content = b.marshalForm()
 	}
-	dst.bytes = append(dst.bytes[:0], b.bodyBytes()...)
+	if len(content) > 0 {
+		m := dst.hold()
+		m.bytes = append(m.bytes[:0], content...)
+	}
 }

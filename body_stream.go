@@ -112,8 +112,9 @@ func (b *body) bufferStream() error {
 	if b.limit > 0 && b.streamSize > b.limit {
 		return b.closeStream(ErrBodyTooLarge)
 	}
-	content, err := transfer.AppendStream(b.bytes[:0], b.takeStream(), b.limit)
-	b.bytes = content
+	m := b.hold()
+	content, err := transfer.AppendStream(m.bytes[:0], b.takeStream(), b.limit)
+	m.bytes = content
 	_ = b.closeStream(err)
 	return err
 }

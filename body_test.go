@@ -248,7 +248,7 @@ func TestReleaseBody(t *testing.T) {
 		t.Error("a small body was released")
 	}
 	r.ReleaseBody(2)
-	if len(r.Body()) != 0 || cap(r.bytes) != 0 {
+	if len(r.Body()) != 0 || cap(r.buffered()) != 0 {
 		t.Error("a large body was kept")
 	}
 	r.SetBodyString("abc")
@@ -270,20 +270,20 @@ func TestPoolLimit(t *testing.T) {
 		SetBodySizePoolLimit(test.limit, test.limit)
 		for _, keep := range []bool{false, true} {
 			req, resp := &Request{KeepBodyBuffer: keep}, &Response{KeepBodyBuffer: keep}
-			req.bytes, resp.bytes = make([]byte, test.size), make([]byte, test.size)
+			req.memory, resp.memory = &bodyMemory{make([]byte, test.size)}, &bodyMemory{make([]byte, test.size)}
 			req.Reset()
 			resp.Reset()
 			want := test.kept || keep
-			if cap(req.bytes) > 0 != want || cap(resp.bytes) > 0 != want {
-				t.Errorf("limit %d, size %d, keep %v: kept %v, %v", test.limit, test.size, keep, cap(req.bytes) > 0, cap(resp.bytes) > 0)
+			if cap(req.buffered()) > 0 != want || cap(resp.buffered()) > 0 != want {
+				t.Errorf("limit %d, size %d, keep %v: kept %v, %v", test.limit, test.size, keep, cap(req.buffered()) > 0, cap(resp.buffered()) > 0)
 			}
 		}
 	}
 	SetBodySizePoolLimit(buf.DefaultLimit, buf.DefaultLimit)
 	r := Response{KeepBodyBuffer: true}
-	r.bytes = make([]byte, buf.DefaultLimit+1)
+	r.memory = &bodyMemory{make([]byte, buf.DefaultLimit+1)}
 	r.resetForServer()
-	if r.bytes != nil || r.KeepBodyBuffer {
+	if r.memory != nil || r.KeepBodyBuffer {
 		t.Error("a server keeps a large body")
 	}
 }

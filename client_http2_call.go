@@ -329,10 +329,10 @@ func (x *http2Call) BodyReceived(p []byte) error {
 		}
 		return nil
 	}
-	if resp.limit > 0 && len(resp.bytes)+len(p) > resp.limit {
+	if resp.limit > 0 && len(resp.buffered())+len(p) > resp.limit {
 		return ErrBodyTooLarge
 	}
-	resp.bytes = append(resp.bytes, p...)
+	resp.appendBodyBytes(p)
 	return nil
 }
 

@@ -96,8 +96,8 @@ func TestHTTP2BodyReceived(t *testing.T) {
 		n   int
 		err error
 	}{{1, nil}, {http1client.MaxDropped - 1, nil}, {1, errUnwantedBody}} {
-		if err := x.BodyReceived(make([]byte, step.n)); err != step.err || len(x.resp.bytes) != 0 {
-			t.Errorf("dropped %d: %v, %d bytes", x.unwanted, err, len(x.resp.bytes))
+		if err := x.BodyReceived(make([]byte, step.n)); err != step.err || len(x.resp.buffered()) != 0 {
+			t.Errorf("dropped %d: %v, %d bytes", x.unwanted, err, len(x.resp.buffered()))
 		}
 	}
 	x = &http2Call{form: bodyKept, resp: new(Response)}
@@ -107,8 +107,8 @@ func TestHTTP2BodyReceived(t *testing.T) {
 			t.Errorf("kept: %v, want %v", got, err)
 		}
 	}
-	if string(x.resp.bytes) != "ababc" {
-		t.Errorf("kept %q", x.resp.bytes)
+	if string(x.resp.buffered()) != "ababc" {
+		t.Errorf("kept %q", x.resp.buffered())
 	}
 }
 

@@ -400,5 +400,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 func (r *Response) exchange(other *Response) {
 	r.Header.m.Exchange(&other.Header.m)
 	r.body, other.body = other.body, r.body
+	r.owner.Moved()
+	other.owner.Moved()
 	r.localAddr, r.remoteAddr = other.localAddr, other.remoteAddr
 }

@@ -112,7 +112,7 @@ func (ctx *RequestCtx) shrink() {
 // connection.
 func (ctx *RequestCtx) heldBytes() int {
 	const own = 4 << 10
-	return own + cap(ctx.Request.bytes) + cap(ctx.Response.bytes) +
+	return own + cap(ctx.Request.buffered()) + cap(ctx.Response.buffered()) +
 		ctx.Request.Header.m.Table.HeldBytes() + ctx.Response.Header.m.Table.HeldBytes()
 }
 

@@ -116,7 +116,7 @@ func (x *http2Exchange) BodyComplete(t *field.Table) {
 		h.ReceiveTrailers(t)
 	}
 	if x.bodyLength < 0 {
-		h.SettleChunked(len(x.ctx.Request.bytes))
+		h.SettleChunked(len(x.ctx.Request.buffered()))
 	}
 }
 

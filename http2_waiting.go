@@ -11,10 +11,10 @@ import (
 type http2Waiting struct {
 	facts  connFacts
 	header message.RequestHeader
-	body   []byte // what has arrived of it
-	held   int64  // its length
-	start  int64  // of the RequestCtx
-	due    int64  // when the body is late
+	body   *bodyMemory // what has arrived of it
+	held   int64       // its length
+	start  int64       // of the RequestCtx
+	due    int64       // when the body is late
 }
 
 // http2BodyRest is how long nothing of a body arrives before the RequestCtx is given up.
@@ -61,7 +61,7 @@ func (x *http2Exchange) Rest() {
 // it: parts of it are used further.
 func (x *http2Exchange) rest(due int64) {
 	ctx := x.ctx
-	x.waiting = &http2Waiting{ctx.facts, ctx.Request.Header.m, ctx.Request.bytes, ctx.bodyHeld, ctx.start, due}
+	x.waiting = &http2Waiting{ctx.facts, ctx.Request.Header.m, ctx.Request.memory, ctx.bodyHeld, ctx.start, due}
 	x.ctx = nil
 }
 
@@ -76,7 +76,7 @@ func (x *http2Exchange) wake() {
 	ctx.attach(x.host.server, x.host.cfg)
 	ctx.begin(&w.facts, w.start)
 	ctx.streamID, ctx.bodyHeld = x.stream.ID(), w.held
-	ctx.Request.Header.m, ctx.Request.bytes = w.header, w.body
+	ctx.Request.Header.m, ctx.Request.memory = w.header, w.body
 	ctx.Request.Header.m.Moved()
 	_ = ctx.headComplete(false) // it has accepted the head before
 	x.ctx = ctx

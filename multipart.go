@@ -84,16 +84,17 @@ func (b *body) removeForm() {
 	b.form = nil
 }
 
-// marshalForm writes the form to b.bytes and returns them. If that fails, they
+// marshalForm writes the form to b.memory and returns them. If that fails, they
 // are the text of the error.
 func (b *body) marshalForm() []byte {
-	text := bytes.NewBuffer(b.bytes[:0])
+	m := b.hold()
+	text := bytes.NewBuffer(m.bytes[:0])
 	if err := WriteMultipartForm(text, b.form.form, b.form.boundary); err != nil {
 		text.Reset()
 		text.WriteString(err.Error())
 	}
-	b.bytes = text.Bytes()
-	return b.bytes
+	m.bytes = text.Bytes()
+	return m.bytes
 }
 
 // WriteMultipartForm writes f to w in the format multipart/form-data (RFC 7578)

@@ -15,7 +15,8 @@ import (
 // A Request is an HTTP request that a client sends or that a server received.
 //
 // The zero value is an empty GET request, ready to use. It owns the slices that its
-// methods return; see the package comment.
+// methods return; see the package comment. Copy it with CopyTo: a copy by assignment takes
+// memory of its own when it is changed, and until then shows the original's changes.
 type Request struct {
 	noCopy noCopy
 

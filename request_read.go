@@ -57,7 +57,7 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 		if err := r.Header.ReadTrailer(br); err != nil {
 			return transfer.Unexpected(err)
 		}
-		r.Header.m.SettleChunked(len(r.bytes))
+		r.Header.m.SettleChunked(len(r.buffered()))
 	}
 	return nil
 }
@@ -88,13 +88,14 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) (err error) {
 	r.ResetBody()
 	r.limit = max(maxBodySize, 0)
-	r.bytes, err = transfer.Append(r.bytes, br, contentLength, maxBodySize)
+	m := r.hold()
+	m.bytes, err = transfer.Append(m.bytes, br, contentLength, maxBodySize)
 	if err != nil {
 		r.ResetBody()
 		return err
 	}
 	if contentLength < -1 {
-		r.Header.SetContentLength(len(r.bytes))
+		r.Header.SetContentLength(len(r.buffered()))
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func FuzzRequestRead(f *testing.F) {
 		if err := r.ReadLimitBody(bufio.NewReader(strings.NewReader(string(in))), limit); err != nil || r.MayContinue() {
 			return
 		}
-		if n := cap(r.bytes); n > 2*len(in)+1024 {
+		if n := cap(r.buffered()); n > 2*len(in)+1024 {
 			t.Fatalf("%d bytes of memory for %d of input", n, len(in))
 		}
 		if len(r.Header.Host()) == 0 {

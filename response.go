@@ -10,7 +10,9 @@ import (
 // A Response is an HTTP response, which a handler sends or a client has received.
 //
 // The zero value is a response with status 200 and no body, ready to use. It owns the
-// slices that its methods return; see the package comment.
+// slices that its methods return; see the package comment. Copy it with CopyTo: a copy by
+// assignment takes memory of its own when it is changed, and until then shows the
+// original's changes.
 type Response struct {
 	noCopy noCopy
 

@@ -116,9 +116,10 @@ func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int)
 		r.setStream(transfer.NewReader(br, &r.Header.m.Header, length, limits), length)
 		return nil
 	}
-	r.bytes, err = transfer.Append(r.bytes, br, length, maxBodySize)
+	m := r.hold()
+	m.bytes, err = transfer.Append(m.bytes, br, length, maxBodySize)
 	if length < -1 {
-		r.Header.SetContentLength(len(r.bytes))
+		r.Header.SetContentLength(len(r.buffered()))
 		r.Header.SetConnectionClose()
 	}
 	return err

@@ -155,7 +155,7 @@ func FuzzResponseRead(f *testing.F) {
 		const limit = 1 << 16
 		var r Response
 		err := r.ReadLimitBody(reader(string(in)), limit)
-		if n := cap(r.bytes); n > 2*len(in)+1024 {
+		if n := cap(r.buffered()); n > 2*len(in)+1024 {
 			t.Fatalf("%d bytes of memory for %d of input", n, len(in))
 		}
 		if err != nil {

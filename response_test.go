@@ -11,7 +11,8 @@ import (
 )
 
 func TestResponseReset(t *testing.T) {
-	r := Response{ImmediateHeaderFlush: true, StreamBody: true, SkipBody: true, KeepBodyBuffer: true}
+	r := AcquireResponse() // not on the stack, which moves
+	r.ImmediateHeaderFlush, r.StreamBody, r.SkipBody, r.KeepBodyBuffer = true, true, true, true
 	r.SetStatusCode(404)
 	r.SetBodyString("body")
 	r.remoteAddr = &net.TCPAddr{}
@@ -19,7 +20,7 @@ func TestResponseReset(t *testing.T) {
 	if r.StatusCode() != 200 || len(r.Body()) != 0 || r.ImmediateHeaderFlush || r.StreamBody || r.SkipBody || r.RemoteAddr() != nil {
 		t.Error("something is left")
 	}
-	if !r.KeepBodyBuffer || cap(r.bytes) == 0 {
+	if !r.KeepBodyBuffer || cap(r.buffered()) == 0 {
 		t.Error("the body's memory is gone")
 	}
 }
@@ -154,7 +155,7 @@ func TestMessagePoolsReturnEmptyMessages(t *testing.T) {
 		r.SetStatusCode(500)
 		ReleaseRequest(q)
 		ReleaseResponse(r)
-		if q.uri.heldBytes()+q.postArgs.heldBytes()+cap(q.bytes)+cap(r.bytes) > maxPooledBytes {
+		if q.uri.heldBytes()+q.postArgs.heldBytes()+cap(q.buffered())+cap(r.buffered()) > maxPooledBytes {
 			t.Fatal("large buffers are pooled")
 		}
 	}

@@ -217,13 +217,14 @@ func (a *Args) SortKeys(compare func(x, y []byte) int) {
 
 // Del removes all pairs with the given key.
 func (a *Args) Del(key []byte) {
-	kept := a.pairs[:0]
-	for _, p := range a.pairs {
-		if !bytes.Equal(a.at(p.key), key) {
-			kept = append(kept, p)
+	kept := 0
+	for i := range a.pairs {
+		if !bytes.Equal(a.at(a.pairs[i].key), key) {
+			a.pairs[kept], a.pairs[i] = a.pairs[i], a.pairs[kept] // a copy by assignment keeps all
+			kept++
 		}
 	}
-	a.pairs = kept
+	a.pairs = a.pairs[:kept]
 }
 
 // Add appends a pair, even if there is one with the same key.
