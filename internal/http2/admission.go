@@ -17,12 +17,12 @@ import (
 //
 // A Request that is being served is not stopped. Conn.mu guards the fields.
 type admission struct {
-	waiting   int   // bytes of Stream.counted of all streams
-	expected  int   // bytes that a response needs, as far as it is known
-	begun     int   // streams that are isAdmitted
-	deferred  int   // streams whose task is taskDeferred
-	lastBegun int64 // when the last one was admitted, in Nanos
-	earned    int   // bytes that the peer has taken since isTight, less those of responses that Stream.spends
+	waiting     int   // bytes of Stream.counted of all streams
+	expected    int   // bytes that a response needs, as far as it is known
+	begun       int   // streams that are isAdmitted
+	deferred    int   // streams whose task is taskDeferred
+	lastBegun   int64 // when the last one was admitted, in Nanos
+	drainCredit int   // bytes that the peer has taken since isTight, less the responses with usesCredit
 }
 
 const (
@@ -47,24 +47,24 @@ func (c *Conn) stored() int { return c.waiting + c.held }
 func (c *Conn) tighten(expected int) {
 	if !c.isTight.Load() {
 		c.isTight.Store(true)
-		c.expected, c.earned = expected, 0
+		c.expected, c.drainCredit = expected, 0
 	}
 }
 
-// isShut tells whether nothing of a response of s but its head could be sent, or very little.
-func (c *Conn) isShut(s *Stream) bool { return min(c.sendWindow, s.sendWindow) < directSize }
+// lacksWindow tells whether nothing of a response of s but its head could be sent, or very little.
+func (c *Conn) lacksWindow(s *Stream) bool { return min(c.sendWindow, s.sendWindow) < directSize }
 
 // mayBegin tells whether s may be served now, and counts it then.
 func (c *Conn) mayBegin(s *Stream) bool {
-	isShut := c.isShut(s)
-	if s.isAdmitted || s.output == outputReset || !isShut && c.stored() <= maxWaiting/2 {
+	lacksWindow := c.lacksWindow(s)
+	if s.isAdmitted || s.output == outputReset || !lacksWindow && c.stored() <= maxWaiting/2 {
 		return true
 	}
-	if !c.hasRoom(isShut) {
+	if !c.hasRoom(lacksWindow) {
 		return false
 	}
 	if !s.isConnect { // a tunnel holds no more than Stream.held
-		s.isAdmitted, s.spends = true, !isShut
+		s.isAdmitted, s.usesCredit = true, !lacksWindow
 		c.begun++
 		now := clock.Nanos()
 		c.lastBegun = now
@@ -77,12 +77,12 @@ func (c *Conn) mayBegin(s *Stream) bool {
 }
 
 // hasRoom tells whether there is room for the response of one more stream.
-func (c *Conn) hasRoom(isShut bool) bool {
+func (c *Conn) hasRoom(lacksWindow bool) bool {
 	room := maxWaiting - c.stored()
-	if !isShut {
-		room = max(room, c.earned)
+	if !lacksWindow {
+		room = max(room, c.drainCredit)
 	}
-	return (c.begun+1)*c.expected <= room || c.begun == 0 && (room >= leastRoom || !isShut && c.earned >= 0)
+	return (c.begun+1)*c.expected <= room || c.begun == 0 && (room >= leastRoom || !lacksWindow && c.drainCredit >= 0)
 }
 
 // isPostponed tells the Task of s whether s may not be served now. Then another Task will be
@@ -166,8 +166,8 @@ func (c *Conn) answered(s *Stream, n int) {
 	s.isAdmitted = false
 	c.begun--
 	c.expected = max(n, c.expected/2, directSize)
-	if s.spends {
-		c.earned -= n
+	if s.usesCredit {
+		c.drainCredit -= n
 	}
 }
 

@@ -231,7 +231,7 @@ func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
 // responses. A Task may block, so it prompts before it does anything: the engine then turns to
 // the connection after the Tasks that are queued, and no later than that.
 func (c *Conn) serve(s *Stream) {
-	if c.isShut(s) {
+	if c.lacksWindow(s) {
 		c.tighten(maxWaiting)
 	}
 	if c.isTight.Load() && !c.mayBegin(s) {

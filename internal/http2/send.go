@@ -380,7 +380,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	c.sendWindow.Take(n)
 	s.sendWindow.Take(n)
 	c.progress.add(n, now)
-	c.earned = min(c.earned+n, maxWaiting)
+	c.drainCredit = min(c.drainCredit+n, maxWaiting)
 	s.progress.add(n, now)
 	c.takeTurns(s, n)
 	if n == len(p) || n >= h2.MinData {

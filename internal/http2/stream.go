@@ -81,7 +81,7 @@ type Stream struct {
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
 	counted      int           // bytes of memory that Conn.waiting counts
 	isAdmitted   bool          // Conn.begun counts it
-	spends       bool          // its window was open then; see admission.earned
+	usesCredit   bool          // its window was open then; see admission.drainCredit
 	progress     progress      // of the content
 	node         h2.Node[Stream]
 	inOrder      int // how much content it sends before it shares the connection; see takeTurns
