@@ -17,8 +17,8 @@ import (
 // requests it makes and how the handler answers.
 func TestHTTP2StalledMemory(t *testing.T) {
 	skipHTTP2Memory(t)
-	const conns, streams = 5, 250
-	const most = 3<<19 + streams*2<<10 // what the requests that wait cost, too
+	const conns, streams = 10, 250
+	const most = 3 << 19
 	for _, kind := range []string{"h2c", "tls", "perconn", "perconn-tls"} {
 		for _, form := range []struct {
 			name   string
@@ -26,6 +26,7 @@ func TestHTTP2StalledMemory(t *testing.T) {
 			repeat func(c *idleClient)
 		}{
 			{"window 0", 0, nil},
+			{"small windows", 4 << 10, nil},
 			{"tiny windows", 1, func(c *idleClient) {
 				for stream := uint32(1); stream < c.stream; stream += 2 {
 					c.framer.WriteWindowUpdate(stream, 1)
@@ -42,10 +43,14 @@ func TestHTTP2StalledMemory(t *testing.T) {
 			}},
 		} {
 			t.Run(kind+"/"+form.name, func(t *testing.T) {
-				for _, path := range []string{"/write", "/raw", "/reader", "/parts", "/flushed"} {
-					if path != "/write" && (form.name != "window 0" || strings.HasSuffix(kind, "tls")) {
-						continue
-					}
+				paths := []string{"/write"}
+				switch {
+				case form.name == "window 0" && !strings.HasSuffix(kind, "tls"):
+					paths = []string{"/write", "/raw", "/reader", "/parts", "/flushed", "/trailers"}
+				case form.name == "small windows":
+					paths = []string{"/slow"}
+				}
+				for _, path := range paths {
 					s := newIdleHTTP2(t, kind)
 					warm := s.dial()
 					warm.ask()
@@ -101,6 +106,13 @@ func (h *waitingHandler) serveFresh(ctx *RequestCtx) bool {
 				w.Write(fresh(1 << 10))
 			}
 		})
+	case "/trailers":
+		ctx.Response.Header.AddTrailer("sum")
+		ctx.Response.Header.Set("sum", "1")
+		ctx.Write(fresh(size))
+	case "/slow":
+		time.Sleep(50 * time.Millisecond)
+		ctx.Write(fresh(size))
 	case "/flushed":
 		ctx.Flush()
 		ctx.Write(fresh(size))

@@ -12,17 +12,18 @@ import (
 //
 //   - Without room, those begin whose windows are open, and only as much as the peer takes
 //     meanwhile.
-//   - Those whose windows are closed, so that nothing of their responses could be sent, begin
-//     only if there is room for what they are expected to need.
+//   - Those whose windows are closed or small, so that little of their responses could be sent,
+//     begin only if there is room for what they are expected to need.
 //
 // A Request that is being served is not stopped. Conn.mu guards the fields.
 type admission struct {
-	waiting     int   // bytes of Stream.counted of all streams
-	expected    int   // bytes that a response needs, as far as it is known
-	begun       int   // streams that are isAdmitted
-	deferred    int   // streams whose task is taskDeferred
-	lastBegun   int64 // when the last one was admitted, in Nanos
-	drainCredit int   // bytes that the peer has taken since isTight, less the responses with usesCredit
+	waiting     int           // bytes of Stream.counted of all streams
+	expected    int           // bytes that a response needs, as far as it is known
+	begun       int           // streams that are isAdmitted
+	deferred    int           // streams whose task is taskDeferred
+	lastBegun   int64         // when the last one was admitted, in Nanos
+	drainCredit int           // bytes that the peer has taken since isTight, less the responses with usesCredit
+	patience    time.Duration // how long streams that lack a window count as begun
 }
 
 const (
@@ -33,11 +34,18 @@ const (
 	leastRoom = maxWaiting / 8
 	// taskMemory is about what a Task needs that waits.
 	taskMemory = 32 << 10
-	// patience is how long Requests that are served count as such that need memory soon. They
+	// openPatience is how long Requests that are served count as such that need memory soon. They
 	// may wait for a Request that is deferred.
-	patience = 20 * time.Millisecond
+	openPatience = 20 * time.Millisecond
+	// minPatience is the same for those whose windows are closed or small: each of them may keep
+	// the whole of a response. It doubles until maxPatience while they do not answer.
+	minPatience = 250 * time.Millisecond
+	maxPatience = time.Second
+	// smallWindow is what a stream's window has at least, unless the peer has reduced it (RFC
+	// 9113 section 6.9.2).
+	smallWindow = 1<<16 - 1
 	// deferredRest is how long nothing begins before the Requests that are deferred rest.
-	deferredRest = 2 * time.Second
+	deferredRest = 250 * time.Millisecond
 )
 
 // stored returns how many bytes of responses wait for the peer.
@@ -47,12 +55,15 @@ func (c *Conn) stored() int { return c.waiting + c.held }
 func (c *Conn) tighten(expected int) {
 	if !c.isTight.Load() {
 		c.isTight.Store(true)
-		c.expected, c.drainCredit = expected, 0
+		c.expected, c.drainCredit, c.patience = expected, 0, minPatience
 	}
 }
 
-// lacksWindow tells whether nothing of a response of s but its head could be sent, or very little.
-func (c *Conn) lacksWindow(s *Stream) bool { return min(c.sendWindow, s.sendWindow) < directSize }
+// lacksWindow tells whether little of a response of s could be sent, so that s would keep the
+// rest.
+func (c *Conn) lacksWindow(s *Stream) bool {
+	return c.sendWindow < directSize || s.sendWindow < smallWindow
+}
 
 // mayBegin tells whether s may be served now, and counts it then.
 func (c *Conn) mayBegin(s *Stream) bool {
@@ -68,9 +79,10 @@ func (c *Conn) mayBegin(s *Stream) bool {
 		c.begun++
 		now := clock.Nanos()
 		c.lastBegun = now
-		if due := now + int64(patience); c.roomDue == 0 || due < c.roomDue {
+		s.progress.begin(now)
+		if due := c.admittedUntil(s); c.roomDue == 0 || due < c.roomDue {
 			c.roomDue = due
-			c.prompter.Prompt()
+			c.prompter.Prompt() // for the timers
 		}
 	}
 	return true
@@ -196,16 +208,38 @@ func (c *Conn) timeOutRoom(now int64) {
 	if c.roomDue == 0 || c.roomDue > now {
 		return
 	}
-	c.roomDue, c.begun = 0, 0
+	c.roomDue = 0
 	isOld := now-c.lastBegun >= int64(deferredRest)
+	slower := min(2*c.patience, maxPatience)
 	for s := range c.streams.each() {
-		s.isAdmitted = false
-		switch {
+		switch due := c.admittedUntil(s); {
+		case s.isAdmitted && due > now:
+			c.roomDueAt(due)
+		case s.isAdmitted:
+			s.isAdmitted = false
+			c.begun--
+			if c.lacksWindow(s) {
+				c.patience = slower
+			}
 		case s.task != taskDeferred:
 		case isOld:
 			s.Request.Rest()
 		default:
-			c.roomDue = now + int64(deferredRest)
+			c.roomDueAt(now + int64(deferredRest))
 		}
+	}
+}
+
+// admittedUntil returns when s, which is admitted, does not count any more.
+func (c *Conn) admittedUntil(s *Stream) int64 {
+	if c.lacksWindow(s) {
+		return s.progress.at + int64(c.patience)
+	}
+	return s.progress.at + int64(openPatience)
+}
+
+func (c *Conn) roomDueAt(due int64) {
+	if c.roomDue == 0 || due < c.roomDue {
+		c.roomDue = due
 	}
 }

@@ -163,3 +163,23 @@ func TestOpenWindowsGoOn(t *testing.T) {
 		e.end()
 	})
 }
+
+// TestSlowHandlers: requests whose windows are small begin one after the other, more and more
+// slowly, as long as nothing is answered.
+func TestSlowHandlers(t *testing.T) {
+	for window, want := range map[uint32][4]int{4 << 10: {1, 2, 3, 4}, smallWindow: {250, 250, 250, 250}} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine(t, testConfig())
+			e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), window))
+			for id := uint32(1); id < 2*250; id += 2 {
+				e.feed(e.peer.request(nil, id, get, true))
+			}
+			for i, pause := range [...]time.Duration{0, minPatience, 2 * minPatience, maxPatience} {
+				if e.wait(pause); len(e.tasks) != want[i] {
+					t.Errorf("window %d: %d requests have begun, want %d", window, len(e.tasks), want[i])
+				}
+			}
+			e.end()
+		})
+	}
+}

@@ -13,6 +13,15 @@ import (
 // units is how often an attack is repeated.
 const units = 50_000
 
+// waiting has answers of 1 MiB wait for a stream's window.
+func waiting(window uint32) func(e *fakeEngine) {
+	return func(e *fakeEngine) {
+		e.handler = answerWith(1 << 20)
+		e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), window))
+		e.feed(e.peer.request(nil, 1, get, true))
+	}
+}
+
 // An attack is something that costs the peer less than us. The clock stands still, so
 // nothing is earned but by what arrives.
 type attack struct {
@@ -105,6 +114,18 @@ func TestAttacks(t *testing.T) {
 		}, func(*fakeEngine, uint32) []byte {
 			return h2.AppendWindowUpdate(h2.AppendWindowUpdate(nil, 0, 1), 1, 1)
 		}, 1010},
+		{"answers that wait for window 0", waiting(0), func(e *fakeEngine, id uint32) []byte {
+			return e.peer.request(nil, id, get, true)
+		}, 2250},
+		{"answers that wait for window updates of 1", waiting(1), func(e *fakeEngine, id uint32) []byte {
+			return h2.AppendWindowUpdate(e.peer.request(nil, id, get, true), id, 1)
+		}, 1251},
+		{"answers that wait for a small window", waiting(4 << 10), func(e *fakeEngine, id uint32) []byte {
+			return e.peer.request(nil, id, get, true)
+		}, 2250},
+		{"resets of answers that wait", waiting(0), func(e *fakeEngine, id uint32) []byte {
+			return h2.AppendReset(e.peer.request(nil, id, get, true), id-2, h2.CodeCancel)
+		}, 2250},
 		{"unknown frames", nil, func(*fakeEngine, uint32) []byte { return frame(nil, 0x77, 0, 0, nil) }, 2001},
 		{"PRIORITY", openOne, func(*fakeEngine, uint32) []byte { return frame(nil, 0x2, 0, 1, []byte{0, 0, 0, 9, 9}) }, 2001},
 		{"PRIORITY_UPDATE", openOne, func(*fakeEngine, uint32) []byte {
@@ -128,11 +149,15 @@ func (a *attack) run(t *testing.T) {
 	if a.setup != nil {
 		a.setup(e)
 	}
-	n, id := 0, uint32(3)
+	n, id, stored := 0, uint32(3), 0
 	for ; n < units && e.conn.phase < phaseFailed; n++ {
 		e.feed(a.unit(e, id))
 		e.runTasks()
 		id += 2
+		stored = max(stored, e.conn.stored())
+	}
+	if stored > 3<<19 {
+		t.Errorf("%d bytes of responses wait", stored)
 	}
 	if n > a.most || n == units {
 		t.Errorf("%d units, want at most %d", n, a.most)
