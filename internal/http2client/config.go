@@ -15,7 +15,9 @@ type Config struct {
 	// Pairs are the fields that the requests repeat; nil: each connection has its own.
 	Pairs *h2.Pairs
 	// StreamWindow is how many bytes of a response body a peer may send beyond those
-	// that were read; 0: 1 MiB. MaxStreamWindow is what it grows to at most; 0: 4 MiB.
+	// that were read; 0: 64 KiB. MaxStreamWindow is what it grows to at most; 0: 4 MiB: at
+	// once to what Content-Length declares, if the body is not streamed, else in steps as it
+	// is read. So responses that nobody reads hold MaxConnWindow and StreamWindow each.
 	StreamWindow, MaxStreamWindow uint32
 	// ConnWindow and MaxConnWindow are the same for all responses together, except that
 	// bytes count as read when they arrive; 0: 4 MiB and 16 MiB.
@@ -43,7 +45,7 @@ const (
 // withDefaults returns cfg with the defaults in place of zeros.
 func (cfg Config) withDefaults() Config {
 	orDefault(&cfg.Limits, h1.DefaultLimits)
-	orDefault(&cfg.StreamWindow, 1<<20)
+	orDefault(&cfg.StreamWindow, 64<<10)
 	orDefault(&cfg.MaxStreamWindow, 4<<20)
 	orDefault(&cfg.ConnWindow, 4<<20)
 	orDefault(&cfg.MaxConnWindow, 16<<20)

@@ -278,6 +278,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 		c.signal(&s.receiver)
 	default:
 		s.input = inputBody
+		c.out = c.growth.AppendRoom(c.out, s.id, &s.window, s.declared)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func openTunnel(t *testing.T, cfg Config, window uint32) (*Conn, *fakePeer, *Tun
 // onTunnel runs a test with a tunnel whose peer has a window of 64 KiB.
 func onTunnel(t *testing.T, test func(t *testing.T, c *Conn, p *fakePeer, tunnel *Tunnel)) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p, tunnel := openTunnel(t, Config{}, 64<<10)
+		c, p, tunnel := openTunnel(t, Config{StreamWindow: 128 << 10}, 64<<10)
 		defer c.Close()
 		test(t, c, p, tunnel)
 	})
