@@ -155,9 +155,22 @@ func TestErrorsOfDrain(t *testing.T) {
 
 func TestParcel(t *testing.T) {
 	for _, p := range []sluice.Parcel{{}, {Leftover: []byte("GET / HT")}, {State: []byte("state")}, {State: []byte("s"), Leftover: []byte("rest")}} {
-		pid, got, ok := parseParcel(appendParcel(nil, 1234, p))
-		if !ok || pid != 1234 || string(got.State) != string(p.State) || string(got.Leftover) != string(p.Leftover) {
-			t.Errorf("%q became %q of %d, %t", p, got, pid, ok)
+		for _, l := range []label{{}, {announcedTo: 1234}, {1234, 1 << 22, 1<<32 - 1, 31}} {
+			checkParcel(t, l, p)
+		}
+	}
+}
+
+func checkParcel(t *testing.T, l label, p sluice.Parcel) {
+	t.Helper()
+	parcel := appendParcel(nil, l, p)
+	to, got, ok := parseParcel(parcel)
+	if !ok || to != l || string(got.State) != string(p.State) || string(got.Leftover) != string(p.Leftover) {
+		t.Errorf("%q became %q of %v, %t", p, got, to, ok)
+	}
+	for size := range len(parcel) - len(p.Leftover) {
+		if _, _, ok := parseParcel(parcel[:size]); ok {
+			t.Errorf("%q of %v: %d bytes are enough", p, l, size)
 		}
 	}
 }
@@ -203,7 +216,7 @@ func TestConnsOfOthers(t *testing.T) {
 	b, _ := boardWith(t)
 	b.page.Set(shared.Inbound, 5)
 	w := &worker{link: newFakeLink(), prefork: &Prefork{Logger: newTestLogger(t), server: s}, board: b}
-	w.adoptConn(fd, appendParcel(nil, b.page.PID(), sluice.Parcel{Leftover: []byte("GET /here HTTP/1.1\r\nHo")}))
+	w.adoptConn(fd, appendParcel(nil, label{announcedTo: b.page.PID()}, sluice.Parcel{Leftover: []byte("GET /here HTTP/1.1\r\nHo")}))
 	clients[0].SetDeadline(time.Now().Add(patience))
 	io.WriteString(clients[0], "st: x\r\n\r\n")
 	if body, closes, err := answer(bufio.NewReader(clients[0])); body != "/here" || closes || err != nil {

@@ -349,9 +349,9 @@ func TestWhoGetsConnections(t *testing.T) {
 		l, got := newFakeLink(), [2]int{}
 		l.slot, l.slots = 0, 2
 		l.post = func(slot, _ int, parcel []byte, wait time.Duration) error {
-			pid, p, ok := parseParcel(parcel)
-			if want := []int{0, pages[0].PID()}[slot]; pid != want || len(p.Leftover) > 0 || len(p.State) > 0 || !ok || (wait == postPatience) != (slot == 0) {
-				t.Errorf("%s: slot %d gets a parcel of %d: %+v, %v; waits %v", c.name, slot, pid, p, ok, wait)
+			to, p, ok := parseParcel(parcel)
+			if want := []int{0, pages[0].PID()}[slot]; to.announcedTo != want || len(p.Leftover) > 0 || len(p.State) > 0 || !ok || (wait == postPatience) != (slot == 0) {
+				t.Errorf("%s: slot %d gets a parcel of %d: %+v, %v; waits %v", c.name, slot, to.announcedTo, p, ok, wait)
 			}
 			if c.full[slot] {
 				if slot == 1 || c.siblingGone {

@@ -2,7 +2,6 @@ package prefork
 
 import (
 	"context"
-	"encoding/binary"
 	"net"
 	"os"
 	"syscall"
@@ -23,51 +22,12 @@ const (
 	// handOverPause is how long both workers do other work after a batch. Without it, the
 	// next worker has thousands of connections to take, each of which waits for its turn.
 	handOverPause = time.Millisecond
+	// fullPause replaces handOverInterval after a batch of which nothing was taken.
+	fullPause = 50 * time.Millisecond
 	// postPatience bounds the wait for room in an inbox. Its reader receives a
 	// connection within microseconds.
 	postPatience = time.Second
 )
-
-// A connection travels from one worker to another with a parcel: the id of the
-// process that counts it as Inbound (0: none), in 4 bytes, little-endian; then, if
-// parcelHasState is set in these, the size of the state in 4 bytes and the state; and
-// the input that was read from it and not used. A worker sends state only to those
-// that have published the same version of it.
-const (
-	parcelHead     = 4
-	parcelHasState = 1 << 31
-)
-
-// appendParcel appends a connection's parcel to dst.
-func appendParcel(dst []byte, announcedTo int, p sluice.Parcel) []byte {
-	if len(p.State) == 0 {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(announcedTo))
-		return append(dst, p.Leftover...)
-	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(announcedTo)|parcelHasState)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.State)))
-	return append(append(dst, p.State...), p.Leftover...)
-}
-
-// parseParcel is the opposite of appendParcel.
-func parseParcel(in []byte) (announcedTo int, p sluice.Parcel, ok bool) {
-	if len(in) < parcelHead {
-		return 0, p, false
-	}
-	head, in := binary.LittleEndian.Uint32(in), in[parcelHead:]
-	if head&parcelHasState == 0 {
-		return int(head), sluice.Parcel{Leftover: in}, true
-	}
-	announcedTo = int(head &^ parcelHasState)
-	if len(in) < parcelHead {
-		return announcedTo, p, false
-	}
-	size := binary.LittleEndian.Uint32(in)
-	if in = in[parcelHead:]; uint64(size) > uint64(len(in)) {
-		return announcedTo, p, false
-	}
-	return announcedTo, sluice.Parcel{State: in[:size], Leftover: in[size:]}, true
-}
 
 // receive serves the connections that other workers post.
 func (w *worker) receive() {
@@ -79,20 +39,25 @@ func (w *worker) receive() {
 	w.link.Receive(w.adoptConn)
 }
 
-// adoptConn serves a connection that another worker posted.
+// adoptConn serves a connection that another worker posted, and tells that one whether it
+// does. fd is -1 if this process has no descriptor for the connection.
 func (w *worker) adoptConn(fd int, parcel []byte) {
-	announcedTo, p, ok := parseParcel(parcel)
+	l, p, ok := parseParcel(parcel)
 	var err error
-	if ok {
+	switch {
+	case fd < 0:
+		err = errNoDescriptor
+		w.board.fill()
+	case ok:
 		err = w.prefork.server.Control().AdoptSocket(fd, p)
-	} else {
+	default:
 		err = os.NewFile(uintptr(fd), "connection").Close()
 		w.logf("a connection came with a damaged parcel")
 	}
-	if announcedTo != 0 {
-		w.board.arrived(announcedTo)
+	if l.announcedTo != 0 {
+		w.board.arrived(l.announcedTo)
 	}
-	if err != nil {
+	if isHeard := w.board.answer(l, err == nil); err != nil && !isHeard {
 		w.logf("a connection of another worker is lost: %v", err)
 	}
 }
@@ -112,22 +77,18 @@ func (w *worker) handOver(ctx context.Context) int {
 	half := time.AfterFunc(timeLeft(ctx)/2, s.Control().CloseOnNextResponse)
 	defer half.Stop()
 	count := 0
-	take := func(c net.Conn, p sluice.Parcel) {
-		if w.post(ctx, c, p) {
-			count++
-			c.Close() // this process's descriptor
-			return
-		}
-		if len(p.State) > 0 { // no worker understands it; it ends with GOAWAY, or 1012
-			s.Control().CloseOnNextResponse()
-		}
-		// This worker serves it until it closes its remaining connections.
-		if err := s.Control().AdoptConn(c, p); err != nil {
-			w.logf("a connection is lost: %v", err)
-		}
-	}
 	poll(ctx, handOverInterval, func() bool {
-		for before := count; s.Control().HandOver(handOverBatch, take) == handOverBatch && count > before; before = count {
+		for {
+			b := w.newBatch()
+			given := s.Control().HandOver(handOverBatch, func(c net.Conn, p sluice.Parcel) { w.send(ctx, b, c, p) })
+			taken := w.settle(ctx, b)
+			count += taken
+			if given > 0 && taken == 0 {
+				time.Sleep(min(fullPause, timeLeft(ctx)))
+			}
+			if given < handOverBatch || taken == 0 {
+				break
+			}
 			time.Sleep(handOverPause)
 		}
 		return s.GetOpenConnectionsCount() == 0
@@ -135,12 +96,31 @@ func (w *worker) handOver(ctx context.Context) int {
 	return count
 }
 
+// send posts a connection. If that fails, this worker serves it until it closes its
+// remaining connections.
+func (w *worker) send(ctx context.Context, b *batch, c net.Conn, p sluice.Parcel) {
+	if w.post(ctx, b, c, p) {
+		return
+	}
+	if !w.isUnderstood(p) { // it ends with GOAWAY, or 1012
+		w.prefork.server.Control().CloseOnNextResponse()
+	}
+	w.serveAgain(c, p)
+}
+
+// serveAgain serves a connection that no other worker has taken.
+func (w *worker) serveAgain(c net.Conn, p sluice.Parcel) {
+	if err := w.prefork.server.Control().AdoptConn(c, p); err != nil {
+		w.logf("a connection is lost: %v", err)
+	}
+}
+
 // post sends a connection to the inbox of the worker's own slot, which the
 // successor reads. If that fails, it sends it to a sibling. It gives up when ctx
-// ends.
-func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
+// ends. A connection that was sent belongs to b.
+func (w *worker) post(ctx context.Context, b *batch, c net.Conn, p sluice.Parcel) bool {
 	own := w.link.Slot()
-	if ctx.Err() == nil && w.successorTakes(p) && w.postToSuccessor(c, p) {
+	if ctx.Err() == nil && w.successorTakes(p) && w.postToSuccessor(b, c, p) {
 		return true
 	}
 	for to := range w.board.segment.Others() {
@@ -148,7 +128,8 @@ func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
 		if ctx.Err() != nil || slot == own || !w.takes(to, p) || !announce(to) {
 			continue
 		}
-		if w.postTo(slot, c, appendParcel(nil, to.PID(), p), 0) {
+		if w.postTo(slot, c, appendParcel(nil, b.label(to), p), 0) {
+			b.add(c, p, to.PID())
 			return true
 		}
 		to.Sub(shared.Inbound, 1)
@@ -158,8 +139,8 @@ func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
 
 // postToSuccessor sends a connection to the inbox of the worker's own slot. The successor is
 // told of it, so that it gets no more than it has room for.
-func (w *worker) postToSuccessor(c net.Conn, p sluice.Parcel) bool {
-	own, announcedTo := w.link.Slot(), 0
+func (w *worker) postToSuccessor(b *batch, c net.Conn, p sluice.Parcel) bool {
+	own := w.link.Slot()
 	for page := range w.board.segment.Others() {
 		if int(page.Get(shared.Slot)) != own || shared.State(page.Get(shared.ProcessState)) != shared.Ready {
 			continue
@@ -167,19 +148,37 @@ func (w *worker) postToSuccessor(c net.Conn, p sluice.Parcel) bool {
 		if !announce(page) {
 			return false
 		}
-		if announcedTo = page.PID(); w.postTo(own, c, appendParcel(nil, announcedTo, p), postPatience) {
+		if w.postTo(own, c, appendParcel(nil, b.label(page), p), postPatience) {
+			b.add(c, p, page.PID())
 			return true
 		}
 		page.Sub(shared.Inbound, 1)
 		return false
 	}
-	return w.postTo(own, c, appendParcel(nil, 0, p), postPatience)
+	if !w.postTo(own, c, appendParcel(nil, label{}, p), postPatience) {
+		return false
+	}
+	b.add(c, p, 0)
+	return true
 }
 
 // takes tells whether the worker at page understands p.
 func (w *worker) takes(page *shared.Page, p sluice.Parcel) bool {
 	kind := p.Kind()
 	return page.Get(shared.StateKinds)&kind == kind
+}
+
+// isUnderstood tells whether any worker that serves understands p.
+func (w *worker) isUnderstood(p sluice.Parcel) bool {
+	if len(p.State) == 0 {
+		return true
+	}
+	for page := range w.board.segment.Others() {
+		if shared.State(page.Get(shared.ProcessState)) == shared.Ready && w.takes(page, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // successorTakes tells whether those understand p that may read the inbox of the worker's

@@ -53,11 +53,11 @@ type setup struct {
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 	HTTP2                   bool
-	Descriptors             uint64 // RLIMIT_NOFILE of successors
-	WebSocket               bool   // of the path /websocket
-	Rooms                   bool   // of the path /room
-	History                 int    // of the rooms
-	Streams                 bool   // of the paths /events and /publish
+	Descriptors             [2]uint64 // RLIMIT_NOFILE of the first workers, and of their successors
+	WebSocket               bool      // of the path /websocket
+	Rooms                   bool      // of the path /room
+	History                 int       // of the rooms
+	Streams                 bool      // of the paths /events and /publish
 	Publishing              publishing
 }
 
@@ -205,8 +205,8 @@ func newFleet(s setup) *Prefork {
 		if why, _ := os.ReadFile(s.Broken); string(why) == "boot" {
 			return errors.New("broken: boot")
 		}
-		if s.Descriptors > 0 && i.Generation > 1 {
-			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: s.Descriptors, Max: s.Descriptors}); err != nil {
+		if n := s.Descriptors[max(min(i.Generation, 2)-1, 0)]; n > 0 {
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
 				return err
 			}
 		}
@@ -354,6 +354,8 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		fmt.Fprintf(ctx, "slot %d, %d CPUs", info.Slot, runtime.NumCPU())
 	case "/config":
 		ctx.SetBody(info.Config)
+	case "/hoard":
+		fmt.Fprint(ctx, hoard(ctx.QueryArgs().GetUintOrZero("free")))
 	case "/crash":
 		os.Exit(3)
 	default:
@@ -362,6 +364,22 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		}
 		fmt.Fprintf(ctx, "%d %d %d %v", os.Getpid(), info.Slot, info.Generation, IsChild())
 	}
+}
+
+// hoard takes all descriptors but some, and keeps them. It returns how many it took.
+func hoard(free int) int {
+	var all []int
+	for {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	for _, fd := range all[len(all)-min(free, len(all)):] {
+		unix.Close(fd)
+	}
+	return len(all) - free
 }
 
 // spoilMemory replaces the segment that a worker with one socket has inherited.

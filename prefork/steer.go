@@ -154,7 +154,7 @@ func (w *worker) divert(fd int) bool {
 	if !announce(to) {
 		return false
 	}
-	if w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, to.PID(), sluice.Parcel{}), 0) != nil {
+	if w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, label{announcedTo: to.PID()}, sluice.Parcel{}), 0) != nil {
 		to.Sub(shared.Inbound, 1)
 		return false
 	}

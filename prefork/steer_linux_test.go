@@ -128,7 +128,7 @@ func TestNoInboxTakesIt(t *testing.T) {
 	b, pages := boardWith(t, sibling{state: shared.Ready})
 	w, conns, _ := openConns(t, 1)
 	w.link, w.board = &supervise.Worker{}, b
-	if w.post(t.Context(), conns[0], sluice.Parcel{}) {
+	if w.post(t.Context(), w.newBatch(), conns[0], sluice.Parcel{}) {
 		t.Error("it was sent")
 	}
 	b.page.Set(shared.Accepted, 100)
@@ -146,8 +146,8 @@ func TestPassingOn(t *testing.T) {
 		b, pages := boardWith(t, sibling{state: shared.Ready})
 		l := newFakeLink()
 		l.post = func(slot, fd int, parcel []byte, wait time.Duration) error {
-			pid, p, ok := parseParcel(parcel)
-			if slot != 1 || fd != 77 || pid != pages[0].PID() || p.State != nil || len(p.Leftover) > 0 || !ok || wait != 0 || pages[0].Get(shared.Inbound) != 1 {
+			to, p, ok := parseParcel(parcel)
+			if slot != 1 || fd != 77 || to.announcedTo != pages[0].PID() || p.State != nil || len(p.Leftover) > 0 || !ok || wait != 0 || pages[0].Get(shared.Inbound) != 1 {
 				t.Errorf("to slot %d: descriptor %d, %q, waits %v; %d are announced", slot, fd, parcel, wait, pages[0].Get(shared.Inbound))
 			}
 			return err

@@ -64,6 +64,7 @@ type worker struct {
 	board    *board
 	// hasSegment tells whether the worker uses the master's segment.
 	hasSegment bool
+	batches    uint32        // that were handed over
 	stop       chan struct{} // closed when ListenAndServe returns
 }
 

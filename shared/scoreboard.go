@@ -7,7 +7,7 @@ import (
 )
 
 // A Field is a number on a process's page of the scoreboard. The fields of a group
-// share a cache line. Only the process itself writes them, except Inbound.
+// share a cache line. Only the process itself writes them, except Inbound, Taken and Refused.
 type Field int
 
 // Fields that identify a process.
@@ -86,9 +86,17 @@ const (
 	CPUTime
 )
 
-// Inbound is the number of connections that siblings have announced to the process
-// and that have not arrived yet. The siblings add to it.
-const Inbound Field = 6 * lineWords
+// Fields of connections on their way from process to process. Other processes write them, too.
+const (
+	// Inbound is the number of connections that siblings have announced to the process
+	// and that have not arrived yet. The siblings add to it.
+	Inbound Field = 6*lineWords + iota
+	// Taken and Refused are what other processes have answered to the last batch of
+	// connections that the process has handed over. The upper 32 bits are the number of the
+	// batch, and each of the lower ones stands for a connection.
+	Taken
+	Refused
+)
 
 // Fields of HTTP/2.
 const (
@@ -106,7 +114,7 @@ const (
 	// connections; see sluice.ServerControl.StateKinds.
 	StateKinds
 	// Room is one more than how many connections the process has descriptors for; 0: not
-	// known.
+	// known. It falls when a connection comes for which there is none.
 	Room
 	fieldEnd
 )

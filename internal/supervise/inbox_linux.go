@@ -367,6 +367,9 @@ func (r *reader) deliver(p packet) bool {
 		return false
 	}
 	m, err := parseMessage(r.link.buffer[:p.size])
+	if err == nil && m.kind == messageParcel && p.lacksDescriptor {
+		p.isCut, p.descriptors = false, []int{-1}
+	}
 	if err != nil || p.isCut || m.kind != messageParcel || len(p.descriptors) != 1 {
 		closeAll(p.descriptors)
 		r.inboxes.logger.Printf("worker %d: inbox of slot %d: a parcel of %d bytes and %d descriptors is dropped (cut: %v): %v",

@@ -108,7 +108,9 @@ type packet struct {
 	size        int // of the data in the link's buffer
 	descriptors []int
 	isCut       bool // it did not fit, or descriptors were lost
-	err         error
+	// lacksDescriptor tells that only the descriptor did not fit: this process has too many.
+	lacksDescriptor bool
+	err             error
 }
 
 // packet waits for a packet.
@@ -146,6 +148,7 @@ func (l *link) take(fd uintptr) (p packet) {
 	if p.err == nil {
 		p.descriptors = rights(l.oob[:oobSize])
 		p.isCut = flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0
+		p.lacksDescriptor = flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == unix.MSG_CTRUNC && len(p.descriptors) == 0
 	}
 	return p
 }

@@ -1,0 +1,208 @@
+package prefork
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// errNoDescriptor is why a worker does not serve a connection of another worker.
+var errNoDescriptor = errors.New("sluice: no descriptor is free: raise RLIMIT_NOFILE")
+
+// A connection travels from one worker to another with a parcel: the label's announcedTo in
+// 4 bytes, little-endian; if parcelAsks is set in these, sender and batch in 4 bytes each,
+// and index in one; if parcelHasState is set, the size of the state in 4 bytes and the state;
+// and the input that was read from the connection and not used. A worker sends state only
+// to those that have published the same version of it, and asks only those that have
+// published their Room.
+const (
+	parcelWord     = 4
+	parcelAsks     = 1 << 30
+	parcelHasState = 1 << 31
+)
+
+// A label says who is to be told that a connection has arrived.
+type label struct {
+	announcedTo int // the id of the process that counts it as Inbound; 0: none
+	sender      int // the id of the process that keeps it until the answer; 0: none
+	batch       uint32
+	index       uint8 // in the batch
+}
+
+// appendParcel appends a connection's parcel to dst.
+func appendParcel(dst []byte, l label, p sluice.Parcel) []byte {
+	head := uint32(l.announcedTo)
+	if l.sender != 0 {
+		head |= parcelAsks
+	}
+	if len(p.State) > 0 {
+		head |= parcelHasState
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, head)
+	if l.sender != 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(l.sender))
+		dst = append(binary.LittleEndian.AppendUint32(dst, l.batch), l.index)
+	}
+	if len(p.State) > 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.State)))
+	}
+	return append(append(dst, p.State...), p.Leftover...)
+}
+
+// parseParcel is the opposite of appendParcel.
+func parseParcel(in []byte) (l label, p sluice.Parcel, ok bool) {
+	if len(in) < parcelWord {
+		return l, p, false
+	}
+	head, in := binary.LittleEndian.Uint32(in), in[parcelWord:]
+	l.announcedTo = int(head &^ (parcelHasState | parcelAsks))
+	if head&parcelAsks != 0 {
+		if len(in) < 2*parcelWord+1 {
+			return l, p, false
+		}
+		l.sender, l.batch = int(binary.LittleEndian.Uint32(in)), binary.LittleEndian.Uint32(in[parcelWord:])
+		l.index, in = in[2*parcelWord], in[2*parcelWord+1:]
+	}
+	if head&parcelHasState == 0 {
+		return l, sluice.Parcel{Leftover: in}, true
+	}
+	if len(in) < parcelWord {
+		return l, p, false
+	}
+	size := binary.LittleEndian.Uint32(in)
+	if in = in[parcelWord:]; uint64(size) > uint64(len(in)) {
+		return l, p, false
+	}
+	return l, sluice.Parcel{State: in[:size], Leftover: in[size:]}, true
+}
+
+// A batch holds the connections that were sent and may come back. Their receivers set bits of
+// the sender's fields Taken and Refused, whose upper halves are the number of the batch.
+type batch struct {
+	page   *shared.Page // of the sender
+	number uint32
+	sent   []sentConn
+}
+
+// A sentConn is a connection in the inbox of another worker.
+type sentConn struct {
+	conn   net.Conn
+	parcel sluice.Parcel
+	to     int // the id of the process that answers; 0: none does
+}
+
+// newBatch begins a batch. Answers to earlier ones are ignored from now on.
+func (w *worker) newBatch() *batch {
+	w.batches++
+	b := &batch{page: w.board.page, number: w.batches}
+	for _, f := range [...]shared.Field{shared.Taken, shared.Refused} {
+		b.page.Set(f, uint64(b.number)<<handOverBatch)
+	}
+	return b
+}
+
+// label is that of the next connection, which is sent to the process of a page.
+func (b *batch) label(to *shared.Page) label {
+	l := label{announcedTo: to.PID()}
+	if to.Get(shared.Room) != 0 {
+		l.sender, l.batch, l.index = b.page.PID(), b.number, uint8(len(b.sent))
+	}
+	return l
+}
+
+// add records that a connection was sent to a process.
+func (b *batch) add(c net.Conn, p sluice.Parcel, to int) {
+	b.sent = append(b.sent, sentConn{c, p, to})
+}
+
+// has tells whether a field says something of a connection.
+func (b *batch) has(f shared.Field, index int) bool { return b.page.Get(f)>>index&1 != 0 }
+
+// settle waits for the answers to a batch. It serves the connections that were refused, and
+// closes this process's descriptors of the others. It returns how many these are. What a
+// process leaves in its inbox waits there for the next one.
+func (w *worker) settle(ctx context.Context, b *batch) (taken int) {
+	began := time.Now()
+	for w.isDue(b) && (ctx.Err() == nil || time.Since(began) < inboundPatience) {
+		time.Sleep(handOverPause)
+	}
+	for i, s := range b.sent {
+		if b.has(shared.Refused, i) {
+			w.serveAgain(s.conn, s.parcel)
+			continue
+		}
+		s.conn.Close()
+		taken++
+	}
+	return taken
+}
+
+// isDue tells whether an answer to a batch may still come.
+func (w *worker) isDue(b *batch) bool {
+	for i, s := range b.sent {
+		if s.to != 0 && w.board.answers(s.to) && !b.has(shared.Taken, i) && !b.has(shared.Refused, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// answers tells whether a process may still answer.
+func (b *board) answers(pid int) bool {
+	for p := range b.segment.Others() {
+		if p.PID() == pid {
+			state := shared.State(p.Get(shared.ProcessState))
+			return (state == shared.Ready || state == shared.Draining) && p.Get(shared.Room) != 0
+		}
+	}
+	return false
+}
+
+// answer tells the sender of a connection whether this process has taken it. It returns
+// false if the sender did not ask, or does not wait any more.
+func (b *board) answer(l label, isTaken bool) (isHeard bool) {
+	if l.sender == 0 || l.index >= handOverBatch {
+		return false
+	}
+	field := shared.Refused
+	if isTaken {
+		field = shared.Taken
+	}
+	if b.page.PID() == l.sender {
+		return mark(b.page.Word(field), l)
+	}
+	for p := range b.segment.Others() {
+		if p.PID() == l.sender {
+			return mark(p.Word(field), l)
+		}
+	}
+	return false
+}
+
+// mark sets the bit of a connection if the word is about its batch.
+func mark(word *atomic.Uint64, l label) bool {
+	for {
+		old := word.Load()
+		if old>>handOverBatch != uint64(l.batch) {
+			return false
+		}
+		if word.CompareAndSwap(old, old|1<<l.index) {
+			return true
+		}
+	}
+}
+
+// fill says that this process has no descriptors for more connections than it has now.
+func (b *board) fill() {
+	done := b.page.Get(shared.Done)
+	open := max(int64(b.page.Get(shared.Accepted)-done), 0)
+	if room := b.page.Get(shared.Room); room == 0 || uint64(open)+1 < room {
+		b.page.Set(shared.Room, uint64(open)+1)
+	}
+}
