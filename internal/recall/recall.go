@@ -134,7 +134,7 @@ func (r *Recall) againLocked() {
 	r.isDue = true
 	if r.phase != phaseAsking {
 		r.phase, r.over, r.full = phaseAsking, make(chan struct{}), make(chan struct{})
-		go r.run(r.full)
+		go r.run()
 	}
 }
 
@@ -252,8 +252,9 @@ func roomOf(room string, run uint32) string {
 }
 
 // run recalls until nothing is due any more. Then it carries out what was held.
-func (r *Recall) run(full <-chan struct{}) {
-	for r.isMore() {
+func (r *Recall) run() {
+	for {
+		full := r.round()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		go func() {
 			select {
@@ -268,38 +269,39 @@ func (r *Recall) run(full <-chan struct{}) {
 		}
 		cancel()
 		r.Log.Reach(reached)
-		if !r.release() {
-			continue
+		if r.release() {
+			return
 		}
-		return
 	}
 }
 
-// isMore tells whether a round is due.
-func (r *Recall) isMore() bool {
+// round begins a round, and returns the channel that cuts it.
+func (r *Recall) round() (full <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	isDue := r.isDue
 	r.isDue = false
-	return isDue
+	return r.full
 }
 
 // release carries out what is held, and ends the recall. It returns false if another round is
-// due before.
+// due before: what is held then stays, except if it is too much, because nothing more could be
+// held in that round.
 func (r *Recall) release() (isOver bool) {
 	for {
 		r.mu.Lock()
-		if r.isDue {
-			r.mu.Unlock()
-			return false
+		var held [][]byte
+		if !r.isDue || r.bytes > r.Most {
+			held, r.held, r.bytes = r.held, nil, 0
 		}
-		held := r.held
-		r.held, r.bytes = nil, 0
 		if len(held) == 0 {
-			r.phase = phaseIdle
-			close(r.over)
+			if isOver = !r.isDue; isOver {
+				r.phase = phaseIdle
+				close(r.over)
+			} else {
+				r.full = make(chan struct{})
+			}
 			r.mu.Unlock()
-			return true
+			return isOver
 		}
 		r.mu.Unlock()
 		for _, message := range held {
