@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -208,6 +209,40 @@ func TestMaxConnsPerIP(t *testing.T) {
 	}
 	if n := r.server.GetRejectedConnectionsCount(); n != 0 {
 		t.Errorf("%d are counted as rejected because of Concurrency", n)
+	}
+}
+
+// TestLimitOfManyAtOnce: of connections that come at once, as many as allowed are served.
+func TestLimitOfManyAtOnce(t *testing.T) {
+	for _, n := range []network{overTCP(), overTCP().by(sluice.EnginePerConn)} {
+		r := serve(t, n, &sluice.Server{MaxConnsPerIP: 3, Handler: answering("x")})
+		var peers []*peer
+		answers := make(chan int, 10)
+		for range cap(answers) {
+			p := r.dial()
+			peers = append(peers, p)
+			go func() {
+				status := 0
+				if answer, err := http.ReadResponse(p.r, nil); err == nil {
+					status = answer.StatusCode
+				}
+				answers <- status
+			}()
+		}
+		for i := range cap(answers) {
+			want := 429
+			if i >= 7 {
+				want = 200
+			}
+			if i == 7 { // the others were refused before they asked for anything
+				for _, p := range peers {
+					_, _ = io.WriteString(p.Conn, get("/"))
+				}
+			}
+			if got := receive(t, answers); got != want {
+				t.Errorf("%s: answer %d is %d, want %d", n.name, i, got, want)
+			}
+		}
 	}
 }
 
