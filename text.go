@@ -67,11 +67,11 @@ func ParseUint(buf []byte) (int, error) {
 func ParseUfloat(buf []byte) (float64, error) { return ascii.ParseUfloat(buf) }
 
 // AppendIPv4 appends ip in dotted decimal to dst. If ip is not an IPv4 address,
-// it appends "non-v4 ip", which no parser accepts as an address.
+// it appends "non-v4 ip passed to AppendIPv4", which no parser accepts as an address.
 func AppendIPv4(dst []byte, ip net.IP) []byte {
 	ip = ip.To4()
 	if ip == nil {
-		return append(dst, "non-v4 ip"...)
+		return append(dst, "non-v4 ip passed to AppendIPv4"...)
 	}
 	for i, part := range ip {
 		if i > 0 {

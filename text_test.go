@@ -78,7 +78,7 @@ func TestIPv4(t *testing.T) {
 		}
 	}
 	for _, ip := range []net.IP{nil, {1, 2}, net.IPv6loopback} {
-		if got := string(AppendIPv4([]byte("x"), ip)); got != "xnon-v4 ip" {
+		if got := string(AppendIPv4([]byte("x"), ip)); got != "xnon-v4 ip passed to AppendIPv4" {
 			t.Errorf("%v: %q", ip, got)
 		}
 	}
