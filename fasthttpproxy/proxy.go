@@ -2,6 +2,7 @@ package fasthttpproxy
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -19,7 +20,7 @@ type proxy struct {
 
 var (
 	errProxyHost   = errors.New("sluice: the proxy's address has no host")
-	errProxyScheme = errors.New("sluice: the proxy's scheme is not http, https, socks5 or socks5h")
+	errProxyScheme = errors.New("sluice: proxy: unknown scheme")
 	errProxyPath   = errors.New("sluice: the proxy's address has something behind the port")
 	errProxyUser   = errors.New("control character in the user information, or a colon in the user name")
 )
@@ -62,7 +63,7 @@ func newProxy(u *url.URL) (*proxy, error) {
 	case "socks5", "socks5h":
 		p.scheme, usualPort = "socks5", "1080"
 	default:
-		return nil, errProxyScheme
+		return nil, fmt.Errorf("%w: %s; use http, https, socks5 or socks5h", errProxyScheme, p.scheme)
 	}
 	if p.host == "" {
 		return nil, errProxyHost

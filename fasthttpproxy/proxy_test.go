@@ -38,6 +38,14 @@ func TestParseProxy(t *testing.T) {
 	}
 }
 
+// The error of a proxy with an unknown scheme names the scheme, without the password.
+func TestUnknownSchemeIsNamed(t *testing.T) {
+	_, err := FasthttpHTTPDialer("ftp://user:secret@proxy.test")("e.test:80")
+	if err == nil || !strings.Contains(err.Error(), "proxy: unknown scheme: ftp") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestMalformedProxyKeepsItsPassword(t *testing.T) {
 	for _, text := range []string{"http://user:secret@[::1", "::::", "http://user:secret@host:port", "http://us er:secret@host", "\x7f", "user:secret@]",
 		"http://us%0D%0Aer:secret@host", "http://user:secret%00@host", "socks5://user:secret%7f@host", "https://us%3Aer:secret@host"} {
