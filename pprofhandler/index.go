@@ -56,7 +56,7 @@ func indexEntries() []indexEntry {
 func writeIndex(ctx *sluice.RequestCtx) {
 	var page strings.Builder
 	page.WriteString("<!DOCTYPE html>\n<html>\n<head><title>/debug/pprof/</title></head>\n<body>\n<h1>/debug/pprof/</h1>\n" +
-		"<table>\n<tr><th>Count</th><th>Profile</th><th></th></tr>\n")
+		"<p>Types of profiles available:</p>\n<table>\n<tr><th>Count</th><th>Profile</th><th></th></tr>\n")
 	for _, e := range indexEntries() {
 		count := ""
 		if e.count >= 0 {

@@ -44,6 +44,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"GET", "/debug/pprof/", 200, html, "<a href=\"/debug/pprof/heap?debug=1\">heap</a>"},
 		{"GET", "/debug/pprof", 200, html, "test.&lt;own&gt;"},
+		{"GET", "/debug/pprof", 200, html, "Types of profiles available:"},
 		{"GET", "/debug/pprof/cmdline", 200, text, strings.Join(os.Args, "\x00")},
 		{"GET", "/debug/pprof/symbol", 200, text, "num_symbols: 1\n"},
 		{"GET", "/debug/pprof/symbol?0x0+zz+" + pc, 200, text, pc + " github.com/sluicehttp/sluice/pprofhandler_test.TestAnswers\n"},
