@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -203,6 +204,71 @@ func TestHistoryAfterKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// readTo reads up to an event, and comes back when its connection breaks. It may be told of a gap.
+func (s *eventSource) readTo(last int) error {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if s.reader == nil && s.open() != nil {
+			continue
+		}
+		e, err := s.next()
+		if err != nil {
+			s.end()
+			continue
+		}
+		if e.Name == sse.GapEvent {
+			continue
+		}
+		n, err := strconv.Atoi(string(e.Data))
+		if err != nil || s.got[n] {
+			return fmt.Errorf("event %q twice, or wrong: %v", e.Data, err)
+		}
+		if s.got[n] = true; n == last {
+			s.end()
+			return nil
+		}
+	}
+	return fmt.Errorf("event %d does not come", last)
+}
+
+// A worker is killed as soon as it has answered that an event is published, again and again. Each
+// client of the others gets the event once, or they were told of a gap.
+func TestPublishThenKill(t *testing.T) {
+	const kills, clients = 8, 6
+	f := start(t, setup{Workers: 3, Threshold: 2 * kills, Streams: true}, true)
+	all := make([]*eventSource, clients)
+	for i := range all {
+		all[i] = f.source("idle", false)
+	}
+	lost := 0
+	for n := range kills {
+		for _, s := range all {
+			if err := s.open(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publishing := f.dial()
+		pid, _ := strconv.Atoi(strings.Fields(publishing.get("/"))[0])
+		ready, gaps := f.count(": ready after "), f.count("gap of events")
+		publishing.get(fmt.Sprintf("/publish?topic=idle&data=%d", 2*n))
+		nettest.Signal(t, pid, syscall.SIGKILL)
+		until(t, "there is a successor", func() bool { return f.count(": ready after ") > ready })
+		until(t, "the others and the successor are told", func() bool { return f.count("gap of events") >= gaps+3 })
+		last := 2*n + 1
+		if _, err := f.get(fmt.Sprintf("/publish?topic=idle&data=%d", last)); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range all {
+			if err := s.readTo(last); err != nil {
+				t.Fatalf("client %d: %v", i, err)
+			}
+			if !s.got[2*n] {
+				lost++
+			}
+		}
+	}
+	t.Logf("%d of %d were lost", lost, kills*clients)
 }
 
 // A client whose next events have left the history is told, by a GapEvent and OnGap.
