@@ -47,6 +47,7 @@ type RequestCtx struct {
 	readTimeout time.Duration
 
 	hijackHandler   HijackHandler
+	hijackDropped   func()                   // of OnHijackDropped
 	takeover        *takeover                // set by takeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[cancel.State]
@@ -126,6 +127,10 @@ func (ctx *RequestCtx) reset() {
 	ctx.prepareMessages()
 	ctx.requestStream.reset()
 	ctx.time, ctx.bodyHeld, ctx.streamID = 0, 0, 0
+	if dropped := ctx.hijackDropped; dropped != nil {
+		ctx.hijackDropped = nil
+		dropped()
+	}
 	ctx.hijackHandler, ctx.takeover = nil, nil
 	if ctx.timeoutResponse.Load() != nil {
 		ctx.timeoutResponse.Store(nil)

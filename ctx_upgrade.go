@@ -18,6 +18,25 @@ type taker RequestCtx
 // ErrNilConnection outside a server and after TimeoutError.
 func (t *taker) TakeOver(arranged upgrade.Takeover) error { return (*RequestCtx)(t).takeOver(arranged) }
 
+// OnHijackDropped implements upgrade.Taker.
+func (t *taker) OnHijackDropped(f func()) {
+	t.wire.Lock()
+	isOver := t.exchange == nil
+	if !isOver {
+		t.hijackDropped = f
+	}
+	t.wire.Unlock()
+	if isOver {
+		f()
+	}
+}
+
+// takeHijackHandler returns the hijack handler, which is called.
+func (ctx *RequestCtx) takeHijackHandler() HijackHandler {
+	ctx.hijackDropped = nil
+	return ctx.hijackHandler
+}
+
 func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
 	switch {
 	case ctx.leavesHTTP():

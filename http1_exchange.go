@@ -169,7 +169,7 @@ func (x *http1Exchange) Open(c engine.Conn, out []byte) (engine.Protocol, []byte
 }
 
 // Hijacker implements http1.Request.
-func (x *http1Exchange) Hijacker() func(net.Conn) { return x.ctx.hijackHandler }
+func (x *http1Exchange) Hijacker() func(net.Conn) { return x.ctx.takeHijackHandler() }
 
 // Unread implements http1.Request.
 func (x *http1Exchange) Unread() (http1.BodyState, error) {

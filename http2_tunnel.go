@@ -161,7 +161,7 @@ func (x *http2Exchange) hijack() (outlived bool) {
 		x.converse()
 		return true
 	}
-	t, cfg, handler := x.openTunnel(), ctx.cfg, ctx.hijackHandler
+	t, cfg, handler := x.openTunnel(), ctx.cfg, ctx.takeHijackHandler()
 	cfg.retain()
 	x.leaveContext()
 	if !t.tunnel.Outlive() {

@@ -227,6 +227,10 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	defer ctx.wire.Unlock()
 	ctx.netConn = x.NetConn() // ctx still reports its addresses after the connection's end
 	ctx.exchange = nil
+	if dropped := ctx.hijackDropped; dropped != nil {
+		ctx.hijackDropped = nil
+		go dropped() // it may wait for calls that need the lock
+	}
 	ctx.cfg.retain()
 	if d := ctx.done.Load(); d != nil {
 		d.End()

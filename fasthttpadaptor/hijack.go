@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // hijackBufferSize is the buffer size of the writer that Hijack returns.
@@ -49,6 +51,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	w.hijacked = c
 	w.ctx.HijackSetNoResponse(true)
+	w.ctx.Value(upgrade.Key{}).(upgrade.Taker).OnHijackDropped(func() { _ = c.Close() })
 	body := w.ctx.Response.Body() // empty after WriteHeader
 	own := &ownedConn{c}
 	runtime.AddCleanup(own, func(c *hijackedConn) { _ = c.Close() }, c)

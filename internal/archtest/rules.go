@@ -70,7 +70,7 @@ func repositoryRules() rules {
 		poolFiles:       []string{"internal/buf"},
 		maxFileLines:    800,
 		maxFuncLines:    70,
-		maxPackageLines: map[string]int{".": 14_760}, // docs/adr/0028-how-large-the-library-is.md
+		maxPackageLines: map[string]int{".": 14_790}, // docs/adr/0028-how-large-the-library-is.md
 		vagueNames:      []string{"util", "utils", "common", "helper", "helpers", "misc"},
 	}
 }
@@ -170,7 +170,7 @@ func satelliteRules() map[string]packageRule {
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
 		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},
-		"fasthttpadaptor": {own: []string{"."}},
+		"fasthttpadaptor": {own: []string{".", "internal/upgrade"}},
 	}
 }
 

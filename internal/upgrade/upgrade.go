@@ -12,7 +12,12 @@ import (
 type Key struct{}
 
 // A Taker gives the connection of a request to another protocol.
-type Taker interface{ TakeOver(t Takeover) error }
+type Taker interface {
+	TakeOver(t Takeover) error
+	// OnHijackDropped has f called if the request ends and the handler of Hijack, which was
+	// called before, does not get the connection.
+	OnHijackDropped(f func())
+}
 
 // TakeOver gives the connection of ctx, which is a sluice.RequestCtx, to another protocol
 // after the response, or after the beginning of its body, when the handler has returned. Its
