@@ -318,6 +318,22 @@ func TestFSOptionsOfServer(t *testing.T) {
 	}
 }
 
+// TestFSListsRewrittenFolders: a rewriter that adds the final slash has the folder listed, as
+// those of routers do for the path of a group.
+func TestFSListsRewrittenFolders(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": "a", "sub/b.txt": "b"})
+	h := (&sluice.FS{Root: dir, GenerateIndexPages: true, PathRewrite: func(ctx *sluice.RequestCtx) []byte {
+		return append(bytes.TrimPrefix(ctx.Path(), []byte("/static")), '/')
+	}}).NewRequestHandler()
+	for path, link := range map[string]string{"/static": "a.txt", "/static/": "a.txt", "/static/sub": "b.txt"} {
+		ctx := fileRequest(h, "GET", path)
+		var page bytes.Buffer
+		if err := ctx.Response.BodyWriteTo(&page); err != nil || ctx.Response.StatusCode() != 200 || !strings.Contains(page.String(), link) {
+			t.Errorf("%s: %d, %v, %q", path, ctx.Response.StatusCode(), err, page.String())
+		}
+	}
+}
+
 // TestFSWritesPartsAtOnce: the parts of a small file went out in two writes, and
 // packets, each.
 func TestFSWritesPartsAtOnce(t *testing.T) {

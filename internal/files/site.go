@@ -118,7 +118,7 @@ func (s *Site) AnswerChosen(r *Request, p []byte) error {
 	if len(name) == 0 { // a network share on Windows
 		name = ascii.Bytes(RootName)
 	}
-	return s.answerOrList(r, name)
+	return s.answerOrList(r, name, !HasFinalSlash(r.Path))
 }
 
 // lookAtRoot makes s serve a single file if the root is a file, as in a route for one
@@ -180,18 +180,19 @@ func (s *Site) answerFolder(r *Request, name []byte) error {
 			return err
 		}
 	}
-	return s.answerOrList(r, name)
+	return s.answerOrList(r, name, false)
 }
 
-// answerOrList answers with the file of a name, or with a list of a folder.
-func (s *Site) answerOrList(r *Request, name []byte) error {
+// answerOrList answers with the file of a name, or with a list of a folder, whose links are
+// relative; if needsSlash, the client must ask for it by another path.
+func (s *Site) answerOrList(r *Request, name []byte, needsSlash bool) error {
 	f, err := s.open(r, name)
 	switch {
 	case err == nil:
 		return s.send(r, f)
 	case !errors.Is(err, ErrIsDirectory) || !s.HasListing:
 		return err
-	case !HasFinalSlash(r.Path):
+	case needsSlash:
 		return ErrNoFinalSlash
 	}
 	page, err := s.store.Index(name, r.Path, s.choose(r))
