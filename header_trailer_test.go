@@ -153,6 +153,12 @@ func TestReadTrailerErrors(t *testing.T) {
 			t.Errorf("%q left trailers", in)
 		}
 	}
+	for _, in := range []string{"a: b\rc\r\n\r\n", "a: \x00\r\n\r\n", "a: b\x7f\r\n\r\n"} {
+		var h RequestHeader
+		if err := h.ReadTrailer(reader(in)); err == nil || !strings.Contains(err.Error(), "invalid trailer value") {
+			t.Errorf("%q: %v does not say what is wrong", in, err)
+		}
+	}
 	var h ResponseHeader
 	if err := h.ReadTrailer(reader("\r\n")); err != nil || h.m.HasTrailers() {
 		t.Errorf("no trailers: %v", err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
@@ -49,6 +50,9 @@ func (h *Header) ReadTrailer(r *bufio.Reader, limits h1.Limits) error {
 		var violation *h1.Error
 		if !errors.As(err, &violation) {
 			return err
+		}
+		if violation == h1.ErrControl || violation == h1.ErrBareCR {
+			err = fmt.Errorf("invalid trailer value: %w", err)
 		}
 		return KnownError{ErrBadTrailer, sizeError(err)}
 	}
