@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,15 +94,6 @@ func testMembersThatStop(t *testing.T, policy SlowPolicy) {
 	if grown > slow*(16<<10)+(4<<20) { // references, and what the engine has begun to send
 		t.Errorf("the heap has grown by %d bytes", grown)
 	}
-}
-
-// heapInUse returns the bytes of live objects.
-func heapInUse() int {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }
 
 // listenSmall listens; the system keeps little of what a slow client has not read.

@@ -1,0 +1,127 @@
+package websocket
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// TestHeldForOnePeer: a peer that sends without an end and reads nothing makes a WebSocket hold
+// what may wait, and as much that is being written, whatever the program does.
+func TestHeldForOnePeer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	const most = 768 << 10
+	write := func(c *Conn, m Message) error { return c.Write(context.Background(), m.Kind, m.Data) }
+	try := func(c *Conn, m Message) error {
+		if err := c.TryWrite(m.Kind, m.Data); err != ErrFull {
+			return err
+		}
+		return nil
+	}
+	writers := func(c *Conn) error {
+		p := make([]byte, 16<<10)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(p)
+		for range 4 {
+			go func() {
+				for c.Write(context.Background(), Binary, p) == nil {
+				}
+			}()
+		}
+		return nil
+	}
+	loop := func(c *Conn) error {
+		for {
+			m, err := c.Read(context.Background())
+			if err == nil {
+				err = write(c, m)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		endpoint *Endpoint
+		accept   func(c *Conn) error
+		kind     ws.Opcode
+		size     int
+	}{
+		"Write, small":      {&Endpoint{OnMessage: write}, nil, ws.OpBinary, 1},
+		"Write, large":      {&Endpoint{OnMessage: write}, nil, ws.OpBinary, 64 << 10},
+		"TryWrite":          {&Endpoint{OnMessage: try, Slow: SlowDropNew}, nil, ws.OpBinary, 64 << 10},
+		"several writers":   {&Endpoint{OnOpen: writers}, nil, ws.OpBinary, 1},
+		"compressed":        {&Endpoint{OnOpen: writers, Compression: CompressionTakeover}, nil, ws.OpBinary, 1},
+		"pings":             {&Endpoint{}, nil, ws.OpPing, 125},
+		"loop":              {&Endpoint{}, loop, ws.OpBinary, 16 << 10},
+		"pings and a loop":  {&Endpoint{}, loop, ws.OpPing, 125},
+		"pings and writers": {&Endpoint{OnOpen: writers}, nil, ws.OpPing, 125},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEngines(t, func(t *testing.T, engine sluice.Engine) {
+				f := start(t, engine, func(ctx *sluice.RequestCtx) {
+					if test.accept != nil {
+						_ = test.endpoint.Accept(ctx, test.accept)
+					} else {
+						_ = test.endpoint.Upgrade(ctx, nil)
+					}
+				})
+				frame := ws.AppendMasked(nil, test.kind, 0, make([]byte, test.size))
+				testHeld(t, f, string(frame), most)
+			})
+		})
+	}
+}
+
+// testHeld measures what the server holds for each of some peers that do not read.
+func testHeld(t *testing.T, f *fixture, frame string, most int) {
+	const conns = 4
+	before := heapInUse()
+	var sent atomic.Int64
+	for range conns {
+		c := f.connect()
+		go func() {
+			_, err := io.WriteString(c, strings.Replace(hello, "\r\n\r\n", "\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n", 1))
+			for batch := strings.Repeat(frame, max(1, 8<<10/len(frame))); err == nil; {
+				_, err = io.WriteString(c, batch)
+				sent.Add(1)
+			}
+		}()
+	}
+	eventually(t, "all are open", func() bool { return sent.Load() >= conns })
+	for last, same := int64(0), 0; same < 5; time.Sleep(20 * time.Millisecond) {
+		if now := sent.Load(); now == last {
+			same++
+		} else {
+			last, same = now, 0
+		}
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // it may still be answering
+		got := (heapInUse() - before) / conns
+		if got <= most {
+			t.Logf("%d KiB for each peer", got>>10)
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("each peer makes the server hold %d KiB, at most %d are wanted", got>>10, most>>10)
+		}
+	}
+}
+
+// heapInUse returns the bytes of live objects.
+func heapInUse() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
