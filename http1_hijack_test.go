@@ -226,8 +226,10 @@ func TestHijackAccounting(t *testing.T) {
 		}
 		other.send(get("/hijack") + "x")
 		other.expect("<x>")
-		if a := r.dial().answer("GET"); a.StatusCode != 429 {
-			t.Errorf("over MaxConnsPerIP: %d", a.StatusCode)
+		if n.name != "memory" { // where connections have no IP address
+			if a := r.dial().answer("GET"); a.StatusCode != 429 {
+				t.Errorf("over MaxConnsPerIP: %d", a.StatusCode)
+			}
 		}
 		p.send(".")
 		p.expectEnd()
