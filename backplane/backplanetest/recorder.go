@@ -152,10 +152,12 @@ func reach(t *testing.T, from backplane.Backplane, room string, others ...*recor
 	}
 }
 
-// reachAll is reach for many rooms of one process.
+// reachAll is reach for many rooms of one process. It waits longer each time, because what is
+// published again fills the queues in the meantime.
 func reachAll(t *testing.T, from backplane.Backplane, rooms []string, to *recorder) {
 	t.Helper()
-	for end := time.Now().Add(patience); len(rooms) > 0; {
+	end := time.Now().Add(patience)
+	for wait := tryAgain; len(rooms) > 0; wait *= 2 {
 		if time.Now().After(end) {
 			t.Fatalf("messages to %d rooms do not arrive; one is %.40q", len(rooms), rooms[0])
 		}
@@ -163,7 +165,7 @@ func reachAll(t *testing.T, from backplane.Backplane, rooms []string, to *record
 		for _, room := range rooms {
 			publish(t, from, room, probe)
 		}
-		to.waitFor(func() bool { rooms = to.missing(rooms, probe); return len(rooms) == 0 }, tryAgain)
+		to.waitFor(func() bool { rooms = to.missing(rooms, probe); return len(rooms) == 0 }, wait)
 	}
 }
 

@@ -287,8 +287,8 @@ func (x *session) end() {
 	c.mu.Lock()
 	err := x.err
 	c.mu.Unlock()
-	if !x.hasPut && (err == nil || err == io.EOF) {
-		err = errTunnelReset
+	if !x.hasPut {
+		err = x.cause()
 	}
 	if x.awaken(); x.Protocol != nil {
 		x.Protocol.Closed(err)
@@ -299,6 +299,16 @@ func (x *session) end() {
 	defer c.unlock()
 	s.inbox = s.emptied(&s.inboxBuffer, nil)
 	x.leave()
+}
+
+// cause returns why the stream has ended without an end of either side.
+func (x *session) cause() error {
+	x.conn.mu.Lock()
+	defer x.conn.mu.Unlock()
+	if x.err == nil || x.err == io.EOF {
+		return errTunnelReset
+	}
+	return x.err
 }
 
 // leave gives up the stream; Conn.mu is locked.
@@ -392,7 +402,7 @@ func (x *session) ReadInRun([]byte) (int, error) { return 0, errors.ErrUnsupport
 // Write implements engine.Conn.
 func (x *session) Write(p []byte) (int, error) {
 	if !x.stream.Send(p) || !x.stream.Flush() {
-		return 0, errTunnelReset
+		return 0, x.cause()
 	}
 	return len(p), nil
 }

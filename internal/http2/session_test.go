@@ -201,6 +201,9 @@ func TestConverseStalled(t *testing.T) {
 		e.runTasks()
 		e.expect("")
 		e.wait(2 * time.Second)
+		if _, err := p.conn.Write([]byte("late")); err != os.ErrDeadlineExceeded { // before the Protocol is told
+			t.Errorf("Write: %v", err)
+		}
 		e.runTasks()
 		if e.expect("RST_STREAM 1 CANCEL"); !slices.Equal(p.closed, []error{os.ErrDeadlineExceeded}) {
 			t.Errorf("closed %v", p.closed)
