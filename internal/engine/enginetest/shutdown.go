@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 func shutdownScenarios() []scenario {
 	return []scenario{
 		{"shutdown idle", testShutdownIdle, 0},
+		{"shutdown with a request", testShutdownRequest, 0},
 		{"shutdown within a frame", testShutdownPartial, 0},
 		{"shutdown in Run", testShutdownInRun, 0},
 		{"shutdown while writing", testShutdownWriting, 0},
@@ -40,6 +42,41 @@ func testShutdownIdle(t *testing.T, f *fixture) {
 	for _, err := range s.closeErrors() {
 		if err != nil {
 			t.Errorf("Closed(%v) after an orderly end", err)
+		}
+	}
+}
+
+// testShutdownRequest has requests arrive when Shutdown begins. Each is answered, or the
+// connection ends without a part of an answer.
+func testShutdownRequest(t *testing.T, f *fixture) {
+	for range 20 {
+		s := f.start(t, newAcceptor(), options())
+		var peers []*peer
+		for range 4 {
+			p := s.connect(t)
+			p.ask(t, "echo x", "x")
+			peers = append(peers, p)
+		}
+		sent := peers[0].sendLater(frames("echo y"))
+		done := s.beginShutdown(t)
+		peers[1].sendLater(frames("echo y"))
+		for i, p := range peers {
+			got, err := p.receive()
+			if i < 2 && err == nil {
+				if got != "y" {
+					t.Errorf("peer %d: %q", i, got)
+				}
+				_, err = p.receive()
+			}
+			if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("peer %d: the connection is open: %v", i, err)
+			}
+			_ = p.Close() // otherwise the engine lingers
+		}
+		<-sent
+		<-done
+		if n, ran := s.closed.Load(), s.runs.Load(); n != 4 || ran < 4 || ran > 6 {
+			t.Errorf("%d connections closed, %d requests ran", n, ran)
 		}
 	}
 }

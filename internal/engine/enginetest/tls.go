@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 func tlsScenarios() []scenario {
@@ -18,6 +20,7 @@ func tlsScenarios() []scenario {
 		{"tls without a closing alert", testTLSNoAlert, handshakes},
 		{"tls damaged record", testTLSDamaged, handshakes},
 		{"tls with a stranger", testTLSStranger, handshakes},
+		{"tls and a deadline", testTLSDeadline, handshakes | deadlines | waits},
 		{"handshakes that hang", testTLSHandshakesHang, handshakes | contended},
 	}
 }
@@ -74,6 +77,31 @@ func testTLSVersions(t *testing.T, f *fixture) {
 				p.exchange(t, "", text)
 			}
 			_ = p.Close()
+		}
+	}
+}
+
+// testTLSDeadline has idle connections end with a closing alert.
+func testTLSDeadline(t *testing.T, f *fixture) {
+	for _, isUsed := range []bool{false, true} {
+		a := newAcceptor()
+		a.idle = 50 * time.Millisecond
+		s := f.start(t, a, options())
+		var wire *nettest.AlertConn
+		p, client := s.dialTLS(t, tls.VersionTLS13, nil, func(c net.Conn) net.Conn {
+			wire = &nettest.AlertConn{Conn: c}
+			return wire
+		})
+		if err := client.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		if isUsed {
+			p.ask(t, "echo x", "x")
+		}
+		p.expect(t, "timeout")
+		p.expectEnd(t)
+		if !wire.EndedWithAlert() {
+			t.Errorf("used: %v: there is no closing alert", isUsed)
 		}
 	}
 }
