@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"golang.org/x/net/http2"
 )
 
@@ -39,10 +40,12 @@ type tlsIdler struct {
 // protocol.
 func (c *tlsIdler) idle(opened chan<- struct{}) error {
 	for n := 0; ; n++ {
-		conn, err := tls.Dial("tcp", c.addr, c.config)
+		raw, err := net.Dial("tcp", c.addr)
 		if err != nil {
 			return err
 		}
+		wire := &nettest.AlertConn{Conn: raw}
+		conn := tls.Client(wire, c.config)
 		c.mu.Lock()
 		c.conn = conn
 		isOver := c.isOver
@@ -55,6 +58,9 @@ func (c *tlsIdler) idle(opened chan<- struct{}) error {
 			opened <- struct{}{}
 		}
 		err = c.wait(conn)
+		if err == nil && !wire.EndedWithAlert() {
+			err = errors.New("no close_notify")
+		}
 		conn.Close()
 		c.mu.Lock()
 		isOver = c.isOver
@@ -69,8 +75,8 @@ func (c *tlsIdler) idle(opened chan<- struct{}) error {
 	}
 }
 
-// wait returns nil if the connection ends as it should: crypto/tls returns io.EOF after
-// close_notify, and io.ErrUnexpectedEOF without it.
+// wait returns nil if the connection ends with io.EOF, which crypto/tls also returns without
+// close_notify, and with HTTP/2 after GOAWAY.
 func (c *tlsIdler) wait(conn *tls.Conn) error {
 	if !c.isHTTP2 {
 		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
