@@ -18,7 +18,7 @@ import (
 func TestHTTP2StalledMemory(t *testing.T) {
 	skipHTTP2Memory(t)
 	const conns, streams = 10, 250
-	const most = 3 << 19
+	const most = 3<<19 + streams<<10 // of responses, and of the requests that wait
 	for _, kind := range []string{"h2c", "tls", "perconn", "perconn-tls"} {
 		for _, form := range []struct {
 			name   string
