@@ -85,6 +85,10 @@ func TestHubs(t *testing.T) {
 	relaytest.Hubs(t, open(t, start(t, server.Options{Port: -1}), 2, Options{}))
 }
 
+func TestHistory(t *testing.T) {
+	relaytest.History(t, open(t, start(t, server.Options{Port: -1}), 3, Options{OnError: func(err error) { t.Error(err) }}))
+}
+
 // TestClosed: a connection that the client has given up is reported.
 func TestClosed(t *testing.T) {
 	conn, errs := connect(t, start(t, server.Options{Port: -1})), make(chan error, 10)

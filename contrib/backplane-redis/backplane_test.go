@@ -47,6 +47,8 @@ func TestRestart(t *testing.T) {
 // TestHubs: WebSockets of two hubs are in one room.
 func TestHubs(t *testing.T) { relaytest.Hubs(t, newServer(t).open(t, 2, Options{})) }
 
+func TestHistory(t *testing.T) { relaytest.History(t, newServer(t).open(t, 3, Options{})) }
+
 func TestNew(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()

@@ -160,7 +160,7 @@ func satelliteRules() map[string]packageRule {
 		"backplane":                {},
 		"backplane/backplanetest":  {own: []string{"backplane"}},
 		"internal/relay":           {own: []string{"backplane"}},
-		"internal/relay/relaytest": {own: []string{".", "backplane", "websocket", "websocket/room"}},
+		"internal/relay/relaytest": {own: []string{".", "backplane", "sse", "websocket", "websocket/room"}},
 		"contrib/backplane-nats":   {anyModule: true, own: []string{"backplane", "internal/relay"}},
 		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
 

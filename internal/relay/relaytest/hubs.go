@@ -1,4 +1,5 @@
-// Package relaytest tests Backplanes together with what they are for: hubs of WebSockets.
+// Package relaytest tests Backplanes together with what they are for: hubs of WebSockets and of
+// events.
 package relaytest
 
 import (

@@ -1,19 +1,17 @@
-package natsbackplane
+package relaytest
 
 import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
+	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/sse"
 )
 
-// TestHistory: a Hub that begins gets the history of the others, and what comes meanwhile comes
-// once.
-func TestHistory(t *testing.T) {
+// History tests three Hubs of events on planes that are connected: a Hub that begins gets the
+// history of the others, and what comes meanwhile comes once.
+func History(t *testing.T, planes []backplane.Backplane) {
 	const before, meanwhile = 200, 50
-	planes := open(t, start(t, server.Options{Port: -1}), 3, Options{OnError: func(err error) { t.Error(err) }})
 	var hubs []*sse.Hub
 	begin := func() {
 		hub, err := sse.New(sse.Options{Name: "history", Backplane: planes[len(hubs)], History: 1000})
