@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // TestSwapBodyGivesCopyOfRaw: what SwapBody returns is the caller's, so it must
@@ -77,14 +77,7 @@ func TestServeFSKeepsNothing(t *testing.T) {
 		fmt.Fprintf(&text, "%x ", i*7919*7919*31)
 	}
 	library := fstest.MapFS{"a.txt": {Data: []byte(text.String()), ModTime: modified}}
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC() // pools are emptied by the second one
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
+	before := nettest.HeapInUse()
 	total := 0
 	for range 60 {
 		h := func(ctx *sluice.RequestCtx) { sluice.ServeFSLiteral(ctx, library, "a.txt") }
@@ -94,7 +87,7 @@ func TestServeFSKeepsNothing(t *testing.T) {
 		}
 		total += len(ctx.Response.Body())
 	}
-	if kept := int64(heap()) - int64(before); kept > int64(total)/3 {
+	if kept := nettest.HeapInUse() - before; kept > total/3 {
 		t.Errorf("%d KiB are kept of %d KiB that were answered", kept>>10, total>>10)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // TestHeldForOneClient: a client of HTTP/1.1 that sends without an end and reads nothing makes
@@ -79,7 +79,7 @@ func testHeld(t *testing.T, n network, handler sluice.RequestHandler, begin, mor
 		begun.Add(1)
 		handler(ctx)
 	}})
-	before := heapInUse()
+	before := nettest.HeapInUse()
 	for range conns {
 		p := r.dial()
 		if c, ok := p.Conn.(*net.TCPConn); ok {
@@ -93,23 +93,7 @@ func testHeld(t *testing.T, n network, handler sluice.RequestHandler, begin, mor
 		}()
 	}
 	eventually(t, "all requests have begun", func() bool { return begun.Load() >= conns })
-	for last, same := int64(0), 0; same < 5; time.Sleep(20 * time.Millisecond) {
-		if now := begun.Load(); now == last {
-			same++
-		} else {
-			last, same = now, 0
-		}
-	}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // it may still be answering
-		got := (int(heapInUse()) - int(before)) / conns
-		if got <= most {
-			t.Logf("%d KiB for each client, %d requests have begun", got>>10, begun.Load()/conns)
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("each client makes the server hold %d KiB, at most %d are wanted", got>>10, most>>10)
-		}
-	}
+	nettest.HoldsAtMost(t, before, conns, most, patience, begun.Load)
 }
 
 // fresh returns memory that nothing shares. It cannot be compressed.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // bodySize answers with the size of the body.
@@ -499,23 +500,15 @@ func TestMemoryFollowsWhatArrived(t *testing.T) {
 		peers[i] = r.dial()
 	}
 	eventually(t, "all are accepted", func() bool { return r.server.GetOpenConnectionsCount() == conns+1 })
-	before := heapInUse()
+	before := nettest.HeapInUse()
 	for _, p := range peers {
 		p.send(request("POST / HTTP/1.1", "Content-Length: 4194304") + "x")
 	}
 	eventually(t, "all heads were read", func() bool { return begun.Load() == conns+1 })
-	if grown := int64(heapInUse()) - int64(before); grown > limit {
+	if grown := nettest.HeapInUse() - before; grown > limit {
 		t.Errorf("%d announced bodies of 4 MiB take %d KiB", conns, grown>>10)
 	}
 	runtime.KeepAlive(peers)
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // TestLargeBodyMemoryIsNotKept: one huge upload on a connection that stays
@@ -525,7 +518,7 @@ func TestLargeBodyMemoryIsNotKept(t *testing.T) {
 	r := serve(t, overTCP(), &sluice.Server{MaxRequestBodySize: size, Handler: bodySize})
 	p := r.dial()
 	p.get("/")
-	before := heapInUse()
+	before := nettest.HeapInUse()
 	p.send(post("/", "") + request("POST / HTTP/1.1", fmt.Sprint("Content-Length: ", size)))
 	piece := strings.Repeat("x", size/pieces)
 	for range pieces { // a busy machine may take long for all of them
@@ -538,7 +531,7 @@ func TestLargeBodyMemoryIsNotKept(t *testing.T) {
 		t.Fatalf("answered %q", a.body)
 	}
 	// The server may still hold it when the answer is there.
-	eventually(t, "no more than 2 MiB are kept", func() bool { return int64(heapInUse())-int64(before) <= kept })
+	eventually(t, "no more than 2 MiB are kept", func() bool { return nettest.HeapInUse()-before <= kept })
 }
 
 // TestCallbackPanics: a panic of a callback is answered 500, as one of the

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // TestStreamedRequest: the handler runs before the body is there, and reads it
@@ -765,10 +766,10 @@ func TestStreamBackPressure(t *testing.T) {
 		})
 	}})
 	p := r.dial()
-	before := heapInUse()
+	before := nettest.HeapInUse()
 	p.send(get("/"))
 	p.expect("HTTP/1.1 200 OK\r\n")
-	if grown := int64(heapInUse()) - int64(before); grown > 8<<20 {
+	if grown := nettest.HeapInUse() - before; grown > 8<<20 {
 		t.Errorf("%d KiB are held for a client that does not read", grown>>10)
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(p.r, 64<<20))

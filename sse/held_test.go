@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // TestHeldForOneClient: clients that read nothing hold some buffers each, no events, whether
@@ -49,7 +49,7 @@ func TestHeldForOneClient(t *testing.T) {
 				} else {
 					publish()
 				}
-				before := heapInUse()
+				before := nettest.HeapInUse()
 				if test.comesBack {
 					for i := range history / len(data) / 2 {
 						f.publish(topic(i), data)
@@ -74,7 +74,7 @@ func TestHeldForOneClient(t *testing.T) {
 					publish()
 				}
 				time.Sleep(200 * time.Millisecond) // in which the server sends, and holds what it must not
-				if got := heapInUse() - before; got > history*3/2+conns*each*buffers {
+				if got := nettest.HeapInUse() - before; got > history*3/2+conns*each*buffers {
 					t.Errorf("%d clients make the server hold %d KiB", conns*each, got>>10)
 				} else {
 					t.Logf("%d KiB for %d clients", got>>10, conns*each)
@@ -92,13 +92,4 @@ func (f *fixture) begin(topic, lastID string) {
 	}
 	f.t.Cleanup(func() { c.Close() })
 	_, _ = io.WriteString(c, "GET /"+topic+" HTTP/1.1\r\nHost: h\r\nLast-Event-ID: "+lastID+"\r\n\r\n")
-}
-
-// heapInUse returns the bytes of live objects.
-func heapInUse() int {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -85,7 +84,7 @@ func TestHeldForOnePeer(t *testing.T) {
 // testHeld measures what the server holds for each of some peers that do not read.
 func testHeld(t *testing.T, f *fixture, frame string, most int) {
 	const conns = 4
-	before := heapInUse()
+	before := nettest.HeapInUse()
 	var sent atomic.Int64
 	for range conns {
 		c := f.connect()
@@ -98,30 +97,5 @@ func testHeld(t *testing.T, f *fixture, frame string, most int) {
 		}()
 	}
 	eventually(t, "all are open", func() bool { return sent.Load() >= conns })
-	for last, same := int64(0), 0; same < 5; time.Sleep(20 * time.Millisecond) {
-		if now := sent.Load(); now == last {
-			same++
-		} else {
-			last, same = now, 0
-		}
-	}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // it may still be answering
-		got := (heapInUse() - before) / conns
-		if got <= most {
-			t.Logf("%d KiB for each peer", got>>10)
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("each peer makes the server hold %d KiB, at most %d are wanted", got>>10, most>>10)
-		}
-	}
-}
-
-// heapInUse returns the bytes of live objects.
-func heapInUse() int {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
+	nettest.HoldsAtMost(t, before, conns, most, patience, sent.Load)
 }

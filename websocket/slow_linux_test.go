@@ -79,13 +79,13 @@ func testMembersThatStop(t *testing.T, policy SlowPolicy) {
 	}
 	broadcast()
 	settles(0)
-	before, heap := members.Ask("all read"), heapInUse()
+	before, heap := members.Ask("all read"), nettest.HeapInUse()
 	members.Ask("stop")
 	broadcast()
 	settles(slow * 64 << 10)
 	after := members.Ask("the rest reads")
 	stats := e.Stats()
-	grown := heapInUse() - heap
+	grown := nettest.HeapInUse() - heap
 	t.Logf("%d members, %d messages/s of 4 KiB. All read: %s. %d do not: %s; the heap has grown by %d bytes for each of them, %d bytes wait, %d messages are dropped, %d connections open",
 		*slowMembers, *slowRate, before, slow, after, grown/slow, stats.Pending, stats.Dropped, stats.Open)
 	if stats.Dropped == 0 {
