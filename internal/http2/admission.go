@@ -80,8 +80,7 @@ func (c *Conn) mayBegin(s *Stream) bool {
 		now := clock.Nanos()
 		c.lastBegun = now
 		s.progress.begin(now)
-		if due := c.admittedUntil(s); c.roomDue == 0 || due < c.roomDue {
-			c.roomDue = due
+		if c.roomDueAt(c.admittedUntil(s)) {
 			c.prompter.Prompt() // for the timers
 		}
 	}
@@ -238,8 +237,11 @@ func (c *Conn) admittedUntil(s *Stream) int64 {
 	return s.progress.at + int64(openPatience)
 }
 
-func (c *Conn) roomDueAt(due int64) {
-	if c.roomDue == 0 || due < c.roomDue {
+// roomDueAt makes roomDue due if that is earlier, and reports whether it is.
+func (c *Conn) roomDueAt(due int64) (isEarlier bool) {
+	isEarlier = c.roomDue == 0 || due < c.roomDue
+	if isEarlier {
 		c.roomDue = due
 	}
+	return isEarlier
 }
