@@ -16,7 +16,7 @@ import (
 type body struct {
 	// memory holds the buffered body, nil if there was none. Only hold returns it for a
 	// change. Copies by assignment share it, so that they see one length.
-	memory *bodyMemory
+	memory *bodyBuffer
 	owner  field.Owner // of memory
 	// raw is a body that the caller of SetBodyRaw owns.
 	raw []byte
@@ -41,10 +41,10 @@ type body struct {
 	form *formData
 }
 
-// bodyMemory is the memory of a buffered body. The message owns it and reuses it for the
+// bodyBuffer is the memory of a buffered body. The message owns it and reuses it for the
 // next body. It grows with the bytes that arrive or are written, never with an announced
 // length.
-type bodyMemory struct{ bytes []byte }
+type bodyBuffer struct{ bytes []byte }
 
 // buffered returns the buffered body.
 func (b *body) buffered() []byte {
@@ -56,9 +56,9 @@ func (b *body) buffered() []byte {
 
 // hold returns the memory of the buffered body for a change: memory of its own in a message
 // that was copied by assignment.
-func (b *body) hold() *bodyMemory {
+func (b *body) hold() *bodyBuffer {
 	if b.owner.IsCopy() || b.memory == nil {
-		b.memory = &bodyMemory{bytes.Clone(b.buffered())}
+		b.memory = &bodyBuffer{bytes.Clone(b.buffered())}
 	}
 	return b.memory
 }

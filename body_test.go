@@ -270,7 +270,7 @@ func TestPoolLimit(t *testing.T) {
 		SetBodySizePoolLimit(test.limit, test.limit)
 		for _, keep := range []bool{false, true} {
 			req, resp := &Request{KeepBodyBuffer: keep}, &Response{KeepBodyBuffer: keep}
-			req.memory, resp.memory = &bodyMemory{make([]byte, test.size)}, &bodyMemory{make([]byte, test.size)}
+			req.memory, resp.memory = &bodyBuffer{make([]byte, test.size)}, &bodyBuffer{make([]byte, test.size)}
 			req.Reset()
 			resp.Reset()
 			want := test.kept || keep
@@ -281,7 +281,7 @@ func TestPoolLimit(t *testing.T) {
 	}
 	SetBodySizePoolLimit(buf.DefaultLimit, buf.DefaultLimit)
 	r := Response{KeepBodyBuffer: true}
-	r.memory = &bodyMemory{make([]byte, buf.DefaultLimit+1)}
+	r.memory = &bodyBuffer{make([]byte, buf.DefaultLimit+1)}
 	r.resetForServer()
 	if r.memory != nil || r.KeepBodyBuffer {
 		t.Error("a server keeps a large body")

@@ -11,7 +11,7 @@ import (
 type http2Waiting struct {
 	facts  connFacts
 	header message.RequestHeader
-	body   *bodyMemory // what has arrived of it
+	body   *bodyBuffer // what has arrived of it
 	held   int64       // its length
 	start  int64       // of the RequestCtx
 	due    int64       // when the body is late
