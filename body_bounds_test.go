@@ -17,8 +17,9 @@ func TestBodyPoolLimit(t *testing.T) {
 	const usual = 256 << 10
 	defer SetBodySizePoolLimit(usual, usual)
 	kept := func(size int) (request, response bool) {
-		var q Request
-		var r Response
+		q, r := AcquireRequest(), AcquireResponse() // one on the stack moves, and is then taken for a copy
+		defer ReleaseRequest(q)
+		defer ReleaseResponse(r)
 		q.SwapBody(make([]byte, 0, size))
 		r.SwapBody(make([]byte, 0, size))
 		q.ResetBody()
