@@ -224,7 +224,7 @@ func (v orderView) String() string {
 
 const orderFrame = "\x81\x82\x00\x00\x00\x00hi" // a text for a WebSocket
 
-// orderAfter is sent behind a response of HTTP/1.1.
+// orderAfter is sent after a response of HTTP/1.1.
 const orderAfter = "GET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 // http1 makes a request that is a handshake, too.

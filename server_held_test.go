@@ -57,7 +57,7 @@ func TestHeldForOneClient(t *testing.T) {
 				ctx.Write(fresh(1 << 10))
 			}
 		}, "", ask("GET"), buffers},
-		{"behind a blocked handler", block, "", ask("GET"), buffers},
+		{"after a blocked handler", block, "", ask("GET"), buffers},
 		{"unread body", block, upload, "3\r\nabc\r\n", buffers},
 		{"unread trailer", block, upload + "0\r\n", "X: y\r\n", buffers},
 		{"file", files, "", ask("GET"), buffers},

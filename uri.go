@@ -93,8 +93,8 @@ func (u *URI) UpdateBytes(newURI []byte) {
 }
 
 // UpdateBytesErr is UpdateBytes and returns the error with which Parse would
-// refuse newURI, also for a query or a fragment alone. If newURI has control characters, which is ErrorInvalidURI, u is
-// then unchanged. After any other error it is the zero URI.
+// refuse newURI, also for a query or a fragment alone. If newURI has control characters,
+// which is ErrorInvalidURI, u is then unchanged. After any other error it is the zero URI.
 func (u *URI) UpdateBytesErr(newURI []byte) error {
 	if len(newURI) == 0 {
 		return nil

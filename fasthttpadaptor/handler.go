@@ -126,7 +126,7 @@ func (x *exchange) settle() {
 	x.end()
 	c := x.writer.hijacked
 	switch {
-	case c != nil && v == nil && x.writer.ctx.LastTimeoutErrorResponse() == nil: // otherwise nobody gets the connection
+	case c != nil && v == nil && x.writer.ctx.LastTimeoutErrorResponse() == nil: // otherwise the connection is closed
 		c.pause()
 	case c != nil:
 		c.fail()

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// TestHijackThatIsTimedOut: a connection that goes to nobody, because another response than that
-// of the handler is sent, is closed for its user.
+// TestHijackThatIsTimedOut: a connection that the hijack handler does not get, because another
+// response is sent, is closed for its user.
 func TestHijackThatIsTimedOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		around func(h sluice.RequestHandler) sluice.RequestHandler

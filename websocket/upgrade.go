@@ -21,7 +21,7 @@ import (
 // GET, 426 for requests of something else or of another version, and 503 while the server
 // shuts down.
 //
-// It leaves the response as it is, and returns sluice.ErrHeadSent, after Flush;
+// It does not change the response, and returns sluice.ErrHeadSent, after Flush;
 // sluice.ErrTakenOver if the connection is another protocol's already, or a HijackHandler's; and
 // sluice.ErrNilConnection after TimeoutError.
 //

@@ -18,7 +18,7 @@ import (
 // A Request that is being served is not stopped. Conn.mu guards the fields.
 type admission struct {
 	waiting     int           // bytes of Stream.counted of all streams
-	expected    int           // bytes that a response needs, as far as it is known
+	expected    int           // bytes that a response is expected to need
 	begun       int           // streams that are isAdmitted
 	deferred    int           // streams whose task is taskDeferred
 	lastBegun   int64         // when the last one was admitted, in Nanos

@@ -17,7 +17,7 @@ type Config struct {
 	// StreamWindow is how many bytes of a response body a peer may send beyond those
 	// that were read; 0: 64 KiB. MaxStreamWindow is what it grows to at most; 0: 4 MiB: at
 	// once to what Content-Length declares, if the body is not streamed, else in steps as it
-	// is read. So responses that nobody reads hold MaxConnWindow and StreamWindow each.
+	// is read. So responses that are not read hold MaxConnWindow and StreamWindow each.
 	StreamWindow, MaxStreamWindow uint32
 	// ConnWindow and MaxConnWindow are the same for all responses together, except that
 	// bytes count as read when they arrive; 0: 4 MiB and 16 MiB.

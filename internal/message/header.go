@@ -41,7 +41,7 @@ type Header struct {
 	versionText [len("HTTP/1.1")]byte
 	closeText   [len("close")]byte
 	chunkedText [len("chunked")]byte
-	// OwnsDate: the Date of the response was set with SetDate. It is sent as it is, and
+	// OwnsDate: the Date of the response was set with SetDate. It is sent unchanged, and
 	// none if it is empty.
 	OwnsDate bool
 	names    []byte // the names that PeekKeys and TrailerKeys returned

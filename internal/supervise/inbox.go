@@ -44,8 +44,9 @@ func (w *Worker) Post(slot, fd int, payload []byte, wait time.Duration) error {
 
 // Receive calls take for every parcel that arrives in the slot's inbox, and in those
 // of slots that this worker serves meanwhile, until StopReceiving. take is called on
-// other goroutines, one call at a time. take owns fd, which is closed on exec,
-// or is -1 if no descriptor was free; payload is valid until take returns. Call Receive at most once and before Ready.
+// other goroutines, one call at a time. take owns fd, which is closed on exec, or is -1
+// if no descriptor was free; payload is valid until take returns. Call Receive at most
+// once and before Ready.
 // Without an inbox it does nothing.
 func (w *Worker) Receive(take func(fd int, payload []byte)) { w.inboxes.receive(take) }
 
