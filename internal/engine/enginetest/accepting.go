@@ -94,7 +94,7 @@ func testListenerFails(t *testing.T, f *fixture) {
 }
 
 func testTwoListeners(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
+	s := f.start(t, newAcceptor(), briefOptions())
 	ln := nettest.NewListener()
 	served := make(chan error, 1)
 	go func() { served <- s.engine.Serve(ln, s.handler) }()

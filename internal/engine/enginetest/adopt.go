@@ -99,7 +99,7 @@ func testAdoptDeadline(t *testing.T, f *fixture) {
 // testAdoptShutdown adopts connections while, and after, the engine shuts down:
 // they are closed.
 func testAdoptShutdown(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
+	s := f.start(t, newAcceptor(), briefOptions())
 	first, firstClient := f.pair(t)
 	second, secondClient := f.pair(t)
 	s.mustAdopt(t, first, nil)
@@ -182,7 +182,7 @@ func testDivertNothing(t *testing.T, f *fixture) {
 
 // testProbe probes an engine that serves, also while handlers block.
 func testProbe(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
+	s := f.start(t, newAcceptor(), briefOptions())
 	prober, ok := s.engine.(engine.Prober)
 	if !ok {
 		t.Skip("it has nothing to probe")

@@ -253,7 +253,7 @@ func testFilePrompted(t *testing.T, f *fixture) {
 // testFileShutdown has Shutdown wait for a file.
 func testFileShutdown(t *testing.T, f *fixture) {
 	a, content := withSource(t, fillingSize)
-	s := f.start(t, a, options())
+	s := f.start(t, a, briefOptions())
 	p := s.connect(t)
 	p.send(t, frames(fmt.Sprint("file 0 ", fillingSize)))
 	s.eventually(t, "Run", func() bool { return s.runs.Load() == 1 })

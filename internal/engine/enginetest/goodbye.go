@@ -110,7 +110,7 @@ func testGoodbyeCrowd(t *testing.T, f *fixture) {
 func testGoodbyeShy(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.parting = partsShyly
-	s := f.start(t, a, options())
+	s := f.start(t, a, briefOptions())
 	fresh, used := s.connect(t), s.connect(t)
 	used.ask(t, "echo x", "x")
 	s.eventuallyIdle(t, 2)

@@ -215,7 +215,7 @@ func (s *server) prompting(t *testing.T, count int) (gone *sync.WaitGroup) {
 }
 
 func testPromptsAndShutdown(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
+	s := f.start(t, newAcceptor(), briefOptions())
 	gone := s.prompting(t, 8)
 	if f.offers(deadlines) {
 		s.eventually(t, "something is said", func() bool { return s.note("n0").calls.Load() > 5 })

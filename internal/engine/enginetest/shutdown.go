@@ -29,7 +29,7 @@ func shutdownScenarios() []scenario {
 }
 
 func testShutdownIdle(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
+	s := f.start(t, newAcceptor(), briefOptions())
 	fresh, used := s.connect(t), s.connect(t)
 	used.ask(t, "echo x", "x")
 	s.eventually(t, "both idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 2} })

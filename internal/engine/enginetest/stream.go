@@ -15,6 +15,13 @@ func options() engine.Options {
 	return engine.Options{ReadBufferSize: 2 << 10, FlushSize: flushSize, LingerTimeout: 5 * time.Second}
 }
 
+// briefOptions are for a Shutdown after which the peers stay: the engine waits for each of them.
+func briefOptions() engine.Options {
+	o := options()
+	o.LingerTimeout = 50 * time.Millisecond
+	return o
+}
+
 func streamScenarios() []scenario {
 	return []scenario{
 		{"round trips", testRoundTrips, 0},

@@ -88,7 +88,7 @@ func testSwitchPrompted(t *testing.T, f *fixture) {
 func testSwitchEnds(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.detached = echoUntilEnd
-	s := f.start(t, a, options())
+	s := f.start(t, a, briefOptions())
 	for _, command := range []string{"close", "linger", "abort"} {
 		p := s.connect(t)
 		p.sendLater(frames("switch 0", command))

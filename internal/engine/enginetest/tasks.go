@@ -163,8 +163,11 @@ func testTasksOutlive(t *testing.T, f *fixture) {
 	s.awaitGate(t, "here")
 	_ = p.Close()
 	s.eventually(t, "only the task remains", func() bool { return s.engine.Stats() == engine.Stats{Active: 1} })
-	s.connect(t).ask(t, "1 echo x", "1 x") // perhaps on the same descriptor
+	next := s.connect(t)
+	next.ask(t, "1 echo x", "1 x") // perhaps on the same descriptor
 	done := s.beginShutdown(t)
+	next.expectEnd(t)
+	_ = next.Close()
 	s.eventually(t, "the connections are closed", func() bool { return s.engine.Stats().Open == 0 })
 	select {
 	case <-done:
