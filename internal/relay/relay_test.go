@@ -73,6 +73,8 @@ func TestBackplane(t *testing.T) { backplanetest.Test(t, open) }
 
 func TestHubs(t *testing.T) { relaytest.Hubs(t, open(t, 2)) }
 
+func TestHistory(t *testing.T) { relaytest.History(t, open(t, 3)) }
+
 // TestRestart: a broker that loses all messages until it is started again.
 func TestRestart(t *testing.T) {
 	var all []backplane.Backplane
