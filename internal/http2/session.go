@@ -117,10 +117,11 @@ func (x *session) Run() {
 // Lost implements engine.Task. Closed may block.
 func (x *session) Lost(err error) {
 	x.conn.mu.Lock()
-	defer x.conn.unlock()
 	if x.stream == nil {
+		x.conn.mu.Unlock() // the connection may have ended
 		return
 	}
+	defer x.conn.unlock()
 	x.stream.note(err)
 	x.conn.reset(x.stream, h2.CodeInternalError)
 	x.conn.prompter.Prompt()

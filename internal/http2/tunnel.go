@@ -98,10 +98,11 @@ func (t *Tunnel) Abort() {
 func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
 	c, s := t.conn, t.stream
 	c.mu.Lock()
-	defer c.unlock()
 	if t.isClosed {
+		c.mu.Unlock() // the connection may have ended
 		return net.ErrClosed
 	}
+	defer c.unlock()
 	t.isClosed = true
 	s.wake.Broadcast()
 	c.discard(s)

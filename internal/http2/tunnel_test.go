@@ -7,6 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -355,6 +358,29 @@ func TestTunnelsAndTheEnd(t *testing.T) {
 		e.close()
 		e.checkEnded()
 	}
+}
+
+// TestTunnelClosedLate: Close may be called again when the Conn serves another connection.
+func TestTunnelClosedLate(t *testing.T) {
+	e, tunnel := newTunnel(t, tunnelConfig())
+	tunnel.Close()
+	e.pump()
+	var late sync.WaitGroup
+	var isOver atomic.Bool
+	var closes atomic.Int64
+	late.Go(func() {
+		for !isOver.Load() {
+			tunnel.Close()
+			closes.Add(1)
+		}
+	})
+	e.close()
+	for last := closes.Load() + 1; closes.Load() <= last; {
+		runtime.Gosched()
+	}
+	isOver.Store(true)
+	late.Wait()
+	e.checkEnded()
 }
 
 // TestTunnelsAreLimited: a tunnel counts as a stream until it is closed here, too.
