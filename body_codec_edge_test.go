@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // codecCodings are the codings of codecs, in a fixed order.
@@ -170,7 +171,7 @@ func bombWith(t *testing.T, name string) []byte {
 // TestBombsAreTooLarge: a request or a response, buffered or a stream, that is
 // decoded to 1 GiB is an error, and costs memory in proportion to the limit.
 func TestBombsAreTooLarge(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("much work in one goroutine")
 	}
 	const limit = 1 << 20

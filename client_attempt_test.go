@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // TestRetryIfErrUpstream: it gets the address of the last dial, or of the connection, and
@@ -362,7 +363,7 @@ func TestSmallestLimits(t *testing.T) {
 
 // TestClientPools: what is returned to a pool is used again.
 func TestClientPools(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector drops values of pools")
 	}
 	var c HostClient

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // memoryClient returns a client of a server in memory.
@@ -81,7 +82,7 @@ func TestClientAllocations(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if n >= 1 && !raceEnabled {
+			if n >= 1 && !invariants.Enabled {
 				t.Errorf("%v allocations", n)
 			}
 		})
@@ -101,7 +102,7 @@ func TestClientAllocationsInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n >= 1 && !raceEnabled {
+	if n >= 1 && !invariants.Enabled {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // blockingHandler answers when release is closed, and reports requests that were given
@@ -410,7 +412,7 @@ func TestClientHTTP2Trace(t *testing.T) {
 // TestClientHTTP2AllocatesNothing: a GET in steady state, with everything that the caller
 // keeps.
 func TestClientHTTP2AllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	peer := newFramePeer(t, func(p *framePeer) {

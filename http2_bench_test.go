@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // A steadyHTTP2 is a client of HTTP/2 that costs nothing itself: one request after the
@@ -128,7 +129,7 @@ func (c *steadyHTTP2) nextFrame() (kind, flags byte, stream uint32, payload []by
 // server. EnginePerConn passes a Task to a goroutine, and a response interrupts a read,
 // whose error package net allocates.
 func TestHTTP2SteadyState(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, engine := range []Engine{EngineEpoll, EnginePerConn} {
@@ -170,7 +171,7 @@ func echoAll(c net.Conn) {
 // TestTunnelSteadyState: Read and Write of a WebSocket over HTTP/2 allocate nothing, through
 // the whole server. Of EnginePerConn, see TestHTTP2SteadyState.
 func TestTunnelSteadyState(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, engine := range []Engine{EngineEpoll, EnginePerConn} {

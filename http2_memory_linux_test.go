@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
@@ -47,7 +48,7 @@ func TestHTTP2IdleMemory(t *testing.T) {
 }
 
 func skipHTTP2Memory(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || invariants.Enabled {
 		t.Skip("takes some seconds; the race detector keeps memory of its own")
 	}
 	if (&Server{}).EngineInfo(nil).Engine != EngineEpoll {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
@@ -32,7 +33,7 @@ func TestMemoryAfterBurst(t *testing.T) {
 		serveBurst(t, engine)
 		return
 	}
-	if testing.Short() || raceEnabled {
+	if testing.Short() || invariants.Enabled {
 		t.Skip("takes half a minute; the race detector keeps memory of its own")
 	}
 	t.Parallel() // it mostly waits

@@ -48,7 +48,7 @@ func TestServeConnDoesNotAllocate(t *testing.T) {
 			}
 		}
 		serve()
-		if n := testing.AllocsPerRun(1000, serve); n != 0 && !raceEnabled && !invariants.Enabled {
+		if n := testing.AllocsPerRun(1000, serve); n != 0 && !invariants.Enabled {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 		if c.written < 3000 {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/nettest"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 func TestPipeConnsKeepTheNetConnContract(t *testing.T) {
@@ -349,7 +351,7 @@ func TestPipeSteadyStateDoesNotAllocate(t *testing.T) {
 	round() // creates the timer
 	// A garbage collection may empty the pool meanwhile. Less than one allocation per
 	// round shows that none is inherent.
-	if allocs := testing.AllocsPerRun(1000, round); allocs >= 1 && !raceEnabled {
+	if allocs := testing.AllocsPerRun(1000, round); allocs >= 1 && !invariants.Enabled {
 		t.Errorf("%v allocations per write and read", allocs)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
@@ -23,7 +24,7 @@ func TestIdleMemory(t *testing.T) {
 		serveIdle(t, kind)
 		return
 	}
-	if testing.Short() || raceEnabled {
+	if testing.Short() || invariants.Enabled {
 		t.Skip("takes some seconds; the race detector keeps memory of its own")
 	}
 	if (&sluice.Server{}).EngineInfo(nil).Engine != sluice.EngineEpoll {

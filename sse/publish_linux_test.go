@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
@@ -20,7 +21,7 @@ const benchStreams = 5000
 // TestPublishAllocations: an event is allocated once, for the history, however many streams
 // get it.
 func TestPublishAllocations(t *testing.T) {
-	if raceEnabled || (&sluice.Server{}).EngineInfo(nil).Engine != sluice.EngineEpoll {
+	if invariants.Enabled || (&sluice.Server{}).EngineInfo(nil).Engine != sluice.EngineEpoll {
 		t.Skip("needs an event engine, and no race detector")
 	}
 	f := start(t, sluice.EngineAuto, Options{History: 10})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -214,7 +215,7 @@ func TestDeflateViolations(t *testing.T) {
 
 // TestDeflateBomb: a bomb allocates no more than the limit.
 func TestDeflateBomb(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	bomb := []byte((&deflater{}).frame(ws.OpBinary, strings.Repeat("\x00", 32<<20)))
@@ -404,7 +405,7 @@ func waking(compression Compression, limit int) func(in []byte) *session {
 }
 
 func TestDeflateAllocations(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	for _, compression := range []Compression{CompressionShared, CompressionTakeover} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -343,7 +344,7 @@ func nextUntil(t *testing.T, c *client, last string, most int) (texts []string) 
 // TestBroadcastAllocations: a broadcast allocates nothing, neither for idle members nor for
 // those that Cast misses.
 func TestBroadcastAllocations(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	if (&sluice.Server{}).EngineInfo(nil).Engine != sluice.EngineEpoll {

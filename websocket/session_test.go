@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
@@ -108,7 +109,7 @@ func echoes(tb testing.TB, size int) func() {
 // TestAllocations: a message allocates nothing, also if the connection sleeps between
 // messages.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	for _, size := range []int{32, 10 << 10, 64 << 10} {

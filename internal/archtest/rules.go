@@ -115,7 +115,7 @@ func packageRules() map[string]packageRule {
 		"internal/engine/choose":     {own: []string{"internal/engine", "internal/engine/epoll", "internal/engine/netconn", "internal/listen"}},
 		"internal/engine/core":       {own: engineOwn},
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
-		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest", "internal/selfsigned"}},
+		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/nettest", "internal/selfsigned"}},
 
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},

@@ -1,6 +1,10 @@
 package buf
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
+)
 
 func TestGetHoldsSize(t *testing.T) {
 	for _, size := range []int{0, 1, 511, 512, 513, 4096, 4097, 16 << 10, 1<<20 - 1, 1 << 20, 1<<20 + 1} {
@@ -39,7 +43,7 @@ func TestReleaseKeepsNoUnfit(t *testing.T) {
 }
 
 func TestGetAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("sync.Pool drops items at random under the race detector")
 	}
 	if n := testing.AllocsPerRun(1000, func() { Get(4096).Release() }); n != 0 {

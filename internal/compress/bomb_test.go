@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // bombSize is the decoded size of the bombs.
@@ -41,7 +43,7 @@ func TestABombCostsNoMemory(t *testing.T) {
 		if len(bomb) > bombSize/500 {
 			t.Errorf("the bomb has %d bytes", len(bomb))
 		}
-		if !raceEnabled && !testing.Short() {
+		if !invariants.Enabled && !testing.Short() {
 			z := NewReader(bytes.NewReader(bomb), c, 0)
 			if n, err := io.Copy(io.Discard, z); n != bombSize || !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("it is decoded to %d bytes, %v", n, err)
@@ -49,7 +51,7 @@ func TestABombCostsNoMemory(t *testing.T) {
 			z.Close()
 		}
 		limits := []int{1, 1000, 1 << 16, 1 << 20, 8 << 20}
-		if raceEnabled { // no goroutines, and most of the time
+		if invariants.Enabled { // no goroutines, and most of the time
 			limits = limits[:4]
 		}
 		for _, limit := range limits {

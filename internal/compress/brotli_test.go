@@ -11,12 +11,14 @@ import (
 	"testing/iotest"
 
 	"github.com/andybalholm/brotli"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // TestLongBrotli: a long message of any kind decodes to itself, and is not much
 // longer than from the encoder for streams.
 func TestLongBrotli(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("seconds, and no goroutines")
 	}
 	noise := make([]byte, 300<<10)
@@ -80,7 +82,7 @@ func brotliWithWindow(in []byte, bits, quality int) []byte {
 // TestBrotliWindowIsLowered: with a limit the window is lowered and the output is the
 // same, even with the longest possible distances.
 func TestBrotliWindowIsLowered(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("seconds, and no goroutines")
 	}
 	noise := make([]byte, 1<<19)
@@ -118,7 +120,7 @@ func TestBrotliWindowFor(t *testing.T) {
 
 // TestBrotliWindowCostsNoMemory: 14 bytes declare a window and a block of 16 MiB.
 func TestBrotliWindowCostsNoMemory(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("seconds, and no goroutines")
 	}
 	in := brotliWithWindow(make([]byte, 16<<20), 24, 9)

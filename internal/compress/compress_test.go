@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 var names = map[Coding]string{Gzip: "gzip", Deflate: "deflate", Brotli: "br", Zstd: "zstd"}
@@ -251,7 +253,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestReuseAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("sync.Pool drops items at random under the race detector")
 	}
 	eachCoding(t, func(t *testing.T, c Coding) {

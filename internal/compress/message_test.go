@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/flate"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // rawMessage compresses and decodes src, and returns the compressed form.
@@ -173,7 +175,7 @@ func allocated() uint64 {
 }
 
 func TestMessageAllocations(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	src, history := text(1000), text(4000)

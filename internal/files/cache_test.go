@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // openDescriptors counts the descriptors that this process has below dir.
@@ -30,7 +32,7 @@ func openDescriptors(t testing.TB, dir string) (n int) {
 }
 
 func TestHitsDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	dir := t.TempDir()

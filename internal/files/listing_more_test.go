@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // crowd is an fs.FS of one directory with this many empty files.
@@ -34,7 +36,7 @@ func (c crowd) ReadDir(string) ([]fs.DirEntry, error) {
 }
 
 func TestListIsBounded(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("seconds, and no goroutines")
 	}
 	for there, want := range map[crowd]int{3: 3, 1 << 17: 1 << 17, 1<<17 + 1: 1 << 17} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // A steady connection has the same streams again and again, with new numbers. Nothing of
@@ -74,7 +75,7 @@ func (s *steady) refill() {
 var body = make([]byte, 1<<10)
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
-	if isRace {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, test := range []struct {

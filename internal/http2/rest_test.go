@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // TestSleep: a connection rests two seconds after its last stream, and goes on as if it
@@ -178,7 +179,7 @@ func FuzzPacked(f *testing.F) {
 
 // TestSleepAllocatesNothing: a Conn and its tables come from a pool.
 func TestSleepAllocatesNothing(t *testing.T) {
-	if isRace {
+	if invariants.Enabled {
 		t.Skip("pools drop what they get")
 	}
 	e := newEngine(t, testConfig())

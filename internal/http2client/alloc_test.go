@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // An echoConn is a net.Conn whose peer answers each request at once, without a
@@ -115,7 +116,7 @@ func (r *plainRequest) BodyReceived(p []byte) error                    { r.size 
 func (r *plainRequest) TrailerReceived(*field.Table)                   {}
 
 func TestNoAllocations(t *testing.T) {
-	if isRace {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, test := range []struct {

@@ -6,7 +6,8 @@ package invariants
 
 import "sync/atomic"
 
-// Enabled tells whether the checks are made.
+// Enabled tells whether the checks are made, which is so under the race detector. Tests that
+// count allocations ask, too: sync.Pool drops objects at random then.
 const Enabled = true
 
 // Pooled is a part of an object that a pool hands out. Its zero value belongs

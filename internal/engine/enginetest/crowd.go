@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 func crowdScenarios() []scenario {
@@ -25,7 +27,7 @@ func crowdScenarios() []scenario {
 func testDribbling(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	busy, dribbling := 150, 8
-	if f.offers(handshakes) || raceEnabled || testing.Short() {
+	if f.offers(handshakes) || invariants.Enabled || testing.Short() {
 		busy = 40
 	}
 	var all sync.WaitGroup
@@ -118,7 +120,7 @@ func testStorm(t *testing.T, f *fixture) {
 	a.idle = time.Hour
 	s := f.start(t, a, options())
 	residents, clients, rounds := 20, 6, 60
-	if f.offers(handshakes) || testing.Short() || raceEnabled {
+	if f.offers(handshakes) || testing.Short() || invariants.Enabled {
 		rounds = 20
 	}
 	var settled []*peer

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 func promptEndScenarios() []scenario {
@@ -300,7 +301,7 @@ func testNudge(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	s := f.start(t, a, options())
 	count := 600
-	if f.offers(handshakes) || raceEnabled || testing.Short() {
+	if f.offers(handshakes) || invariants.Enabled || testing.Short() {
 		count = 60
 	}
 	var idle []*peer

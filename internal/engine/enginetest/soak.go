@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // A NamedEngine is one of the engines that Soak compares.
@@ -29,7 +30,7 @@ func soakRounds() int {
 	if testing.Short() {
 		rounds = 2
 	}
-	if raceEnabled {
+	if invariants.Enabled {
 		rounds = (rounds + 1) / 2
 	}
 	return rounds

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
@@ -83,7 +84,7 @@ func testIdleConnections(t *testing.T, f *fixture) {
 	a.idle = time.Hour
 	s := f.start(t, a, options())
 	count := 2000
-	if testing.Short() || raceEnabled || s.engine.Name() == "poll" { // poll(2) looks at all of them for each event
+	if testing.Short() || invariants.Enabled || s.engine.Name() == "poll" { // poll(2) looks at all of them for each event
 		count = 300
 	}
 	if f.offers(handshakes) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // A connection that idles is its slot: no goroutine, no buffer, no protocol.
@@ -41,7 +42,7 @@ func TestIdleConnectionsCostASlot(t *testing.T) {
 	}
 	each := (memoryInUse() - before) / connections
 	t.Logf("%.0f bytes per connection", each)
-	if !raceEnabled && each > 200 { // descriptors of the clients take slots, too
+	if !invariants.Enabled && each > 200 { // descriptors of the clients take slots, too
 		t.Errorf("an idle connection takes %.0f bytes", each)
 	}
 	loops := e.Loops()
@@ -69,7 +70,7 @@ func memoryInUse() float64 {
 // A round trip allocates nothing, though the connection sleeps in between; nor
 // does one with a file.
 func TestRoundTripDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	const size = 300_000

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // A fakeListener yields one connection object over and over. It has one byte of
@@ -70,7 +72,7 @@ func (c *fakeConn) SetWriteDeadline(time.Time) error { return nil }
 // TestConnectionAllocatesNothing: in steady state a connection costs the engine
 // no allocation, and so no goroutine either.
 func TestConnectionAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("sync.Pool drops items at random under the race detector")
 	}
 	ln := newFakeListener()
@@ -85,7 +87,7 @@ func TestConnectionAllocatesNothing(t *testing.T) {
 
 // TestRoundTripAllocatesNothing does the same for a request, on a bare and on a wrapped socket.
 func TestRoundTripAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, isWrapped := range []bool{false, true} {

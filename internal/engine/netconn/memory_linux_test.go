@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // deepProtocol answers like lineProtocol, from far down the stack, as handlers
@@ -70,7 +71,7 @@ func measure() (stack, heap float64) {
 // TestIdleMemory: an idle connection holds a goroutine with the smallest stack, also when its
 // handlers went deep, and no buffers.
 func TestIdleMemory(t *testing.T) {
-	if raceEnabled {
+	if invariants.Enabled {
 		t.Skip("frames are larger under the race detector")
 	}
 	const count = 2000

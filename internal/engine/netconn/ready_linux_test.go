@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // TestWriteReady: a socket takes what there is room for, without an allocation. What is no
@@ -40,7 +42,7 @@ func TestWriteReady(t *testing.T) {
 			t.Fatalf("got %q, %v", got, err)
 		}
 	})
-	if allocs != 0 && !raceEnabled {
+	if allocs != 0 && !invariants.Enabled {
 		t.Errorf("%v allocations", allocs)
 	}
 	long := []byte(strings.Repeat("x", 64<<20))

@@ -1,5 +1,0 @@
-//go:build !race
-
-package buf
-
-const raceEnabled = false

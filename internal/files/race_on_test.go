@@ -1,5 +1,0 @@
-//go:build race
-
-package files
-
-const raceEnabled = true
