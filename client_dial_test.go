@@ -86,9 +86,9 @@ func TestTLSHandshakeAndOtherTimeouts(t *testing.T) {
 		t.Errorf("DoTimeout: %v", err)
 	}
 	c = &HostClient{Addr: silent.addr(), IsTLS: true, WriteTimeout: time.Hour}
-	c.Dial = func(string) (net.Conn, error) { return nil, timeout{true} }
+	c.Dial = func(string) (net.Conn, error) { return nil, timeout{isOne: true} }
 	var dialed *ErrDialWithUpstream
-	if err := c.Do(req, resp); !errors.As(err, &dialed) || !errors.Is(err, timeout{true}) {
+	if err := c.Do(req, resp); !errors.As(err, &dialed) || !errors.Is(err, timeout{isOne: true}) {
 		t.Errorf("a dialer's own: %v", err)
 	}
 	// Without TLS nothing but writing is bounded by it.
@@ -97,11 +97,11 @@ func TestTLSHandshakeAndOtherTimeouts(t *testing.T) {
 		if left > DefaultDialTimeout {
 			t.Errorf("%v for dialing", left)
 		}
-		return nil, timeout{true}
+		return nil, timeout{isOne: true}
 	}
 	c.WriteTimeout = time.Nanosecond
 	req, resp = newCall("GET", "http://h/")
-	if err := c.Do(req, resp); !errors.Is(err, timeout{true}) {
+	if err := c.Do(req, resp); !errors.Is(err, timeout{isOne: true}) {
 		t.Errorf("without TLS: %v", err)
 	}
 }

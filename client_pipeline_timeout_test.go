@@ -169,7 +169,7 @@ func TestPipelineReuseAfterTimeout(t *testing.T) {
 		var answered, late atomic.Int32
 		var group sync.WaitGroup
 		for i := range 16 {
-			group.Go(func() { reuse(t, c, i, &answered, &late) })
+			group.Go(func() { reusePipelined(t, c, i, &answered, &late) })
 		}
 		group.Wait()
 		t.Logf("%d connections: %d answers, %d time-outs", conns, answered.Load(), late.Load())
@@ -177,7 +177,7 @@ func TestPipelineReuseAfterTimeout(t *testing.T) {
 	}
 }
 
-func reuse(t *testing.T, c *PipelineClient, id int, answered, late *atomic.Int32) {
+func reusePipelined(t *testing.T, c *PipelineClient, id int, answered, late *atomic.Int32) {
 	req, resp := new(Request), new(Response)
 	poison := fmt.Sprintf("poison of %d", id)
 	for n := range 300 {

@@ -164,7 +164,7 @@ func TestEndOfRequestWithDone(t *testing.T) {
 	var closed atomic.Int32
 	streams := make(chan io.Reader, 1)
 	r := serve(t, overTCP(), &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
-		ctx.SetUserValue("closer", closeCounter{nil, &closed})
+		ctx.SetUserValue("closer", closeCounter{closed: &closed})
 		if ctx.IsPost() {
 			ctx.Done()
 			streams <- ctx.RequestBodyStream()

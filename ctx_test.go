@@ -356,8 +356,8 @@ func TestUserValues(t *testing.T) {
 		ctx.SetUserValue("a", 1)
 		ctx.SetUserValueBytes([]byte("b"), 2)
 		ctx.SetUserValue(key{1}, 3)
-		ctx.SetUserValue("closer", closeCounter{nil, &closed})
-		ctx.SetUserValue("removed", closeCounter{nil, &closed})
+		ctx.SetUserValue("closer", closeCounter{closed: &closed})
+		ctx.SetUserValue("removed", closeCounter{closed: &closed})
 		if ctx.UserValueBytes([]byte("a")) != 1 || ctx.UserValue("b") != 2 || ctx.UserValue(key{1}) != 3 || ctx.Value(key{1}) != 3 || ctx.Value("a") != 1 {
 			t.Error("values are not found")
 		}

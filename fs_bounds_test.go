@@ -372,7 +372,7 @@ func TestFSReplacesBodies(t *testing.T) {
 		want := fileRequest(h, test.method, test.path, test.field)
 		got := fileRequest(func(ctx *sluice.RequestCtx) {
 			ctx.Response.Header.Set("ETag", `"own"`)
-			ctx.Response.SetBodyStream(closeCounter{strings.NewReader("old"), &closed}, 3)
+			ctx.Response.SetBodyStream(closeCounter{Reader: strings.NewReader("old"), closed: &closed}, 3)
 			h(ctx)
 		}, test.method, test.path, test.field)
 		before, after := want.Response.Header.ContentLength(), got.Response.Header.ContentLength()

@@ -166,9 +166,9 @@ func TestResponseReadEndsAtTheFirstByte(t *testing.T) {
 	}{
 		{"", os.ErrDeadlineExceeded, ErrTimeout, io.EOF},
 		{"\r\n", os.ErrDeadlineExceeded, ErrTimeout, io.EOF},
-		{"", timeout{true}, ErrTimeout, io.EOF},
-		{"", &net.OpError{Op: "read", Err: timeout{true}}, ErrTimeout, io.EOF},
-		{"", timeout{false}, io.EOF, ErrTimeout},
+		{"", timeout{isOne: true}, ErrTimeout, io.EOF},
+		{"", &net.OpError{Op: "read", Err: timeout{isOne: true}}, ErrTimeout, io.EOF},
+		{"", timeout{isOne: false}, io.EOF, ErrTimeout},
 		{"", broken, io.EOF, ErrTimeout},
 		{"", broken, broken, ErrTimeout},
 		{"\r\n", broken, io.EOF, ErrTimeout},

@@ -428,7 +428,7 @@ func TestBodyStreams(t *testing.T) {
 					if string(ctx.Path()) == "/next" {
 						return
 					}
-					ctx.SetBodyStream(closeCounter{test.stream(), &closed}, test.size)
+					ctx.SetBodyStream(closeCounter{Reader: test.stream(), closed: &closed}, test.size)
 					if !ctx.IsBodyStream() {
 						t.Error("the body is no stream")
 					}
@@ -455,7 +455,7 @@ func TestBodyStreams(t *testing.T) {
 			t.Run(test.name+" for HEAD", func(t *testing.T) {
 				var closed atomic.Int32
 				r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
-					ctx.SetBodyStream(closeCounter{test.stream(), &closed}, test.size)
+					ctx.SetBodyStream(closeCounter{Reader: test.stream(), closed: &closed}, test.size)
 				}})
 				p := r.dial()
 				p.send(request("HEAD / HTTP/1.1") + request("HEAD / HTTP/1.1", "Connection: close"))

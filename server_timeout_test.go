@@ -204,8 +204,8 @@ func TestTimedOutHandlerEndsItsRequest(t *testing.T) {
 	var closed atomic.Int32
 	leave := make(chan struct{})
 	r := serve(t, overTCP(), &sluice.Server{Handler: sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) {
-		ctx.SetUserValue("closer", closeCounter{nil, &closed})
-		ctx.SetBodyStream(closeCounter{strings.NewReader("x"), &closed}, 1)
+		ctx.SetUserValue("closer", closeCounter{closed: &closed})
+		ctx.SetBodyStream(closeCounter{Reader: strings.NewReader("x"), closed: &closed}, 1)
 		<-leave
 	}, briefly, "slow")})
 	if a := r.dial().get("/"); a.StatusCode != 408 {
