@@ -220,7 +220,7 @@ func TestTakeOverWithoutHost(t *testing.T) {
 // TestMethodsTakeTypesThatProgramsHave: an exported method whose parameter only this module
 // can make is of no use outside.
 func TestMethodsTakeTypesThatProgramsHave(t *testing.T) {
-	for _, v := range []any{&RequestCtx{}, &Request{}, &Response{}, &ServerControl{}, &Client{}, &HostClient{}, &PipelineClient{}, &LBClient{}} {
+	for _, v := range []any{&Server{}, &RequestCtx{}, &Request{}, &Response{}, &ServerControl{}, &Client{}, &HostClient{}, &PipelineClient{}, &LBClient{}} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumMethod() {
 			m := typ.Method(i)

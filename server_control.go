@@ -47,6 +47,15 @@ func (s *Server) Control() *ServerControl {
 	return &s.control
 }
 
+// Value returns what packages of this module need to know of the server, under keys that
+// they alone can name; nil for any other key.
+func (c *ServerControl) Value(key any) any {
+	if key == any(upgrade.Key{}) {
+		return &c.server.upgrades
+	}
+	return nil
+}
+
 // A Parcel is what a connection takes along from ServerControl.HandOver to AdoptConn or
 // AdoptSocket.
 type Parcel struct {

@@ -18,12 +18,6 @@ func (s *Server) hostOf(family upgrade.Family, cfg *serverConfig) upgrade.Host {
 	})
 }
 
-// RegisterTakeover lets s take over connections of a family that another server hands
-// over; see ServerControl.HandOver. It is for packages of this module:
-// websocket.Endpoint.Register calls it. It must be called before s serves. The error says
-// that the family has no name, or that another one has it.
-func (s *Server) RegisterTakeover(family upgrade.Family) error { return s.upgrades.Register(family) }
-
 // unpackUpgraded is Unpack for a connection of a family.
 func (a *acceptor) unpackUpgraded(conn engine.Conn, state upgrade.State) (engine.Protocol, []byte) {
 	family := a.server.upgrades.Named(state.Name)

@@ -317,7 +317,7 @@ func talkServer(t *testing.T, family *talk) *sluice.Server {
 		}
 	}}
 	if family.name != "" {
-		if err := s.RegisterTakeover(family); err != nil {
+		if err := upgrade.Register(s.Control(), family); err != nil {
 			t.Error(err)
 		}
 	}

@@ -25,7 +25,7 @@ func (h *Hub) Register(s *sluice.Server) error {
 	if h.options.Name == "" {
 		return errors.New("sluice: sse: a Hub without a Name cannot be registered")
 	}
-	return s.RegisterTakeover(h.family)
+	return upgrade.Register(s.Control(), h.family)
 }
 
 // moved is what a stream takes along.

@@ -22,8 +22,11 @@ type Group struct {
 	// goroutine that serves connections.
 	OnEmpty func()
 
-	mover *upgrade.Mover // nil: members that move may miss messages
-	order sync.Mutex     // held by broadcasts: all members see one order
+	// Mover is the one of all Groups with the same history of messages. If nil, members that
+	// move may miss messages. It must be set before the first Add.
+	Mover *Mover
+
+	order sync.Mutex // held by broadcasts: all members see one order
 
 	mu      sync.Mutex
 	members []*Conn // nil: a hole, which is closed after the broadcast
@@ -38,8 +41,14 @@ type membership struct {
 	place int32
 }
 
-// MoveBy is for package room. It sets the upgrade.Mover, before the first Add.
-func (g *Group) MoveBy(m *upgrade.Mover) { g.mover = m }
+// A Mover knows which messages the members of its Groups have got, so that those that move
+// to another process get each of the next ones once. Package room has one for each hub.
+type Mover struct {
+	// Hold returns a mark of what the members of these Groups have got, and keeps messages
+	// from them until release is called. Conn.TakeMark returns the mark in the other process.
+	// ok is false if they are getting a message; then it holds nothing. It must not wait.
+	Hold func(groups []string) (mark string, release func(), ok bool)
+}
 
 // Add makes c a member. It returns ErrClosed if c is closing or has ended, and nil if it
 // is a member already. A message that is broadcast meanwhile may reach it or not.

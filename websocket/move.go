@@ -57,7 +57,7 @@ func (e *Endpoint) Register(s *sluice.Server) error {
 	if e.Name == "" || len(e.Name) > 200 {
 		return fmt.Errorf("sluice: websocket: Endpoint.Name %q is empty or too long", e.Name)
 	}
-	return s.RegisterTakeover(e.settings())
+	return upgrade.Register(s.Control(), e.settings())
 }
 
 // Name implements upgrade.Family.
@@ -79,7 +79,7 @@ type moved struct {
 	state    []byte
 }
 
-// A movedRooms is the Groups of a connection that have one upgrade.Mover, or none.
+// A movedRooms is the Groups of a connection that have one Mover, or none.
 type movedRooms struct {
 	mark  string // what the Mover says; "" without one
 	names []string
@@ -177,9 +177,8 @@ func (h *host) setMoved(c *Conn, rooms []movedRooms) {
 	h.moved[c] = rooms
 }
 
-// TakeMark is for package room, in OnMoved and for Endpoint.Serve: it returns what the
-// upgrade.Mover of the Group with this name said when c left the other process; once. ""
-// means nothing.
+// TakeMark is for OnMoved and for Endpoint.Serve: it returns what the Mover of the Group
+// with this name said when c left the other process; once. "" means nothing.
 func (c *Conn) TakeMark(group string) string {
 	c.lock().Lock()
 	defer c.lock().Unlock()
@@ -291,12 +290,12 @@ func hasNoName(g *Group) bool { return g.Name == "" }
 // hold returns what a connection takes along of its Groups, and keeps their messages from
 // it until release is called. ok is false if one of them is sending.
 func hold(groups []*Group) (all []movedRooms, release func(), ok bool) {
-	var movers []*upgrade.Mover
+	var movers []*Mover
 	for _, g := range groups {
-		at := slices.Index(movers, g.mover)
+		at := slices.Index(movers, g.Mover)
 		if at < 0 {
 			at = len(movers)
-			movers, all = append(movers, g.mover), append(all, movedRooms{})
+			movers, all = append(movers, g.Mover), append(all, movedRooms{})
 		}
 		all[at].names = append(all[at].names, g.Name)
 	}

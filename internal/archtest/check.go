@@ -75,6 +75,7 @@ func check(repo fs.FS, r rules) ([]violation, error) {
 		c.checkImports(p)
 		c.checkState(p)
 		c.checkDocs(p)
+		c.checkSurface(p)
 		c.checkPackageSize(p)
 		for _, s := range p.sources {
 			c.checkSize(s)

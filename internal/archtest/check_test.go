@@ -88,7 +88,7 @@ func TestGoodRepositoryPasses(t *testing.T) {
 // Each fixture adds or replaces one file of the good repository and must give
 // exactly one violation, whose text holds want; "" wants none.
 func TestEachRuleFails(t *testing.T) {
-	for _, c := range slices.Concat(importFixtures(), stateFixtures(), sizeFixtures(), docFixtures(), moduleFixtures()) {
+	for _, c := range slices.Concat(importFixtures(), stateFixtures(), sizeFixtures(), docFixtures(), surfaceFixtures(), moduleFixtures()) {
 		t.Run(c.name, func(t *testing.T) {
 			repo := goodRepository()
 			repo[c.file] = &fstest.MapFile{Data: []byte(c.text)}
@@ -131,6 +131,21 @@ func importFixtures() []fixture {
 		fixtures = append(fixtures, fixture{"pure package imports " + impure, "internal/pure/x.go", fmt.Sprintf(pure, impure), "may not import " + impure + ": take bytes"})
 	}
 	return fixtures
+}
+
+func surfaceFixtures() []fixture {
+	head := "package m\n\nimport \"example.com/m/internal/pure\"\n\n"
+	want := "which other modules cannot name"
+	return []fixture{
+		{"function that takes an internal type", "x.go", head + "// F is.\nfunc F(p *pure.P) {}\n", want},
+		{"function that returns one", "x.go", head + "// F is.\nfunc F() (p []pure.P, err error) { return }\n", want},
+		{"method that takes one within a function", "x.go", head + "// T is.\ntype T int\n\n// M is.\nfunc (t *T) M(f func(pure.P)) {}\n", want},
+		{"field", "x.go", head + "// T is.\ntype T struct {\n\t// F is.\n\tF map[string]pure.P\n}\n", want},
+		{"method of an interface", "x.go", head + "// T is.\ntype T interface {\n\t// M is.\n\tM(p pure.P)\n}\n", want},
+		{"name of the import", "x.go", "package m\n\nimport other \"example.com/m/internal/pure\"\n\n// F is.\nfunc F(p other.P) {}\n", want},
+		{"alias, and what is not exported", "x.go", head + "// A is.\ntype A = pure.A\n\n// T is.\ntype T struct{ f pure.P }\n\ntype u int\n\n// M is.\nfunc (u) M(p pure.P) {}\n\nfunc f(p pure.P) {}\n", ""},
+		{"internal package", "internal/pure/x.go", "package pure\n\nimport \"example.com/m/internal/leaf\"\n\n// F is.\nfunc F(p leaf.P) {}\n", ""},
+	}
 }
 
 func stateFixtures() []fixture {

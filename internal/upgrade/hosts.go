@@ -54,9 +54,14 @@ func (h *Hosts) At(place uint64) Host { return (*h.all.Load())[place].Host }
 // IsEmpty tells whether there is no Host yet.
 func (h *Hosts) IsEmpty() bool { return h.all.Load() == nil }
 
-// Register lets a Family take over connections. The error says that it has no name, or that
-// another Family has it.
-func (h *Hosts) Register(family Family) error {
+// Register lets a server take over connections of a family that another server hands over:
+// s is its sluice.ServerControl. It must be called before the server serves. The error says
+// that the family has no name, or that another one has it.
+func Register(s interface{ Value(key any) any }, family Family) error {
+	return s.Value(Key{}).(*Hosts).register(family)
+}
+
+func (h *Hosts) register(family Family) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	name := family.Name()

@@ -39,7 +39,7 @@ func TestRegister(t *testing.T) {
 		{"the longest name", &testFamily{name: longest}, true},
 		{"a longer one", &testFamily{name: longest + "n"}, false},
 	} {
-		if err := h.Register(test.family); (err == nil) != test.isGood {
+		if err := h.register(test.family); (err == nil) != test.isGood {
 			t.Errorf("%s: %v", test.what, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestHosts(t *testing.T) {
 	hosts := make([]placedHost, MaxHosts-2)
 	h.all.Store(&hosts)
 	known, other, last := &testFamily{name: "known"}, &testEngine{}, &testFamily{}
-	if err := h.Register(known); err != nil {
+	if err := h.register(known); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -8,7 +8,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// Key is under which a sluice.RequestCtx has its Taker as a value.
+// Key is under which a sluice.RequestCtx has its Taker as a value, and the ServerControl of a
+// sluice.Server its Hosts.
 type Key struct{}
 
 // A Taker gives the connection of a request to another protocol.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/upgrade"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
@@ -48,7 +47,7 @@ type history struct {
 	seed    maphash.Seed
 	order   [64]sync.Mutex // of rooms, by the hash of the name. Taken first
 	publish sync.Mutex     // messages of this process are numbered and published in order
-	mover   upgrade.Mover
+	mover   websocket.Mover
 	transit time.Duration // the constant; longer in tests, for slow machines
 
 	mu      sync.Mutex // guards the rest
@@ -168,7 +167,7 @@ func (h *history) evict() {
 	h.first++
 }
 
-// hold implements upgrade.Mover.
+// hold is the Hold of a websocket.Mover.
 func (h *history) hold(rooms []string) (text string, release func(), ok bool) {
 	var stripes []int
 	for _, room := range rooms {

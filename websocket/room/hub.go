@@ -185,7 +185,7 @@ func (h *Hub) get(name string) (*room, error) {
 	r.Name = name
 	r.OnEmpty = r.emptied
 	if h.history != nil {
-		r.MoveBy(&h.history.mover)
+		r.Mover = &h.history.mover
 	}
 	h.rooms[name] = r
 	return r, nil
