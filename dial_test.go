@@ -5,18 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
-	"strconv"
+	"net/netip"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/nettest"
-
-	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 // listenTCP listens on a loopback address, or skips where there is none of its
@@ -69,6 +65,30 @@ func dialMethods(t *testing.T, d *TCPDialer) map[string]DialFunc {
 		"DialNetwork, tcp4":    network("tcp4"),
 		"DialNetwork, tcp6":    network("tcp6"),
 	}
+}
+
+// lookupTimeout is when a look-up ends that nobody waits for.
+const lookupTimeout = 10 * time.Second
+
+// hangingResolver looks up until its context ends.
+type hangingResolver struct{}
+
+func (hangingResolver) LookupIPAddr(ctx context.Context, _ string) ([]net.IPAddr, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// knownResolver knows the addresses of every host.
+type knownResolver []net.IPAddr
+
+func (r knownResolver) LookupIPAddr(context.Context, string) ([]net.IPAddr, error) { return r, nil }
+
+func resolvesTo(addrs ...string) Resolver {
+	var known knownResolver
+	for _, addr := range addrs {
+		known = append(known, net.IPAddr{IP: net.ParseIP(addr)})
+	}
+	return known
 }
 
 func TestDialLoopback(t *testing.T) {
@@ -127,9 +147,6 @@ func TestDialFunctions(t *testing.T) {
 		"DialTimeout":          func(addr string) (net.Conn, error) { return DialTimeout(addr, time.Minute) },
 		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return DialDualStackTimeout(addr, time.Minute) },
 		"DialContext":          func(addr string) (net.Conn, error) { return DialContext(t.Context(), addr) },
-		"a client's": func(addr string) (net.Conn, error) {
-			return (&HostClient{}).callDialer(&clientCall{}, addr)
-		},
 	} {
 		conn, err := dial("localhost:" + port)
 		if err != nil {
@@ -203,132 +220,82 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
-func TestDialServiceName(t *testing.T) {
-	_, _ = net.LookupPort("tcp", "http") // package net then has made what it would keep of a first bubble
-	synctest.Test(t, func(t *testing.T) {
-		network := newFakeNet(nil)
-		d := &TCPDialer{dialer: dial.Dialer{Connect: network.connect}}
-		mustDial(t, d, "192.0.2.1:http")
-		if want := []string{"0s 192.0.2.1:80"}; !slices.Equal(network.log, want) {
-			t.Errorf("dialed %q, want %q", network.log, want)
-		}
-	})
-}
-
 func TestDialTimeouts(t *testing.T) {
-	silent := map[string]fakePeer{"192.0.2.1": {isSilent: true}}
+	const addr, given = "host.test:80", 5 * time.Second
 	for _, c := range []struct {
 		name string
 		dial func(d *TCPDialer) (net.Conn, error)
 		want time.Duration
 	}{
-		{"zero", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout("192.0.2.1:80", 0) }, 0},
-		{"negative", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout("192.0.2.1:80", -1) }, 0},
-		{"given", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout("192.0.2.1:80", time.Minute) }, time.Minute},
-		{"default", func(d *TCPDialer) (net.Conn, error) { return d.Dial("192.0.2.1:80") }, DefaultDialTimeout},
+		{"zero", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout(addr, 0) }, 0},
+		{"negative", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout(addr, -1) }, 0},
+		{"given", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout(addr, given) }, given},
+		{"given, both versions", func(d *TCPDialer) (net.Conn, error) { return d.DialDualStackTimeout(addr, given) }, given},
+		{"default", func(d *TCPDialer) (net.Conn, error) { return d.Dial(addr) }, DefaultDialTimeout},
+		{"default, both versions", func(d *TCPDialer) (net.Conn, error) { return d.DialDualStack(addr) }, DefaultDialTimeout},
 		{"a context without a deadline", func(d *TCPDialer) (net.Conn, error) {
-			return d.DialContext(context.Background(), "192.0.2.1:80")
-		}, DefaultDialTimeout},
-		{"a client", func(d *TCPDialer) (net.Conn, error) {
-			sharedDialer.dialer.Connect = d.dialer.Connect
-			defer func() { sharedDialer.dialer.Connect = nil }()
-			return (&HostClient{DialDualStack: true}).callDialer(&clientCall{}, "192.0.2.1:80")
+			return d.DialContext(context.Background(), addr)
 		}, DefaultDialTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			d := &TCPDialer{dialer: dial.Dialer{Connect: newFakeNet(silent).connect}}
 			began := time.Now()
-			conn, err := c.dial(d)
-			var dialErr *ErrDialWithUpstream
-			if conn != nil || !errors.Is(err, ErrDialTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != "192.0.2.1:80" ||
-				err.Error() != "sluice: cannot connect to 192.0.2.1:80: dialing timed out" {
-				t.Errorf("%s: got %v, %v", c.name, conn, err)
-			}
+			conn, err := c.dial(&TCPDialer{Resolver: hangingResolver{}})
+			checkDialTimeout(t, c.name, addr, conn, err)
 			if took := time.Since(began); took != c.want {
 				t.Errorf("%s: took %v, want %v", c.name, took, c.want)
 			}
+			time.Sleep(lookupTimeout)
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := &TCPDialer{dialer: dial.Dialer{Connect: newFakeNet(silent).connect}}
+		d := &TCPDialer{Resolver: hangingResolver{}}
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), given)
 		defer cancel()
-		_, err := d.DialContext(ctx, "192.0.2.1:80")
+		_, err := d.DialContext(ctx, addr)
 		var phase *PhaseError
-		if !errors.As(err, &phase) || !phase.Timeout() || errors.Is(err, ErrDialTimeout) || time.Since(began) != time.Minute {
+		if !errors.As(err, &phase) || !phase.Timeout() || errors.Is(err, ErrDialTimeout) || time.Since(began) != given {
 			t.Errorf("a context's deadline: %v after %v", err, time.Since(began))
 		}
-		ctx, cancel = context.WithTimeoutCause(t.Context(), time.Minute, ErrDialTimeout)
+		ctx, cancel = context.WithTimeoutCause(t.Context(), given, ErrDialTimeout)
 		defer cancel()
-		_, err = d.DialContext(ctx, "192.0.2.1:80")
+		_, err = d.DialContext(ctx, addr)
 		if !errors.Is(err, ErrDialTimeout) || errors.As(err, &phase) {
 			t.Errorf("a context with the cause ErrDialTimeout: %v", err)
 		}
+		time.Sleep(lookupTimeout)
 	})
 }
 
-func TestDialConcurrency(t *testing.T) {
+func checkDialTimeout(t *testing.T, name, addr string, conn net.Conn, err error) {
+	t.Helper()
+	var dialErr *ErrDialWithUpstream
+	if conn != nil || !errors.Is(err, ErrDialTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != addr ||
+		err.Error() != "sluice: cannot connect to "+addr+": dialing timed out" {
+		t.Errorf("%s: got %v, %v", name, conn, err)
+	}
+}
+
+func TestDialTimeoutOfClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := newFakeNet(map[string]fakePeer{"192.0.2.1": {after: time.Second}})
-		d := &TCPDialer{Concurrency: 2, dialer: dial.Dialer{Connect: network.connect}}
-		var dialing sync.WaitGroup
-		var late sync.Map
-		for i := range 6 {
-			dialing.Go(func() {
-				_, err := d.DialTimeout("192.0.2.1:80", 2500*time.Millisecond)
-				if errors.Is(err, ErrDialTimeout) {
-					late.Store(i, true)
-				} else if err != nil {
-					t.Error(err)
-				}
-			})
+		sharedDialer.dialer.Connect = func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
 		}
-		dialing.Wait()
-		n := 0
-		late.Range(func(any, any) bool { n++; return true })
-		if n != 2 || network.most.Load() != 2 {
-			t.Errorf("%d dials were late, %d ran at a time; want 2, 2", n, network.most.Load())
-		}
-		for range 2 { // no place stays taken
-			mustDial(t, d, "192.0.2.1:80")
+		defer func() { sharedDialer.dialer.Connect = nil }()
+		began := time.Now()
+		req := &Request{}
+		req.SetRequestURI("http://192.0.2.1/")
+		err := (&HostClient{Addr: "192.0.2.1:80"}).Do(req, nil)
+		checkDialTimeout(t, "a client", "192.0.2.1:80", nil, err)
+		if took := time.Since(began); took != DefaultDialTimeout {
+			t.Errorf("a client: took %v", took)
 		}
 	})
 }
 
-func TestDialTrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var told []string
-		tell := func(parts ...string) {
-			mu.Lock()
-			defer mu.Unlock()
-			told = append(told, parts...)
-		}
-		failed := func(err error) string { return " failed: " + strconv.FormatBool(err != nil) }
-		ctx := WithClientTrace(t.Context(), &ClientTrace{
-			DNSStart:  func(host string) { tell("look up " + host) },
-			DNSDone:   func(addrs []net.IPAddr, err error) { tell("found " + strconv.Itoa(len(addrs)) + failed(err)) },
-			DialStart: func(network, addr string) { tell("dial " + network + " " + addr) },
-			DialDone:  func(network, addr string, err error) { tell("dialed " + network + " " + addr + failed(err)) },
-		})
-		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {err: syscall.ECONNREFUSED}})
-		d := &TCPDialer{Resolver: resolvesTo("192.0.2.1", "2001:db8::1"), dialer: dial.Dialer{Connect: network.connect}}
-		for range 2 {
-			if _, err := d.DialContext(ctx, "host.test:80"); err != nil {
-				t.Error(err)
-			}
-		}
-		want := []string{"look up host.test", "found 2 failed: false",
-			"dial tcp [2001:db8::1]:80", "dialed tcp [2001:db8::1]:80 failed: true",
-			"dial tcp 192.0.2.1:80", "dialed tcp 192.0.2.1:80 failed: false",
-			"dial tcp 192.0.2.1:80", "dialed tcp 192.0.2.1:80 failed: false"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
-		}
-		d = &TCPDialer{Resolver: &countingResolver{err: errors.New("no")}}
-		if _, err := d.DialContext(ctx, "host.test:80"); err == nil || told[len(told)-1] != "found 0 failed: true" {
-			t.Errorf("a failed look-up: %v, told %q", err, told[len(want):])
-		}
-	})
+func TestDialDefaults(t *testing.T) {
+	if got := new(TCPDialer).config().CacheDuration; got != DefaultDNSCacheDuration {
+		t.Errorf("addresses are cached for %v", got)
+	}
 }

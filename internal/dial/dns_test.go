@@ -2,9 +2,13 @@ package dial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,4 +106,193 @@ func TestResolveAllocations(t *testing.T) {
 			t.Errorf("%q: %v allocations", host, n)
 		}
 	}
+}
+
+func TestDNSCacheDuration(t *testing.T) {
+	for _, c := range []struct {
+		set, wait time.Duration
+		lookups   int32 // of three dials
+	}{
+		{time.Minute, 59 * time.Second / 2, 1},
+		{time.Minute, 30 * time.Second, 2},
+		{time.Minute, time.Minute, 3},
+		{time.Hour, time.Minute, 1},
+		{time.Millisecond, time.Millisecond, 3},
+		{0, 0, 3},
+		{-1, 0, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			resolver := &countingResolver{}
+			d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: c.set}}
+			for range 3 {
+				mustDial(t, d, "host.test:80")
+				time.Sleep(c.wait)
+			}
+			if got := resolver.count.Load(); got != c.lookups {
+				t.Errorf("CacheDuration %v, a dial each %v: %d look-ups, want %d", c.set, c.wait, got, c.lookups)
+			}
+		})
+	}
+}
+
+func TestDNSCacheFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: time.Second}
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: time.Minute}}
+		mustDial(t, d, "host.test:80")
+		mustDial(t, d, "host.test:443")
+		resolver.expect(t, 1)
+		d.Flush()
+		mustDial(t, d, "host.test:80")
+		resolver.expect(t, 2)
+
+		// What was asked before a flush is not remembered after it.
+		d.Flush()
+		var dialing sync.WaitGroup
+		dialing.Go(func() { mustDial(t, d, "host.test:80") })
+		time.Sleep(time.Second / 2)
+		d.Flush()
+		dialing.Wait()
+		resolver.expect(t, 3)
+		mustDial(t, d, "host.test:80")
+		resolver.expect(t, 4)
+	})
+}
+
+func TestDNSCacheForgetsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{err: &net.DNSError{Err: "server misbehaving", Name: "host.test", IsTemporary: true}}
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: time.Minute}}
+		for range 2 {
+			var dnsErr *net.DNSError
+			if _, err := d.dial("host.test:80"); !errors.As(err, &dnsErr) || !dnsErr.IsTemporary {
+				t.Errorf("error %#v is not the resolver's", err)
+			}
+		}
+		resolver.expect(t, 2)
+		resolver.err = nil
+		mustDial(t, d, "host.test:80")
+	})
+}
+
+func TestDNSNoAddresses(t *testing.T) {
+	for _, found := range [][]net.IPAddr{nil, {{IP: net.IP{1, 2, 3}}}} {
+		d := &testDialer{Config: Config{Resolver: fakeResolver(func(context.Context, string) ([]net.IPAddr, error) { return found, nil }), CacheDuration: time.Minute}}
+		var dnsErr *net.DNSError
+		if _, err := d.dial("none.test:80"); !errors.As(err, &dnsErr) || !dnsErr.IsNotFound || dnsErr.Name != "none.test" {
+			t.Errorf("%v: error %#v", found, err)
+		}
+	}
+}
+
+// TestDNSLookupIsShared: one look-up serves all who wait, and those who do not
+// wait for long neither end it nor fail the others.
+func TestDNSLookupIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: 2 * time.Second}
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: time.Minute}}
+		began := time.Now()
+		var dialing sync.WaitGroup
+		for i := range 10 {
+			patience := time.Duration(i%2+1) * 1500 * time.Millisecond // the first of all gives up
+			dialing.Go(func() {
+				_, err := d.dialTimeout("host.test:80", patience)
+				took := time.Since(began)
+				if patience < resolver.takes {
+					var dialErr *ErrDialWithUpstream
+					if !errors.Is(err, ErrTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != "host.test:80" || took != patience {
+						t.Errorf("patience %v: %v after %v", patience, err, took)
+					}
+				} else if err != nil || took != resolver.takes {
+					t.Errorf("patience %v: %v after %v", patience, err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		dialing.Wait()
+		resolver.expect(t, 1)
+	})
+}
+
+// TestDNSAbandonedLookup: what a look-up finds after its last waiter has left
+// is there for the next.
+func TestDNSAbandonedLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: 2 * time.Second}
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: time.Minute}}
+		for range 2 { // the second joins it
+			if _, err := d.dialTimeout("host.test:80", time.Second-1); !errors.Is(err, ErrTimeout) {
+				t.Errorf("error %v, want ErrTimeout", err)
+			}
+		}
+		time.Sleep(time.Second)
+		mustDial(t, d, "host.test:80")
+		resolver.expect(t, 1)
+	})
+}
+
+// lookingUp counts the goroutines of look-ups. Other tests may have some of their own.
+func lookingUp() int {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return strings.Count(string(stacks), "(*countingResolver).LookupIPAddr(")
+}
+
+// TestDNSLookupsAreBounded: so many run at a time, the others wait for their
+// turn, and those that nobody waits for any more never begin.
+func TestDNSLookupsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: time.Minute} // longer than they may
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: time.Minute}}
+		var dialing sync.WaitGroup
+		for i := range 3 * maxLookups {
+			dialing.Go(func() {
+				if _, err := d.dialTimeout(fmt.Sprintf("host%d.test:80", i), time.Second); !errors.Is(err, ErrTimeout) {
+					t.Errorf("error %v, want ErrTimeout", err)
+				}
+			})
+		}
+		dialing.Wait()
+		synctest.Wait()
+		resolver.expect(t, maxLookups)
+		if n := lookingUp(); n != maxLookups {
+			t.Errorf("%d goroutines look up, want %d", n, maxLookups)
+		}
+		resolver.takes = 0
+		began := time.Now()
+		if _, err := d.dialTimeout("another.test:80", time.Minute); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != lookupTimeout-time.Second {
+			t.Errorf("the next look-up had its turn after %v", took)
+		}
+		if most := resolver.most.Load(); most != maxLookups {
+			t.Errorf("%d look-ups at the same time, want %d", most, maxLookups)
+		}
+	})
+}
+
+// TestDNSQueuedLookupIsShared: one that waits for its turn does so for all.
+func TestDNSQueuedLookupIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: 5 * time.Second}
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolver, CacheDuration: time.Minute}}
+		var dialing sync.WaitGroup
+		for i := range maxLookups {
+			dialing.Go(func() { _, _ = d.dialTimeout(fmt.Sprintf("host%d.test:80", i), time.Minute) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		for _, patience := range []time.Duration{time.Second, time.Minute, time.Second} {
+			dialing.Go(func() {
+				_, err := d.dialTimeout("queued.test:80", patience)
+				if took := time.Since(began); errors.Is(err, ErrTimeout) != (patience == time.Second) || took != min(patience, 10*time.Second) {
+					t.Errorf("patience %v: %v after %v", patience, err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		dialing.Wait()
+		resolver.expect(t, maxLookups+1)
+	})
 }

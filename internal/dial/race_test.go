@@ -1,118 +1,21 @@
-package sluice
+package dial
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/clock"
 )
-
-// fakeResolver answers look-ups.
-type fakeResolver func(ctx context.Context, host string) ([]net.IPAddr, error)
-
-func (f fakeResolver) LookupIPAddr(ctx context.Context, host string) ([]net.IPAddr, error) {
-	return f(ctx, host)
-}
-
-// resolvesTo answers every look-up with addrs.
-func resolvesTo(addrs ...string) fakeResolver {
-	return func(context.Context, string) ([]net.IPAddr, error) { return ipAddrs(addrs...), nil }
-}
-
-func ipAddrs(addrs ...string) []net.IPAddr {
-	list := make([]net.IPAddr, len(addrs))
-	for i, addr := range addrs {
-		list[i].IP = net.ParseIP(addr)
-	}
-	return list
-}
-
-// fakePeer is what connecting to an address comes to.
-type fakePeer struct {
-	after    time.Duration // 0: at once
-	err      error
-	isDeaf   bool // connecting takes its time though ctx ends
-	isSilent bool // connecting never ends but with ctx
-}
-
-// fakeNet stands in for the network; in a bubble its log is exact.
-type fakeNet struct {
-	peers map[string]fakePeer // by IP; others connect at once
-
-	mu      sync.Mutex
-	began   time.Time
-	log     []string // "after address"
-	conns   []*fakeConn
-	running atomic.Int32
-	most    atomic.Int32
-}
-
-// fakeConn is a connection that nothing is sent on.
-type fakeConn struct {
-	net.Conn
-	to       netip.AddrPort
-	isClosed atomic.Bool
-}
-
-func (c *fakeConn) Close() error { c.isClosed.Store(true); return nil }
-
-func newFakeNet(peers map[string]fakePeer) *fakeNet {
-	return &fakeNet{peers: peers, began: time.Now()}
-}
-
-func (n *fakeNet) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	n.mu.Lock()
-	n.log = append(n.log, fmt.Sprint(time.Since(n.began), " ", to))
-	n.mu.Unlock()
-	if running := n.running.Add(1); running > n.most.Load() {
-		n.most.Store(running)
-	}
-	defer n.running.Add(-1)
-	peer := n.peers[to.Addr().String()]
-	ended, after := ctx.Done(), time.After(peer.after)
-	if peer.isDeaf {
-		ended = nil
-	}
-	if peer.isSilent {
-		after = nil
-	}
-	select {
-	case <-ended:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
-	case <-after:
-	}
-	if peer.err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: peer.err}
-	}
-	conn := &fakeConn{to: to}
-	n.mu.Lock()
-	n.conns = append(n.conns, conn)
-	n.mu.Unlock()
-	return conn, nil
-}
-
-// openConns returns how many connections were made and not closed.
-func (n *fakeNet) openConns() (open int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, conn := range n.conns {
-		if !conn.isClosed.Load() {
-			open++
-		}
-	}
-	return open
-}
 
 func TestDialTriesAddressesInTurn(t *testing.T) {
 	refused, noRoute := fakePeer{err: syscall.ECONNREFUSED}, fakePeer{err: syscall.ENETUNREACH}
@@ -157,8 +60,8 @@ func TestDialTriesAddressesInTurn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := newFakeNet(c.peers)
-				d := &TCPDialer{Resolver: resolvesTo(c.addrs...), dialer: dial.Dialer{Connect: network.connect}}
-				conn, err := d.DialDualStackTimeout("many.test:80", time.Second)
+				d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolvesTo(c.addrs...), CacheDuration: time.Minute}}
+				conn, err := d.dualStackTimeout("many.test:80", time.Second)
 				if took := time.Since(network.began); took != c.took {
 					t.Errorf("took %v, want %v", took, c.took)
 				}
@@ -194,16 +97,16 @@ func checkDialed(t *testing.T, conn net.Conn, err error, to string, told []strin
 			t.Errorf("error %q does not tell %q", err, part)
 		}
 	}
-	if isTimeout := errors.Is(err, ErrDialTimeout); isTimeout != strings.Contains(err.Error(), "timed out") {
-		t.Errorf("is ErrDialTimeout: %v, error %v", isTimeout, err)
+	if isTimeout := errors.Is(err, ErrTimeout); isTimeout != strings.Contains(err.Error(), "timed out") {
+		t.Errorf("is ErrTimeout: %v, error %v", isTimeout, err)
 	}
 }
 
 func TestDialClosesTheLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {after: time.Second, isDeaf: true}})
-		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), dialer: dial.Dialer{Connect: network.connect}}
-		conn, err := d.DialDualStack("two.test:80")
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), CacheDuration: time.Minute}}
+		conn, err := d.dualStack("two.test:80")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,19 +126,19 @@ func TestDialClosesTheLosers(t *testing.T) {
 func TestDialRemembersTheFamily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {isSilent: true}})
-		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), dialer: dial.Dialer{Connect: network.connect}}
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), CacheDuration: time.Minute}}
 		for _, want := range []time.Duration{attemptDelay, 0, 0} {
 			before := time.Now()
-			if _, err := d.DialDualStack("two.test:80"); err != nil {
+			if _, err := d.dualStack("two.test:80"); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(before); took != want {
 				t.Errorf("took %v, want %v", took, want)
 			}
 		}
-		d.FlushDNSCache()
+		d.Flush()
 		before := time.Now()
-		if _, err := d.DialDualStack("two.test:80"); err != nil || time.Since(before) != attemptDelay {
+		if _, err := d.dualStack("two.test:80"); err != nil || time.Since(before) != attemptDelay {
 			t.Errorf("after a flush: %v, %v", err, time.Since(before))
 		}
 	})
@@ -246,8 +149,8 @@ func TestDialRemembersTheFamily(t *testing.T) {
 func TestDialIPv4Only(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(nil)
-		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1", "192.0.2.2"), dialer: dial.Dialer{Connect: network.connect}}
-		for _, dial := range []DialFunc{d.Dial, d.Dial, d.DialDualStack} {
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolvesTo("2001:db8::1", "192.0.2.1", "192.0.2.2"), CacheDuration: time.Minute}}
+		for _, dial := range []func(string) (net.Conn, error){d.dial, d.dial, d.dualStack} {
 			if _, err := dial("three.test:80"); err != nil {
 				t.Fatal(err)
 			}
@@ -261,9 +164,9 @@ func TestDialIPv4Only(t *testing.T) {
 func TestDialSpreadsOverAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(nil)
-		d := &TCPDialer{Resolver: resolvesTo("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3"), dialer: dial.Dialer{Connect: network.connect}}
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolvesTo("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3"), CacheDuration: time.Minute}}
 		for range 4 {
-			if _, err := d.Dial("three.test:80"); err != nil {
+			if _, err := d.dial("three.test:80"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -283,29 +186,29 @@ func TestDialContextEnds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		resolver Resolver
-		phase    Phase
+		phase    clock.Phase
 		busy     bool // another holds the only place
 	}{
-		{name: "look-up", resolver: hangs, phase: PhaseDNS},
-		{name: "one address", resolver: resolvesTo("192.0.2.1"), phase: PhaseDial},
-		{name: "several addresses", resolver: resolvesTo("192.0.2.1", "192.0.2.2", "2001:db8::1"), phase: PhaseDial},
-		{name: "waiting for a place", resolver: resolvesTo("192.0.2.1"), phase: PhaseDial, busy: true},
+		{name: "look-up", resolver: hangs, phase: clock.PhaseDNS},
+		{name: "one address", resolver: resolvesTo("192.0.2.1"), phase: clock.PhaseDial},
+		{name: "several addresses", resolver: resolvesTo("192.0.2.1", "192.0.2.2", "2001:db8::1"), phase: clock.PhaseDial},
+		{name: "waiting for a place", resolver: resolvesTo("192.0.2.1"), phase: clock.PhaseDial, busy: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := newFakeNet(map[string]fakePeer{"192.0.2.1": silent, "192.0.2.2": silent, "2001:db8::1": silent})
-				d := &TCPDialer{Resolver: c.resolver, dialer: dial.Dialer{Connect: network.connect}, Concurrency: 1}
+				d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: c.resolver, Concurrency: 1, CacheDuration: time.Minute}}
 				if c.busy {
-					go d.DialTimeout("192.0.2.2:80", 2*time.Second)
+					go d.dialTimeout("192.0.2.2:80", 2*time.Second)
 					synctest.Wait()
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(cause) })
-				conn, err := d.DialContext(ctx, "some.test:80")
+				conn, err := d.dialContext(ctx, "some.test:80")
 				if took := time.Since(network.began); took != time.Second {
 					t.Errorf("took %v, want 1s", took)
 				}
-				var phase *PhaseError
+				var phase *clock.PhaseError
 				if conn != nil || !errors.As(err, &phase) || phase.Phase != c.phase || !errors.Is(err, cause) {
 					t.Errorf("got %v, %#v; want phase %v and the cause", conn, err, c.phase)
 				}
@@ -313,4 +216,106 @@ func TestDialContextEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestDialServiceName(t *testing.T) {
+	_, _ = net.LookupPort("tcp", "http") // package net then has made what it would keep of a first bubble
+	synctest.Test(t, func(t *testing.T) {
+		network := newFakeNet(nil)
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{CacheDuration: time.Minute}}
+		mustDial(t, d, "192.0.2.1:http")
+		if want := []string{"0s 192.0.2.1:80"}; !slices.Equal(network.log, want) {
+			t.Errorf("dialed %q, want %q", network.log, want)
+		}
+	})
+}
+
+func TestDialConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newFakeNet(map[string]fakePeer{"192.0.2.1": {after: time.Second}})
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Concurrency: 2, CacheDuration: time.Minute}}
+		var dialing sync.WaitGroup
+		var late sync.Map
+		for i := range 6 {
+			dialing.Go(func() {
+				_, err := d.dialTimeout("192.0.2.1:80", 2500*time.Millisecond)
+				if errors.Is(err, ErrTimeout) {
+					late.Store(i, true)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		dialing.Wait()
+		n := 0
+		late.Range(func(any, any) bool { n++; return true })
+		if n != 2 || network.most.Load() != 2 {
+			t.Errorf("%d dials were late, %d ran at a time; want 2, 2", n, network.most.Load())
+		}
+		for range 2 { // no place stays taken
+			mustDial(t, d, "192.0.2.1:80")
+		}
+	})
+}
+
+// TestDialAllocations: what is known costs no look-up.
+func TestDialAllocations(t *testing.T) {
+	conn := &fakeConn{}
+	connect := func(context.Context, netip.AddrPort) (net.Conn, error) { return conn, nil }
+	d := &testDialer{Dialer: Dialer{Connect: connect}, Config: Config{Resolver: resolvesTo("192.0.2.1", "2001:db8::1", "192.0.2.2"), CacheDuration: time.Hour}}
+	mustDial(t, d, "host.test:80")
+	for _, c := range []struct {
+		addr string
+		most float64
+	}{
+		{"192.0.2.7:80", 6},  // the call, and a context with its timer
+		{"host.test:80", 16}, // a race: another context, timer, channel, goroutine
+	} {
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := d.dial(c.addr); err != nil {
+				t.Fatal(err)
+			}
+		})
+		t.Logf("%s: %v allocations", c.addr, n)
+		if n > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", c.addr, n, c.most)
+		}
+	}
+}
+
+func TestTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []string
+		tell := func(parts ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, parts...)
+		}
+		failed := func(err error) string { return " failed: " + strconv.FormatBool(err != nil) }
+		trace := &Trace{
+			DNSStart:  func(host string) { tell("look up " + host) },
+			DNSDone:   func(addrs []net.IPAddr, err error) { tell("found " + strconv.Itoa(len(addrs)) + failed(err)) },
+			DialStart: func(network, addr string) { tell("dial " + network + " " + addr) },
+			DialDone:  func(network, addr string, err error) { tell("dialed " + network + " " + addr + failed(err)) },
+		}
+		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {err: syscall.ECONNREFUSED}})
+		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolvesTo("192.0.2.1", "2001:db8::1"), CacheDuration: time.Minute}, Trace: trace}
+		for range 2 {
+			if _, err := d.dialContext(t.Context(), "host.test:80"); err != nil {
+				t.Error(err)
+			}
+		}
+		want := []string{"look up host.test", "found 2 failed: false",
+			"dial tcp [2001:db8::1]:80", "dialed tcp [2001:db8::1]:80 failed: true",
+			"dial tcp 192.0.2.1:80", "dialed tcp 192.0.2.1:80 failed: false",
+			"dial tcp 192.0.2.1:80", "dialed tcp 192.0.2.1:80 failed: false"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		d = &testDialer{Config: Config{Resolver: &countingResolver{err: errors.New("no")}}, Trace: trace}
+		if _, err := d.dialContext(t.Context(), "host.test:80"); err == nil || told[len(told)-1] != "found 0 failed: true" {
+			t.Errorf("a failed look-up: %v, told %q", err, told[len(want):])
+		}
+	})
 }
