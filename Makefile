@@ -1,7 +1,7 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
 comparisons := ratios wire idle fairness mix hold files stall prefork seeds
-.PHONY: check help test race fuzz bench $(comparisons) api release tidy cover cross fmt vet
+.PHONY: check help hooks test race fuzz bench $(comparisons) api release tidy cover cross fmt vet
 
 check: ## everything that CI runs
 	@bash .ci/run
@@ -45,6 +45,9 @@ cross: ## builds for the other platforms
 
 fmt: ## gofmt everything
 	gofmt -w .
+
+hooks: ## have git check formatting and architecture before each commit
+	git config core.hooksPath .ci/hooks
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
