@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,16 +83,28 @@ func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
 		case "Trailer", "Transfer-Encoding":
 		case "Content-Length":
 			w.setLength(h, values)
-		case "Connection", "Content-Encoding": // lists, which the header holds as one field
-			h.Set(key, strings.Join(values, ", "))
 		case "Date":
 			h.SetDate(strings.Join(values, ", "))
 		default:
 			h.Del(key)
-			for _, value := range values {
-				h.Add(key, value)
-			}
+			w.add(h, key, values)
 		}
+	}
+}
+
+// add adds the fields named key, without the blanks around their values. Of some names the
+// header holds one field: a list, or the first value, which is the one that counts.
+func (w *responseWriter) add(h *sluice.ResponseHeader, key string, values []string) {
+	switch {
+	case len(values) == 0:
+		return
+	case key == "Connection", key == "Content-Encoding":
+		values = []string{strings.Join(values, ", ")}
+	case key == "Content-Type", key == "Server":
+		values = values[:1]
+	}
+	for _, value := range values {
+		h.Add(key, textproto.TrimString(value))
 	}
 }
 
@@ -109,14 +122,8 @@ func (w *responseWriter) setLength(h *sluice.ResponseHeader, values []string) {
 // asksForChunks reports whether the handler has set a Transfer-Encoding other than
 // identity. HTTP/2 has none (RFC 9113 section 8.2.2).
 func (w *responseWriter) asksForChunks() bool {
-	coding := w.header["Transfer-Encoding"]
-	return len(coding) > 0 && coding[0] != "" && !isIdentity(coding) && w.ctx.StreamID() == 0 && w.ctx.Request.Header.IsHTTP11()
-}
-
-// isIdentity reports whether the value of Transfer-Encoding asks for a body without
-// chunks.
-func isIdentity(coding []string) bool {
-	return len(coding) > 0 && strings.EqualFold(strings.TrimSpace(coding[0]), "identity")
+	coding := w.header.Get("Transfer-Encoding")
+	return coding != "" && coding != "identity" && w.ctx.StreamID() == 0 && w.ctx.Request.Header.IsHTTP11()
 }
 
 // parseLength returns the value of Content-Length if it is a length.
@@ -124,7 +131,7 @@ func parseLength(values []string) (n int64, ok bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(values[0]), 10, 64)
+	n, err := strconv.ParseInt(values[0], 10, 64)
 	return n, err == nil && n >= 0 && int64(int(n)) == n
 }
 
@@ -152,7 +159,7 @@ func (w *responseWriter) mayHaveTrailers() bool {
 	if _, ok := parseLength(w.header["Content-Length"]); ok {
 		return w.asksForChunks()
 	}
-	return !isIdentity(w.header["Transfer-Encoding"])
+	return w.header.Get("Transfer-Encoding") != "identity"
 }
 
 // copyTrailers copies the trailer fields into h: those that have

@@ -35,6 +35,7 @@ type responseWriter struct {
 	// hasTrailers: a trailer section can be sent, and trailers is valid.
 	hasTrailers bool
 	isChunked   bool // the handler has asked for it: the head does not have length
+	sniffs      bool // Content-Type follows from the first bytes; from stateImplicit on
 	isOver      atomic.Bool
 }
 
@@ -110,6 +111,15 @@ func (w *responseWriter) commit() {
 	if w.header != nil {
 		w.copyFields(h)
 	}
+	w.sniffs = w.maySniff(h)
+}
+
+// maySniff reports whether no Content-Type, Content-Encoding or, with HTTP/1.1,
+// Transfer-Encoding was set, as net/http wants it to sniff.
+func (w *responseWriter) maySniff(h *sluice.ResponseHeader) bool {
+	_, isSet := w.header["Content-Type"] // a nil value disables sniffing, too
+	isCoded := len(h.ContentEncoding()) > 0 || w.ctx.StreamID() == 0 && w.header.Get("Transfer-Encoding") != ""
+	return w.bodyAllowed() && !isSet && !isCoded && len(h.ContentType()) == 0
 }
 
 // bodyAllowed tells whether the status lets the response have a body.
@@ -217,22 +227,13 @@ func (w *responseWriter) lengthOfStream() int64 {
 	return w.length
 }
 
-// sniff sets Content-Type from the first bytes, as net/http does, unless
-// Content-Type, Content-Encoding or, with HTTP/1.1, Transfer-Encoding was set.
+// sniff sets Content-Type from the first bytes, as net/http does.
 func (w *responseWriter) sniff() {
-	if !w.bodyAllowed() {
+	if !w.sniffs {
 		return
 	}
-	body := w.ctx.Response.Body()
-	h := &w.ctx.Response.Header
-	if len(body) == 0 || len(h.ContentType()) > 0 || len(h.ContentEncoding()) > 0 {
-		return
-	}
-	if w.ctx.StreamID() == 0 && len(w.header["Transfer-Encoding"]) > 0 {
-		return
-	}
-	if _, isSet := w.header["Content-Type"]; !isSet { // a nil value disables sniffing, too
-		h.SetContentType(http.DetectContentType(body))
+	if body := w.ctx.Response.Body(); len(body) > 0 {
+		w.ctx.Response.Header.SetContentType(http.DetectContentType(body))
 	}
 }
 
