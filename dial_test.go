@@ -70,10 +70,10 @@ func dialMethods(t *testing.T, d *TCPDialer) map[string]DialFunc {
 // lookupTimeout is when a look-up ends that nobody waits for.
 const lookupTimeout = 10 * time.Second
 
-// hangingResolver looks up until its context ends.
-type hangingResolver struct{}
+// endlessResolver looks up until its context ends.
+type endlessResolver struct{}
 
-func (hangingResolver) LookupIPAddr(ctx context.Context, _ string) ([]net.IPAddr, error) {
+func (endlessResolver) LookupIPAddr(ctx context.Context, _ string) ([]net.IPAddr, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -239,7 +239,7 @@ func TestDialTimeouts(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			conn, err := c.dial(&TCPDialer{Resolver: hangingResolver{}})
+			conn, err := c.dial(&TCPDialer{Resolver: endlessResolver{}})
 			checkDialTimeout(t, c.name, addr, conn, err)
 			if took := time.Since(began); took != c.want {
 				t.Errorf("%s: took %v, want %v", c.name, took, c.want)
@@ -248,7 +248,7 @@ func TestDialTimeouts(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d := &TCPDialer{Resolver: hangingResolver{}}
+		d := &TCPDialer{Resolver: endlessResolver{}}
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), given)
 		defer cancel()

@@ -366,7 +366,7 @@ func TestHandlerPanics(t *testing.T) {
 				t.Errorf("%s: %q, want %q", path, got, want)
 			}
 		}
-		if log := r.log.String(); strings.Count(log, "the reason") != 3 || !strings.Contains(log, "nil map") || !strings.Contains(log, "server_respond_test.go") {
+		if log := r.log.String(); strings.Count(log, "the reason") != 3 || !strings.Contains(log, "nil map") || !strings.Contains(log, "respond_test.go") {
 			t.Errorf("log has no panic with its stack: %s", log)
 		}
 		before := r.log.String()
