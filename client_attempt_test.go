@@ -155,7 +155,7 @@ func TestTLSHandshakeAlone(t *testing.T) {
 // TestConnectionsWithoutDeadlines: a connection whose deadlines cannot be set is not used.
 // The request is sent again on another one if nothing of it was sent.
 func TestConnectionsWithoutDeadlines(t *testing.T) {
-	big := make([]byte, watchedBody)
+	big := make([]byte, uploadSize)
 	for _, tc := range []struct {
 		failing string // which deadline
 		body    []byte

@@ -95,7 +95,7 @@ func TestDoRepeatsAfterBrokenAnswers(t *testing.T) {
 			retryIf string // "": none
 			want    int    // requests
 		}{
-			{"GET", 0, "", 3}, {"PUT", watchedBody, "", 3}, {"POST", 1, "", 1}, {"POST", watchedBody, "", 1},
+			{"GET", 0, "", 3}, {"PUT", uploadSize, "", 3}, {"POST", 1, "", 1}, {"POST", uploadSize, "", 1},
 			{"POST", 1, "yes", 3}, {"GET", 0, "no", 1},
 		} {
 			p := newClientPeer(t, func(c *peerConn) { c.request(); c.send(raw) })
@@ -170,7 +170,7 @@ func TestDoDoesNotRepeatForSize(t *testing.T) {
 
 // A connection that is reset before an answer was closed, too.
 func TestDoTellsOfResets(t *testing.T) {
-	for _, size := range []int{1, watchedBody} {
+	for _, size := range []int{1, uploadSize} {
 		p := newClientPeer(t, func(c *peerConn) { c.request(); c.reset() })
 		req, resp := newCall("POST", p.url("/"))
 		req.SetBody(make([]byte, size))
@@ -425,7 +425,7 @@ func TestDoLeavesNoDeadlines(t *testing.T) {
 		}
 	})
 	req, resp := newCall("POST", p.url("/"))
-	for _, size := range []int{0, 2 * watchedBody, 0} {
+	for _, size := range []int{0, 2 * uploadSize, 0} {
 		req.SetBody(make([]byte, size))
 		isBounded.Store(true)
 		if err := c.DoTimeout(req, resp, time.Hour); err != nil {

@@ -64,7 +64,7 @@ func TestBodiesThatNobodyWants(t *testing.T) {
 			},
 			"DoTimeout, POST": func(c *Client, url string) error {
 				req, _ := newCall("POST", url+"ok")
-				req.SetBody(make([]byte, watchedBody))
+				req.SetBody(make([]byte, uploadSize))
 				return c.DoTimeout(req, nil, clientPatience)
 			},
 			"DoRedirects without a response": func(c *Client, url string) error {

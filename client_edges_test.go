@@ -51,7 +51,7 @@ func TestTimeoutsWithoutEnd(t *testing.T) {
 		},
 		"upload": func(req *Request, resp *Response) error {
 			req.Header.SetMethod("PUT")
-			req.SetBody(make([]byte, 2*watchedBody))
+			req.SetBody(make([]byte, 2*uploadSize))
 			return withoutEnd(p.host()).DoTimeout(req, resp, noEnd)
 		},
 	} {

@@ -20,6 +20,9 @@ const clientPatience = 15 * time.Second
 // okAnswer is what peers send where it does not matter what.
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
+// uploadSize is the size of bodies during which clients look for the answer (watchedBody).
+const uploadSize = 64 << 10
+
 // clientPeer is a server on loopback whose connections run a script.
 type clientPeer struct {
 	ln     net.Listener

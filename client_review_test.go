@@ -120,7 +120,7 @@ func TestReviewNoWriteDeadlineIsLeft(t *testing.T) {
 		}
 	})
 	req, resp := newCall("POST", p.url("/"))
-	req.SetBody(make([]byte, watchedBody))
+	req.SetBody(make([]byte, uploadSize))
 	if err := c.Do(req, resp); err != nil {
 		t.Fatal(err)
 	}
@@ -196,14 +196,14 @@ func TestReviewRefusalAsStreamHasNoDeadline(t *testing.T) {
 	hooked(c, func(h *hookedConn) {
 		conn = h
 		h.onWrite = func(_ *hookedConn, b []byte) (int, error, bool) {
-			if written += len(b); written > watchedBody {
+			if written += len(b); written > uploadSize {
 				return 0, syscall.EPIPE, true
 			}
 			return 0, nil, false
 		}
 	})
 	req, resp := newCall("POST", p.url("/"))
-	req.SetBody(make([]byte, 2*watchedBody))
+	req.SetBody(make([]byte, 2*uploadSize))
 	if err := c.Do(req, resp); err != nil {
 		t.Fatal(err)
 	}

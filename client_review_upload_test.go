@@ -80,7 +80,7 @@ func TestReviewShortGarbageWhileWriting(t *testing.T) {
 		})
 		c := p.host()
 		ctx, cancel := context.WithTimeout(t.Context(), clientPatience)
-		for _, size := range []int{1, watchedBody} {
+		for _, size := range []int{1, uploadSize} {
 			req, resp := newCall("POST", p.url("/"))
 			req.SetBody(make([]byte, size))
 			if err := c.DoContext(ctx, req, resp); err == nil || ctx.Err() != nil {

@@ -152,7 +152,7 @@ func TestTransportAddresses(t *testing.T) {
 
 // Bodies around the size from which they are watched, in all forms.
 func TestTransportUploads(t *testing.T) {
-	for _, size := range []int{0, 1, watchedBody - 1, watchedBody, 1 << 20} {
+	for _, size := range []int{0, 1, uploadSize - 1, uploadSize, 1 << 20} {
 		for name, set := range map[string]func(r *Request, body string){
 			"buffered": func(r *Request, body string) { r.SetBodyString(body) },
 			"sized":    func(r *Request, body string) { r.SetBodyStream(strings.NewReader(body), len(body)) },

@@ -27,7 +27,7 @@ func TestUploadAfterTheAnswer(t *testing.T) {
 				}
 				go io.WriteString(server, okAnswer)
 				got := 0
-				for piece := make([]byte, watchedBody); got < reads; got++ {
+				for piece := make([]byte, uploadSize); got < reads; got++ {
 					time.Sleep(refusalTime / 8)
 					if _, err := io.ReadFull(br, piece); err != nil {
 						break
@@ -37,7 +37,7 @@ func TestUploadAfterTheAnswer(t *testing.T) {
 			}()
 			c := &HostClient{Addr: "h:80", Dial: func(string) (net.Conn, error) { return client, nil }}
 			req, resp := newCall("POST", "http://h/")
-			req.SetBody(make([]byte, pieces*watchedBody))
+			req.SetBody(make([]byte, pieces*uploadSize))
 			if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" {
 				t.Errorf("%v, %q", err, resp.Body())
 			}
@@ -86,7 +86,7 @@ func TestInterimAnswersFillTheBuffer(t *testing.T) {
 		c := p.host()
 		c.ReadBufferSize = 1000
 		req, resp := newCall("POST", p.url("/"))
-		req.SetBody(make([]byte, watchedBody))
+		req.SetBody(make([]byte, uploadSize))
 		err := c.Do(req, resp)
 		if isWhole := strings.HasPrefix(head, interim); isWhole != (err == nil) || isWhole && string(resp.Body()) != "ok" {
 			t.Errorf("%d bytes of interim answers: %v, %q", len(head), err, resp.Body())
