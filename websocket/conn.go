@@ -272,18 +272,19 @@ func (c *Conn) hasOutputRoom(size int) bool {
 	if m.pending != nil {
 		return m.pending.bytes+size <= limit && c.host.pendingTotal.fits(m.pending.bytes, size)
 	}
-	s := m.session
-	if s == nil || s.run == notRunning {
-		return c.host.pendingTotal.fits(0, size)
-	}
-	if len(s.out) == 0 || len(s.out)+size <= limit {
+	s := m.inCall()
+	if s != nil && (len(s.out) == 0 || len(s.out)+size <= limit) {
 		return true
 	}
-	if s.run == running && m.loop() == nil {
+	if !c.host.pendingTotal.fits(0, size) {
+		return false
+	}
+	if s != nil && m.loop() == nil {
 		s.beginFlush()
-		return true
+	} else if s != nil {
+		c.waiting(m) // its call sends the output first
 	}
-	return false
+	return true
 }
 
 // dropOutbox drops what waits; the lock is held.

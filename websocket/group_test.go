@@ -327,6 +327,71 @@ func TestSlowMembers(t *testing.T) {
 	}
 }
 
+// TestSlowDuringACall: the policies that keep the newest messages do so for a member whose
+// callback, or function of Accept, is busy while the peer reads nothing.
+func TestSlowDuringACall(t *testing.T) {
+	for _, policy := range []SlowPolicy{SlowCoalesce, SlowDropOld} {
+		t.Run(policy.String(), func(t *testing.T) {
+			for _, isAccepted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("accepted %t", isAccepted), func(t *testing.T) {
+					onEngines(t, func(t *testing.T, engine sluice.Engine) {
+						entered, goOn := make(chan *Conn, 1), make(chan bool)
+						e := &Endpoint{Slow: policy, MaxPending: 100 << 10, WriteTimeout: patience}
+						e.OnMessage = func(c *Conn, _ Message) error {
+							entered <- c
+							<-goOn
+							return nil
+						}
+						f := start(t, engine, func(ctx *sluice.RequestCtx) {
+							if !isAccepted {
+								_ = e.Upgrade(ctx, nil)
+								return
+							}
+							_ = e.Accept(ctx, func(c *Conn) error {
+								for {
+									m, err := c.Read(t.Context())
+									if err != nil {
+										return err
+									}
+									_ = e.OnMessage(c, m)
+								}
+							})
+						})
+						t.Cleanup(func() { close(goOn) })
+						c := f.dial()
+						c.raw(masked(ws.OpText, "busy"))
+						conn := <-entered
+						var g Group
+						_ = g.Add(conn)
+						body := strings.Repeat("x", 8<<10)
+						const count = 2000 // more than all buffers
+						for i := range count {
+							if g.Broadcast(PrepareKeyed("k"+strconv.Itoa(i%3), Text, []byte(body+strconv.Itoa(i))), nil) == 0 {
+								t.Fatalf("message %d went to nobody", i)
+							}
+						}
+						if n := conn.Pending(); n > 200<<10 {
+							t.Errorf("%d bytes wait", n)
+						}
+						if err := conn.TryWrite(Text, []byte("end")); err != nil {
+							t.Error(err)
+						}
+						dropped := int(conn.Dropped())
+						goOn <- true
+						texts := nextUntil(t, c, "text end", count)
+						if last := long("text", body+strconv.Itoa(count-1)); !slices.Contains(texts, last) {
+							t.Error("it did not get the newest")
+						}
+						if got := len(texts) - 1; dropped == 0 || got+dropped != count {
+							t.Errorf("%d messages came and %d were dropped", got, dropped)
+						}
+					})
+				})
+			}
+		})
+	}
+}
+
 // nextUntil returns what a client gets up to last, which comes after no more than most others.
 func nextUntil(t *testing.T, c *client, last string, most int) (texts []string) {
 	t.Helper()

@@ -205,7 +205,7 @@ func (s *session) attend(l *loop, isOver func() bool) {
 	l.wake = wake
 	defer func() { l.wake = nil }()
 	for !l.isDone && !isOver() {
-		if len(s.out) > 0 && s.ending == endNot && s.run == running { // otherwise sendNow pokes
+		if s.ending == endNot && s.run == running && s.hasOutput() { // otherwise sendNow pokes
 			out, written := s.out, len(s.out)-s.counted
 			s.out, s.counted, s.run = nil, 0, flushing
 			mu.Unlock()
@@ -220,6 +220,15 @@ func (s *session) attend(l *loop, isOver func() bool) {
 		<-wake
 		mu.Lock()
 	}
+}
+
+// hasOutput reports whether there is output. If not, it takes some from the outbox. The lock
+// is held.
+func (s *session) hasOutput() bool {
+	if len(s.out) == 0 {
+		s.take(flushSize)
+	}
+	return len(s.out) > 0
 }
 
 // waker returns a channel for loop.wake. Few sessions need one, and only while they have a

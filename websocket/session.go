@@ -57,7 +57,7 @@ type runPhase uint8
 const (
 	notRunning runPhase = iota
 	running
-	flushing // another goroutine writes output; the call does not return meanwhile
+	flushing // output is written; what comes meanwhile waits in the outbox, and the call does not return
 )
 
 // An ending is how the connection ends after the current call.
@@ -149,6 +149,15 @@ func (s *session) begin(out []byte, limit int) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	s.run, s.out, s.counted = running, out, len(out)
+	if s.conn.more.pending != nil {
+		s.take(limit)
+		s.conn.more.makeRoom()
+	}
+}
+
+// take moves frames from the outbox to the output, until that has limit bytes. The lock is
+// held.
+func (s *session) take(limit int) {
 	m := s.conn.more
 	if m.pending == nil {
 		return
@@ -157,7 +166,6 @@ func (s *session) begin(out []byte, limit int) {
 	if s.out, hasMore = m.pending.take(s.out, limit); !hasMore {
 		m.dropOutbox()
 	}
-	m.makeRoom()
 }
 
 // leave ends a call of the engine.
@@ -165,6 +173,9 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	mu := s.conn.lock()
 	mu.Lock()
 	s.awaitFlush()
+	if s.ending == endClose || s.ending == endLinger { // no call follows
+		s.take(math.MaxInt)
+	}
 	out, written, how := s.out, len(s.out)-s.counted, s.ending
 	if s.conn.more.pending != nil && next == engine.Read {
 		next = engine.Run // when this output is written
@@ -198,6 +209,7 @@ func (s *session) leaveToOutbox() {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	s.awaitFlush()
+	s.take(math.MaxInt)
 	out, m := s.out, s.conn.more
 	s.run, s.out, s.isOpening = notRunning, nil, false
 	if len(out) > 0 {
@@ -251,11 +263,11 @@ func (s *session) handleInput() engine.Next {
 }
 
 // state tells whether the connection ends after this call, and whether there is much
-// output.
+// output, or some that is being written.
 func (s *session) state() (isEnding, hasMuch bool) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	return s.ending != endNot, len(s.out) >= flushSize
+	return s.ending != endNot, len(s.out) >= flushSize || s.run == flushing
 }
 
 // deliver passes a message to the program, unless the connection is closing.

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"math"
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/ws"
@@ -16,14 +17,26 @@ func (s *session) beginFlush() {
 	go s.flush(out)
 }
 
-// flush writes out. Nothing else uses the engine's Conn meanwhile: the call of the engine
+// flush writes out, and then what waits in the outbox, until that is empty or the call is
+// about to return. Nothing else uses the engine's Conn meanwhile: the call of the engine
 // is in a callback, or waits in leave.
 func (s *session) flush(out []byte) {
-	_, err := s.engine.Write(out)
-	s.conn.lock().Lock()
-	defer s.conn.lock().Unlock()
-	s.wrote(out, err)
+	mu := s.conn.lock()
+	for {
+		_, err := s.engine.Write(out)
+		mu.Lock()
+		s.wrote(out, err)
+		if s.conn.more.pending == nil || s.flushed != nil || s.ending == endAbort {
+			break
+		}
+		s.take(flushSize)
+		out = s.out
+		s.out = nil
+		s.count(0, len(out))
+		mu.Unlock()
+	}
 	s.endFlush()
+	mu.Unlock()
 }
 
 // endFlush ends flushing; the lock is held.
@@ -61,13 +74,14 @@ func (s *session) sendNow(h ws.Head, p []byte) {
 	s.count(0, size)
 	s.engine.WriteReady(&d.left)
 	mu.Lock()
-	later := s.out // what other goroutines have written meanwhile
+	later := s.out // pongs
 	s.out = out[:0]
 	for _, rest := range d.left {
 		s.out = append(s.out, rest...)
 	}
 	s.counted = len(s.out)
 	s.out = append(s.out, later...)
+	s.take(math.MaxInt) // what other goroutines have written meanwhile
 	*d = direct{}
 	directPool.Put(d)
 	s.conn.more.makeRoom()

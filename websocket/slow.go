@@ -138,7 +138,7 @@ func (c *Conn) append(m *message) {
 		c.forgetSent()
 	}
 	e := c.extra()
-	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
+	if s := e.inCall(); s != nil {
 		s.out = append(s.out, m.shared.bytes(m.isPacked)...)
 		e.pokeLoop()
 		return
@@ -153,8 +153,8 @@ func (c *Conn) appendFrame(h ws.Head, p []byte) {
 		h.IsMasked, h.Key = true, newKey()
 	}
 	e := c.extra()
-	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
-		if len(p) >= minDirect && s.run == running && !h.IsMasked {
+	if s := e.inCall(); s != nil {
+		if len(p) >= minDirect && !h.IsMasked {
 			s.sendNow(h, p)
 		} else {
 			s.out = ws.AppendWhole(s.out, h, p)
@@ -163,6 +163,15 @@ func (c *Conn) appendFrame(h ws.Head, p []byte) {
 		return
 	}
 	c.waiting(e).add(h, p)
+}
+
+// inCall returns the session of a call that sends what is appended to its output; nil: frames
+// go to the outbox. The lock is held.
+func (m *extra) inCall() *session {
+	if s := m.session; s != nil && s.run == running && m.pending == nil {
+		return s
+	}
+	return nil
 }
 
 // waiting returns the outbox, which is about to get a frame. If there was none, the engine

@@ -121,7 +121,7 @@ func (w *writer) send(p []byte, isFinal bool) {
 		h.IsMasked, h.Key = true, newKey()
 	}
 	e := c.extra()
-	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
+	if s := e.inCall(); s != nil {
 		s.out = ws.AppendPart(s.out, h, p)
 		e.pokeLoop()
 		return
@@ -159,7 +159,7 @@ func (w *writer) end() {
 	e, o := w.conn.more, w.queued
 	e.rare().writer, w.queued = nil, nil
 	if o != nil {
-		if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
+		if s := e.inCall(); s != nil {
 			s.out, _ = o.take(s.out, math.MaxInt)
 			e.pokeLoop()
 		} else {
