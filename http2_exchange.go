@@ -19,6 +19,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // http2Exchange is one request and its response in HTTP/2: the http2.Request that a
@@ -141,10 +142,7 @@ func (x *http2Exchange) Holds() (n int, isOwn bool) {
 		return 0, false
 	}
 	resp := &x.ctx.Response
-	n = x.ctx.heldBytes() + cap(x.buffer)
-	if s, ok := resp.stream.(interface{ Len() int }); ok { // a reader of bytes in memory
-		n += s.Len()
-	}
+	n = x.ctx.heldBytes() + cap(x.buffer) + transfer.Holds(resp.stream)
 	return n, resp.raw == nil && resp.stream == nil
 }
 

@@ -3,6 +3,7 @@ package sluice
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"strings"
@@ -46,7 +47,7 @@ func TestHTTP2StalledMemory(t *testing.T) {
 				paths := []string{"/write"}
 				switch {
 				case form.name == "window 0" && !strings.HasSuffix(kind, "tls"):
-					paths = []string{"/write", "/raw", "/reader", "/parts", "/flushed", "/trailers"}
+					paths = []string{"/write", "/raw", "/reader", "/parts", "/flushed", "/trailers", "/encoded"}
 				case form.name == "small windows":
 					paths = []string{"/slow"}
 				}
@@ -71,6 +72,10 @@ func TestHTTP2StalledMemory(t *testing.T) {
 						}
 					}
 					t.Logf("%s: %s handlers", path, s.awaitQuiet())
+					if path == "/encoded" { // one response, and its encoder beside it
+						s.awaitMemory(before, conns, most+(1<<20))
+						continue
+					}
 					s.awaitMemory(before, conns, most)
 				}
 			})
@@ -106,6 +111,14 @@ func (h *waitingHandler) serveFresh(ctx *RequestCtx) bool {
 				w.Write(fresh(1 << 10))
 			}
 		})
+	case "/encoded":
+		ctx.Request.Header.Set(HeaderAcceptEncoding, "gzip")
+		CompressHandler(func(ctx *RequestCtx) {
+			p := make([]byte, size)
+			rand.Read(p)
+			ctx.SetContentType("text/plain")
+			ctx.SetBodyStream(io.NopCloser(bytes.NewReader(p)), -1)
+		})(ctx)
 	case "/trailers":
 		ctx.Response.Header.AddTrailer("sum")
 		ctx.Response.Header.Set("sum", "1")

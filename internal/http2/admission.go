@@ -136,13 +136,14 @@ func (c *Conn) resume() {
 	}
 }
 
-// store counts what the Request of s holds for a response with content, which waits.
-func (c *Conn) store(s *Stream, content []byte) {
+// store counts what the Request of s holds for a response with content, which waits, and more
+// bytes.
+func (c *Conn) store(s *Stream, content []byte, more int) {
 	n, isOwn := s.Request.Holds()
 	if !isOwn && !c.isShared(s, content) {
 		n += len(content)
 	}
-	c.count(s, n, 0)
+	c.count(s, n+more, 0)
 }
 
 // count counts n bytes for s, which also holds so many.

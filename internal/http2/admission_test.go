@@ -183,3 +183,34 @@ func TestSlowHandlers(t *testing.T) {
 		})
 	}
 }
+
+// TestHeadsNotRead: what Requests keep that wait with their heads, while the peer does not read,
+// is bounded.
+func TestHeadsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, testConfig())
+		e.feed(h2.AppendWindowUpdate(nil, 0, 1<<20))
+		e.isBlocked, e.handler = true, respondWith(4<<10)
+		id := uint32(1)
+		for ; len(e.conn.out) <= maxOut && id < 2*100; id += 2 {
+			e.feed(e.peer.request(nil, id, get, true))
+			e.goTasks()
+		}
+		e.handler = func(r *testRequest) {
+			r.holds = 100 << 10
+			r.stream.SendHead(fields{status: 200}, false, true)
+		}
+		for range 200 {
+			e.feed(e.peer.request(nil, id, get, true))
+			e.goTasks()
+			id += 2
+		}
+		if stored := e.conn.stored(); stored < maxWaiting/2 || stored > maxWaiting {
+			t.Errorf("%d bytes wait", stored)
+		}
+		e.close()
+		synctest.Wait()
+		e.settle()
+		e.checkEnded()
+	})
+}

@@ -49,7 +49,7 @@ func (s *Stream) SendHead(f Fields, isInterim, isLast bool) bool {
 
 func (s *Stream) sendHead(f Fields, isInterim, isLast bool) bool {
 	c := s.conn
-	if !s.awaitRoom() {
+	if !s.awaitRoom(nil) {
 		return false
 	}
 	if !isInterim {
@@ -68,10 +68,7 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.out) > maxOut {
-		c.store(s, content)
-	}
-	if !s.awaitRoom() {
+	if !s.awaitRoom(content) {
 		return false
 	}
 	s.output = outputOpen
@@ -94,14 +91,18 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	}
 	s.last, s.output = content, outputLast
 	s.progress.begin(clock.Nanos())
-	c.store(s, content)
+	c.store(s, content, 0)
 	c.schedule(s)
 	return true
 }
 
-// awaitRoom waits until little enough waits in out. It is false after a reset.
-func (s *Stream) awaitRoom() bool {
+// awaitRoom waits until little enough waits in out, with a response that has content. It is
+// false after a reset.
+func (s *Stream) awaitRoom(content []byte) bool {
 	c := s.conn
+	if len(c.out) > maxOut && s.output != outputReset {
+		c.store(s, content, taskMemory)
+	}
 	for len(c.out) > maxOut && s.output != outputReset {
 		c.prompter.Prompt()
 		c.workers.Excuse(1)
@@ -176,7 +177,7 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 		c.finish(s, p)
 		return true
 	}
-	c.store(s, p)
+	c.store(s, p, 0)
 	for len(p) > 0 || len(s.held) > 0 { // the fields follow the content in out
 		p = c.hold(s, p)
 		c.prompter.Prompt()
@@ -184,7 +185,7 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 			return false
 		}
 	}
-	if !s.awaitRoom() {
+	if !s.awaitRoom(nil) {
 		return false
 	}
 	c.appendFields(s, trailer, true)
@@ -208,7 +209,7 @@ func (c *Conn) finish(s *Stream, p []byte) {
 	}
 	s.last, s.output = p, outputLast
 	if len(p) > 0 {
-		c.store(s, p)
+		c.store(s, p, 0)
 	}
 	c.schedule(s)
 }

@@ -28,3 +28,17 @@ func (e *Encoding) CloseWithError(err error) error {
 	}
 	return encodeErr
 }
+
+// encoderMemory is about what the encoder of a content coding needs.
+const encoderMemory = 1 << 20
+
+// Holds returns about how many bytes of memory a body stream keeps, which may be nil.
+func Holds(stream io.Reader) (n int) {
+	if e, ok := stream.(*Encoding); ok {
+		n, stream = encoderMemory, e.Source()
+	}
+	if s, ok := stream.(interface{ Len() int }); ok { // a reader of bytes in memory
+		n += s.Len()
+	}
+	return n
+}
