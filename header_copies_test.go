@@ -131,14 +131,3 @@ func TestCopiesByAssignmentShareBodies(t *testing.T) {
 		t.Errorf("after the release of its copy: %q", got)
 	}
 }
-
-// TestCopyOfArgsKeepsPairs: Del of one does not take a pair of the other.
-func TestCopyOfArgsKeepsPairs(t *testing.T) {
-	a := &Args{}
-	a.Parse("a=1&b=2&c=3")
-	dup := assigned(a)
-	dup.Del("a")
-	if dup.String() != "b=2&c=3" || !a.Has("a") || !a.Has("b") || !a.Has("c") {
-		t.Errorf("%q, %q", dup, a)
-	}
-}

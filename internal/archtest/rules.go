@@ -96,7 +96,7 @@ func packageRules() map[string]packageRule {
 		"internal/h2":          {pure: true, usesAtomics: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
 		"internal/ws":          {pure: true, own: []string{"internal/ascii"}},
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
-		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/h1"}},
+		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
 
 		// The server's ends of HTTP: Protocols on the seam.
 		"internal/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/field", "internal/h1", "internal/message", "internal/meter"}},

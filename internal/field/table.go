@@ -59,7 +59,8 @@ func (t *Table) Reset() {
 // own gives a table that was copied by assignment memory of its own, before a change.
 func (t *Table) own() {
 	if t.owner.IsCopy() {
-		t.buf, t.fields = slices.Clone(t.buf), slices.Clone(t.fields)
+		t.buf = slices.Clone(t.buf[:cap(t.buf)]) // what the other one has changed is after len
+		t.fields = slices.Clone(t.fields)
 	}
 }
 
@@ -104,10 +105,9 @@ func (t *Table) Name(i int) []byte {
 func (t *Table) normalizeName(i int) []byte {
 	t.own()
 	f := &t.fields[i]
-	off := uint32(len(t.buf))
-	t.buf = append(t.buf, t.buf[f.nameOff:f.nameOff+f.nameLen]...)
-	f.nameOff = off
-	name := t.buf[off : off+f.nameLen : off+f.nameLen]
+	off, n := t.store(t.buf[f.nameOff : f.nameOff+f.nameLen])
+	t.fields[i].nameOff = off
+	name := t.buf[off : off+n : off+n]
 	Normalize(name)
 	return name
 }
@@ -280,15 +280,23 @@ func (t *Table) reserve(n int) {
 }
 
 func (t *Table) store(s []byte) (off, n uint32) {
+	if len(s) > cap(t.buf)-len(t.buf) {
+		t.part()
+	}
 	off = uint32(len(t.buf))
 	t.buf = append(t.buf, s...)
 	return off, uint32(len(s))
 }
 
+// part takes new memory for the entries, before buf moves: a copy by assignment keeps the old
+// buf, and entries that fit it.
+func (t *Table) part() { t.fields = append(make([]entry, 0, cap(t.fields)), t.fields...) }
+
 // compact copies the used bytes after the raw head into a new buffer with room for
 // more bytes. The old buffer does not change, because returned slices may refer to
 // it.
 func (t *Table) compact(more int) {
+	t.part()
 	live := t.raw + more
 	for i := range t.fields {
 		live += int(t.fields[i].nameLen + t.fields[i].valueLen)
@@ -323,6 +331,7 @@ func (t *Table) SetValue(i int, value []byte) {
 	}
 	t.reserve(len(value))
 	off, n := t.store(value)
+	f = &t.fields[i] // it may have moved
 	f.valueOff, f.valueLen, f.valueCap = off, n, n
 }
 
@@ -339,6 +348,9 @@ func (t *Table) Set(id ID, value []byte) {
 	}
 	t.reserve(len(value))
 	n := uint32(len(value))
+	if len(value) > cap(t.buf)-len(t.buf) {
+		t.part()
+	}
 	t.push(entry{id: id, valueOff: uint32(len(t.buf)), valueLen: n, valueCap: n})
 	t.buf = append(t.buf, value...) // last, because nothing else is needed after the copy
 }
@@ -406,6 +418,9 @@ func (t *Table) reindex() {
 // CopyTo makes dst equal to t.
 func (t *Table) CopyTo(dst *Table) {
 	dst.own()
+	if len(t.buf) > cap(dst.buf) {
+		dst.fields = nil
+	}
 	dst.buf = append(dst.buf[:0], t.buf...)
 	dst.fields = append(dst.fields[:0], t.fields...)
 	dst.slots = t.slots
@@ -418,6 +433,9 @@ func (t *Table) CopyTo(dst *Table) {
 // its bytes from start to end, which are a part of no field.
 func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
 	dst.own()
+	if len(t.buf)+len(text) > cap(dst.buf) {
+		dst.fields = nil
+	}
 	delta := uint32(len(text) - (end - start)) // may wrap
 	dst.buf = append(append(append(dst.buf[:0], t.buf[:start]...), text...), t.buf[end:]...)
 	dst.fields = append(dst.fields[:0], t.fields...)
@@ -443,12 +461,15 @@ func (t *Table) Raw() []byte { return t.buf }
 // Append adds bytes to the raw head that is being received.
 func (t *Table) Append(raw []byte) {
 	t.own()
-	t.buf = append(t.buf, raw...)
+	t.store(raw)
 }
 
 // SetRaw replaces the buffer by head, which a parser has made by appending to Raw.
 func (t *Table) SetRaw(head []byte) {
 	t.own()
+	if cap(head) > cap(t.buf) {
+		t.part()
+	}
 	t.buf = head
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
@@ -35,13 +36,18 @@ type Cookie struct {
 	SameSite     SameSite
 
 	IsHTTPOnly, IsSecure, IsPartitioned bool
+	owner                               field.Owner
 
 	text []byte // scratch memory; the result of Content
 }
 
 // Reset makes c the empty cookie. It keeps the memory for the next use.
 func (c *Cookie) Reset() {
+	if c.owner.IsCopy() {
+		*c = Cookie{owner: c.owner}
+	}
 	*c = Cookie{
+		owner:  c.owner,
 		Key:    c.Key[:0],
 		Value:  c.Value[:0],
 		Domain: c.Domain[:0],
@@ -52,8 +58,10 @@ func (c *Cookie) Reset() {
 
 // CopyTo makes dst, which is not c, a copy of c that shares no memory with it.
 func (c *Cookie) CopyTo(dst *Cookie) {
+	dst.Reset()
 	old := *dst
 	*dst = *c
+	dst.owner = old.owner
 	dst.Key = append(old.Key[:0], c.Key...)
 	dst.Value = append(old.Value[:0], c.Value...)
 	dst.Domain = append(old.Domain[:0], c.Domain...)
@@ -61,17 +69,36 @@ func (c *Cookie) CopyTo(dst *Cookie) {
 	dst.text = old.text
 }
 
+// own gives a cookie that was copied by assignment memory of its own, before a change.
+func (c *Cookie) own() {
+	if c.owner.IsCopy() {
+		shared := *c
+		*c = Cookie{owner: c.owner}
+		shared.CopyTo(c)
+	}
+}
+
 // SetKey sets the cookie's name.
-func (c *Cookie) SetKey(key []byte) { c.Key = appendCookieKey(c.Key[:0], key) }
+func (c *Cookie) SetKey(key []byte) {
+	c.own()
+	c.Key = appendCookieKey(c.Key[:0], key)
+}
 
 // SetValue sets the cookie's value.
-func (c *Cookie) SetValue(value []byte) { c.Value = appendCookieText(c.Value[:0], value) }
+func (c *Cookie) SetValue(value []byte) {
+	c.own()
+	c.Value = appendCookieText(c.Value[:0], value)
+}
 
 // SetDomain sets the Domain attribute.
-func (c *Cookie) SetDomain(domain []byte) { c.Domain = appendCookieText(c.Domain[:0], domain) }
+func (c *Cookie) SetDomain(domain []byte) {
+	c.own()
+	c.Domain = appendCookieText(c.Domain[:0], domain)
+}
 
 // SetPath sets the Path attribute, normalised as the path of a URI.
 func (c *Cookie) SetPath(path []byte) {
+	c.own()
 	c.text = uri.AppendNormalPath(c.text[:0], path)
 	c.Path = appendCookieText(c.Path[:0], c.text)
 }
@@ -81,6 +108,7 @@ func (c *Cookie) SetPath(path []byte) {
 func (c *Cookie) SetPartitioned(partitioned bool) {
 	c.IsPartitioned = partitioned
 	if partitioned {
+		c.own()
 		c.IsSecure = true
 		c.Path = append(c.Path[:0], '/')
 	}
@@ -125,6 +153,7 @@ func appendCookieKey(dst, key []byte) []byte {
 
 // Content returns the content of the Set-Cookie field, in memory of c.
 func (c *Cookie) Content() []byte {
+	c.own()
 	c.text = c.AppendBytes(c.text[:0])
 	return c.text
 }

@@ -66,7 +66,7 @@ func (h *Header) reset() {
 	h.Table.Reset()
 	h.Table.KeepNames = false
 	if h.trailer != nil {
-		h.trailer.reset()
+		h.resetTrailers()
 	}
 	if len(h.protocol) > 0 {
 		h.protocol = h.protocol[:0]
@@ -81,6 +81,15 @@ func (h *Header) reset() {
 	h.showsCoding = false
 	h.ShowsServer = false
 	h.OwnsDate = false
+}
+
+// resetTrailers empties the trailer section, and keeps its memory.
+func (h *Header) resetTrailers() {
+	if h.trailer.header != h {
+		h.trailer = nil // a copy by assignment leaves it to the other one
+		return
+	}
+	h.trailer.reset()
 }
 
 // resetMessage empties the header before a message is read. It keeps the
@@ -101,7 +110,7 @@ func (h *Header) copyTo(dst *Header) {
 	case h.trailer != nil:
 		dst.trailers().copyFrom(h.trailer)
 	case dst.trailer != nil:
-		dst.trailer.reset()
+		dst.ownTrailers().reset()
 		dst.trailer.setKeepNames(h.Table.KeepNames)
 	}
 	dst.protocol = append(dst.protocol[:0], h.protocol...)
@@ -160,7 +169,7 @@ func (h *Header) setParsed(head *h1.Head) {
 func (h *Header) SetKeepNames(keep bool) (previous bool) {
 	previous = h.Table.KeepNames
 	h.Table.KeepNames = keep
-	if h.trailer != nil {
+	if h.ownTrailers() != nil {
 		h.trailer.setKeepNames(keep)
 	}
 	return previous

@@ -65,7 +65,7 @@ func (h *RequestHeader) ownStartLine() {
 // Moved makes h, a copy by assignment, own the memory that the other header gives up.
 func (h *RequestHeader) Moved() {
 	h.owner.Moved()
-	h.Table.Moved()
+	h.Header.Moved()
 }
 
 // CopyTo makes dst, which is not h, a copy of h that shares no memory with it.

@@ -66,8 +66,8 @@ func (h *ResponseHeader) CopyTo(dst *ResponseHeader) {
 // Exchange swaps what was received with other.
 func (h *ResponseHeader) Exchange(other *ResponseHeader) {
 	h.Header, other.Header = other.Header, h.Header
-	h.Table.Moved()
-	other.Table.Moved()
+	h.Header.Moved()
+	other.Header.Moved()
 	h.status, other.status = other.status, h.status
 	h.reasonAt, other.reasonAt = other.reasonAt, h.reasonAt
 	h.reason, other.reason = other.reason, h.reason

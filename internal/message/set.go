@@ -159,11 +159,11 @@ func (h *Header) putTrailer(id field.ID, key, value []byte, mode PutMode) {
 	if mode&Adds == 0 { // docs/adr/0013: a field that a peer has sent must not stay in the head
 		h.Table.Del(id, key)
 		if singleFields.has(id) {
-			h.trailer.replace(id, value)
+			h.ownTrailers().replace(id, value)
 			return
 		}
 	}
-	putPlain(&h.trailer.values, id, key, value, mode)
+	putPlain(&h.ownTrailers().values, id, key, value, mode)
 }
 
 // putPlain sets or adds a field that is not treated specially.
@@ -232,7 +232,7 @@ func (h *Header) SetKnown(id field.ID, value []byte) { h.setOnly(id, h.FitValue(
 // setOnly is SetKnown for a value that is fit.
 func (h *Header) setOnly(id field.ID, value []byte) {
 	if h.announces(id) {
-		h.trailer.replace(id, value)
+		h.ownTrailers().replace(id, value)
 		return
 	}
 	h.Table.Set(id, value)
@@ -269,7 +269,7 @@ func (h *Header) Del(key []byte) {
 		}
 		h.Table.DelID(id)
 		if h.trailer != nil {
-			h.trailer.del(id, key)
+			h.ownTrailers().del(id, key)
 		}
 	default:
 		h.delPlain(id, key)
@@ -279,7 +279,7 @@ func (h *Header) Del(key []byte) {
 func (h *Header) delPlain(id field.ID, key []byte) {
 	h.Table.Del(id, key)
 	if h.trailer != nil {
-		h.trailer.del(id, key)
+		h.ownTrailers().del(id, key)
 	}
 }
 
@@ -289,7 +289,7 @@ func (h *Header) DelAny(name string) {
 	h.Del(ascii.Bytes(name))
 	delAny(&h.Table, name)
 	if h.trailer != nil {
-		delAny(&h.trailer.values, name)
+		delAny(&h.ownTrailers().values, name)
 	}
 }
 

@@ -22,8 +22,9 @@ type trailerSection struct {
 	// trailer fields of that name. Values that are not announced were received,
 	// too.
 	received uint64
-	list     []byte // the announced names, as a Trailer field lists them
-	text     []byte // the result of TrailerHeader
+	list     []byte  // the announced names, as a Trailer field lists them
+	text     []byte  // the result of TrailerHeader
+	header   *Header // that changes it; a copy by assignment of header does not
 }
 
 // MaxAnnounced bounds how many trailer fields a message announces. Each name is
@@ -107,13 +108,32 @@ func (s *trailerSection) del(id field.ID, name []byte) {
 	}
 }
 
-// trailers returns the trailer section, which it makes if there is none.
+// trailers returns the trailer section, which it makes if there is none, for changes.
 func (h *Header) trailers() *trailerSection {
-	if h.trailer == nil {
-		h.trailer = new(trailerSection)
+	if h.ownTrailers() == nil {
+		h.trailer = &trailerSection{header: h}
 		h.trailer.setKeepNames(h.Table.KeepNames)
 	}
 	return h.trailer
+}
+
+// ownTrailers returns the trailer section, nil if there is none, for changes. A header that
+// was copied by assignment gets a section of its own.
+func (h *Header) ownTrailers() *trailerSection {
+	if s := h.trailer; s != nil && s.header != h {
+		h.trailer = &trailerSection{header: h}
+		h.trailer.setKeepNames(h.Table.KeepNames)
+		h.trailer.copyFrom(s)
+	}
+	return h.trailer
+}
+
+// Moved makes h, a copy by assignment, own the memory that the other header gives up.
+func (h *Header) Moved() {
+	h.Table.Moved()
+	if h.trailer != nil {
+		h.trailer.header = h
+	}
 }
 
 // HasTrailers tells whether a trailer section must be written after a chunked
@@ -166,7 +186,7 @@ func (h *Header) Announce(list []byte) error {
 		first = h.trailer.names.Len()
 	}
 	err := h.announceList(list)
-	if h.trailer == nil {
+	if h.ownTrailers() == nil {
 		return err
 	}
 	for i := first; i < h.trailer.names.Len(); i++ {
@@ -180,7 +200,7 @@ func (h *Header) Announce(list []byte) error {
 // others. Fields whose name is no longer announced return to the head, except
 // those that were received.
 func (h *Header) ReplaceAnnouncement(list []byte) error {
-	s := h.trailer
+	s := h.ownTrailers()
 	if s == nil || s.names.Len() == 0 {
 		return h.Announce(list)
 	}
@@ -304,7 +324,7 @@ func (h *Header) VisitTrailers(yield func([]byte) bool) {
 // TrailerSection returns the trailer section in wire format, with the empty line
 // that ends it.
 func (h *Header) TrailerSection() []byte {
-	if h.trailer == nil {
+	if h.ownTrailers() == nil {
 		return []byte("\r\n")
 	}
 	h.trailer.text = h.AppendTrailers(h.trailer.text[:0])

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
 )
 
 // Args is an ordered list of key=value pairs in the notation of
@@ -19,6 +20,7 @@ type Args struct {
 	text  []byte // keys and values, and bytes that no pair has any more
 	pairs []pair
 	buf   *[]byte // result of QueryString; nil: it was not called
+	owner field.Owner
 }
 
 // pair says where key and value are in Args.text. Places of different pairs have
@@ -47,6 +49,9 @@ func (a *Args) at(p place) []byte { return a.text[p.start:p.end:p.end] }
 
 // Reset removes all pairs. It keeps the memory for the next use.
 func (a *Args) Reset() {
+	if a.owner.IsCopy() {
+		*a = Args{owner: a.owner}
+	}
 	a.text = a.text[:0]
 	a.pairs = a.pairs[:0]
 }
@@ -63,8 +68,15 @@ func (a *Args) HeldBytes() int {
 
 // CopyTo makes dst a copy of a that shares no memory with it.
 func (a *Args) CopyTo(dst *Args) {
-	dst.text = append(dst.text[:0], a.text...)
-	dst.pairs = append(dst.pairs[:0], a.pairs...)
+	if a == dst {
+		return
+	}
+	dst.Reset()
+	if cap(dst.text) < len(a.text) {
+		dst.pairs = nil // copies by assignment keep them, with the old text
+	}
+	dst.text = append(dst.text, a.text...)
+	dst.pairs = append(dst.pairs, a.pairs...)
 }
 
 // Len returns the number of pairs.
@@ -108,7 +120,7 @@ func (a *Args) Parse(b []byte) {
 	// Each pair ends with "&", the last one, too, and b can be read in whole words.
 	const end = '&' * ones
 	if n := len(b) + 8; n > cap(a.text) {
-		a.text = make([]byte, 0, 2*n)
+		a.text, a.pairs = make([]byte, 0, 2*n), nil // copies by assignment keep the old ones
 	}
 	rest := a.text[:len(b)+8]
 	a.text = rest[:copy(rest, b)]
@@ -176,6 +188,7 @@ func (a *Args) decode(p *pair) {
 // QueryString returns the encoded pairs. It is valid until the next call, or a
 // change of a.
 func (a *Args) QueryString() []byte {
+	a.own()
 	if a.buf == nil {
 		a.buf = new([]byte)
 	}
@@ -202,6 +215,7 @@ func (a *Args) AppendBytes(dst []byte) []byte {
 // Sort orders the pairs by key, and pairs with the same key by value. Equal
 // pairs keep their order.
 func (a *Args) Sort(compare func(x, y []byte) int) {
+	a.own()
 	slices.SortStableFunc(a.pairs, func(x, y pair) int {
 		if order := compare(a.at(x.key), a.at(y.key)); order != 0 {
 			return order
@@ -212,11 +226,13 @@ func (a *Args) Sort(compare func(x, y []byte) int) {
 
 // SortKeys orders the pairs by key. Pairs with the same key keep their order.
 func (a *Args) SortKeys(compare func(x, y []byte) int) {
+	a.own()
 	slices.SortStableFunc(a.pairs, func(x, y pair) int { return compare(a.at(x.key), a.at(y.key)) })
 }
 
 // Del removes all pairs with the given key.
 func (a *Args) Del(key []byte) {
+	a.own()
 	kept := 0
 	for i := range a.pairs {
 		if !bytes.Equal(a.at(a.pairs[i].key), key) {
@@ -229,6 +245,7 @@ func (a *Args) Del(key []byte) {
 
 // Add appends a pair, even if there is one with the same key.
 func (a *Args) Add(key, value []byte, hasNoValue bool) {
+	a.own()
 	if a.reserve(len(key) + len(value)) {
 		a.pairs = append(a.pairs, pair{a.store(key), a.store(value), uint32(len(value)), hasNoValue})
 	}
@@ -237,6 +254,7 @@ func (a *Args) Add(key, value []byte, hasNoValue bool) {
 // Set sets the value of the first pair with the given key, or appends a pair if
 // there is none. Other pairs with the key stay.
 func (a *Args) Set(key, value []byte, hasNoValue bool) {
+	a.own()
 	p := a.find(key)
 	if p == nil {
 		a.Add(key, value, hasNoValue)
@@ -248,6 +266,7 @@ func (a *Args) Set(key, value []byte, hasNoValue bool) {
 		return
 	}
 	if a.reserve(len(value)) {
+		p = a.find(key) // it may have moved
 		p.value, p.room = a.store(value), uint32(len(value))
 	}
 }
@@ -266,6 +285,7 @@ func (a *Args) reserve(n int) bool {
 	if len(a.text)+n <= cap(a.text) {
 		return fits(len(a.text), n)
 	}
+	a.pairs = append(make([]pair, 0, cap(a.pairs)), a.pairs...) // copies by assignment keep the old ones, with the old text
 	live := n
 	for i := range a.pairs {
 		live += int(a.pairs[i].key.end - a.pairs[i].key.start + a.pairs[i].room)
@@ -273,14 +293,27 @@ func (a *Args) reserve(n int) bool {
 	if live > len(a.text)/2 {
 		return fits(len(a.text), n) // most are in use
 	}
+	a.compact(2 * live)
+	return fits(len(a.text), n)
+}
+
+// compact gives a new text of size bytes, or more, that has only what pairs have.
+func (a *Args) compact(size int) {
 	old := a.text
-	a.text = make([]byte, 0, 2*live)
+	a.text = make([]byte, 0, size)
 	for i := range a.pairs {
 		p := &a.pairs[i]
 		p.key, p.value = a.store(old[p.key.start:p.key.end]), a.store(old[p.value.start:p.value.end])
 		p.room = p.value.end - p.value.start
 	}
-	return fits(len(a.text), n)
+}
+
+// own gives a list that was copied by assignment memory of its own, before a change.
+func (a *Args) own() {
+	if a.owner.IsCopy() {
+		a.pairs, a.buf = slices.Clone(a.pairs), nil
+		a.compact(len(a.text))
+	}
 }
 
 // find returns the first pair with the given key, nil if there is none.

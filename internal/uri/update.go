@@ -27,6 +27,7 @@ func (u *URI) Update(reference []byte) (Extent, error) {
 	if ascii.HasCTL(reference) {
 		return Reference, ErrInvalid
 	}
+	u.own()
 	if scheme, rest, isAbsolute := cutScheme(reference); isAbsolute && isScheme(scheme) {
 		u.scratch = append(u.scratch[:0], reference...) // reference may be part of u
 		return Everything, u.replaceAuthority(u.scratch[:len(scheme)], u.scratch[len(reference)-len(rest):])
@@ -40,6 +41,7 @@ func (u *URI) Update(reference []byte) (Extent, error) {
 // characters here: they are percent-encoded when they are written. It reports whether
 // reference is one.
 func (u *URI) UpdateReference(reference []byte) bool {
+	u.own()
 	u.scratch = append(u.scratch[:0], u.trimScheme(reference)...)
 	if len(u.scratch) == 0 || u.scratch[0] != '?' && u.scratch[0] != '#' {
 		return false

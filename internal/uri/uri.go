@@ -7,6 +7,7 @@ import (
 	"bytes"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
 )
 
 // URI is a parsed URI; its zero value is "http:///". Slices that methods return
@@ -23,6 +24,7 @@ type URI struct {
 	hasArgs bool
 	// isPathLent, isQueryLent: the part is in target, not in memory of u.
 	isPathLent, isQueryLent bool
+	owner                   field.Owner
 
 	scheme, username, password, host []byte
 	pathOriginal, path               []byte
@@ -37,6 +39,9 @@ type URI struct {
 
 // Reset makes u the zero URI. It keeps the memory for the next use.
 func (u *URI) Reset() {
+	if u.owner.IsCopy() {
+		*u = URI{owner: u.owner}
+	}
 	u.isPathOriginal = false
 	u.hasArgs = false
 	u.isPathLent, u.isQueryLent = false, false
@@ -51,6 +56,15 @@ func (u *URI) Reset() {
 	u.hash = u.hash[:0]
 }
 
+// own gives a URI that was copied by assignment memory of its own, before a change.
+func (u *URI) own() {
+	if u.owner.IsCopy() {
+		shared := *u
+		*u = URI{owner: u.owner}
+		shared.CopyTo(u)
+	}
+}
+
 // HeldBytes is the memory that u keeps for its next use.
 func (u *URI) HeldBytes() int {
 	return cap(u.scheme) + cap(u.username) + cap(u.password) + cap(u.host) +
@@ -62,6 +76,7 @@ func (u *URI) CopyTo(dst *URI) {
 	if u == dst {
 		return
 	}
+	dst.Reset()
 	dst.isPathOriginal = u.isPathOriginal
 	dst.hasArgs = u.hasArgs
 	dst.scheme = append(dst.scheme[:0], u.scheme...)
@@ -72,20 +87,22 @@ func (u *URI) CopyTo(dst *URI) {
 	dst.path = append(dst.path[:0], u.path...)
 	dst.query = append(dst.query[:0], u.Query()...)
 	dst.hash = append(dst.hash[:0], u.hash...)
-	dst.isPathLent, dst.isQueryLent = false, false
-	dst.target = nil
 }
 
 // Scheme returns the scheme in lower case; "http" if none was given.
 func (u *URI) Scheme() []byte {
 	if len(u.scheme) == 0 {
+		u.own()
 		u.scheme = append(u.scheme, HTTP...)
 	}
 	return u.scheme
 }
 
 // SetScheme sets the scheme, without "://".
-func (u *URI) SetScheme(scheme []byte) { u.scheme = ascii.AppendLower(u.scheme[:0], scheme) }
+func (u *URI) SetScheme(scheme []byte) {
+	u.own()
+	u.scheme = ascii.AppendLower(u.scheme[:0], scheme)
+}
 
 // IsHTTPS tells whether the scheme is "https".
 func (u *URI) IsHTTPS() bool { return string(u.scheme) == HTTPS }
@@ -94,7 +111,10 @@ func (u *URI) IsHTTPS() bool { return string(u.scheme) == HTTPS }
 func (u *URI) Host() []byte { return u.host }
 
 // SetHost sets the host, which may have a port.
-func (u *URI) SetHost(host []byte) { u.host = ascii.AppendLower(u.host[:0], host) }
+func (u *URI) SetHost(host []byte) {
+	u.own()
+	u.host = ascii.AppendLower(u.host[:0], host)
+}
 
 // Path returns the path in normal form.
 func (u *URI) Path() []byte {
@@ -102,6 +122,7 @@ func (u *URI) Path() []byte {
 		return u.PathOriginal()
 	}
 	if len(u.path) == 0 {
+		u.own()
 		u.path = append(u.path, '/')
 	}
 	return u.path
@@ -117,6 +138,7 @@ func (u *URI) PathOriginal() []byte {
 
 // SetPath sets the path; percent-encodings in it are decoded.
 func (u *URI) SetPath(path []byte) {
+	u.own()
 	u.pathOriginal = append(u.pathOriginal[:0], path...)
 	u.isPathLent = false
 	u.normalizePath(isNormalPath(u.pathOriginal))
@@ -148,6 +170,7 @@ func (u *URI) Query() []byte {
 
 // SetQuery sets the query, without "?".
 func (u *URI) SetQuery(query []byte) {
+	u.own()
 	u.query = append(u.query[:0], query...)
 	u.isQueryLent, u.hasArgs = false, false
 }
@@ -169,7 +192,10 @@ func (u *URI) ParseQuery(args *Args) {
 func (u *URI) Hash() []byte { return u.hash }
 
 // SetHash sets the fragment, without "#".
-func (u *URI) SetHash(hash []byte) { u.hash = append(u.hash[:0], hash...) }
+func (u *URI) SetHash(hash []byte) {
+	u.own()
+	u.hash = append(u.hash[:0], hash...)
+}
 
 // AppendRequestURI appends path and query in origin-form (RFC 9112 section
 // 3.2.1). isOriginal stands for PathOriginal in place of Path.

@@ -10,13 +10,19 @@ import (
 func (u *URI) Username() []byte { return u.username }
 
 // SetUsername sets the user name, not percent-encoded.
-func (u *URI) SetUsername(username []byte) { u.username = append(u.username[:0], username...) }
+func (u *URI) SetUsername(username []byte) {
+	u.own()
+	u.username = append(u.username[:0], username...)
+}
 
 // Password returns the password, decoded.
 func (u *URI) Password() []byte { return u.password }
 
 // SetPassword sets the password, not percent-encoded.
-func (u *URI) SetPassword(password []byte) { u.password = append(u.password[:0], password...) }
+func (u *URI) SetPassword(password []byte) {
+	u.own()
+	u.password = append(u.password[:0], password...)
+}
 
 // AppendCredentials appends user-pass (RFC 7617 section 2): user name and
 // password with a colon between them.
