@@ -15,9 +15,8 @@ import (
 // and "a=").
 //
 // The zero value is an empty list, ready to use. It owns the slices that its methods
-// return; see the package comment. Copy it with CopyTo: a copy by assignment takes memory of its own when it is
-// changed, and until then shows the original's changes. Keys and
-// values may hold any bytes: they are percent-encoded when the Args is written.
+// return; see the package comment. Copies by assignment share memory until they change:
+// use CopyTo. Keys and values may hold any bytes: Args percent-encodes them when written.
 type Args struct {
 	owned invariants.Pooled
 	m     uri.Args

@@ -40,8 +40,7 @@ const (
 // Cookie is the content of a Set-Cookie field (RFC 6265 section 4.1).
 //
 // The zero value is an empty cookie. It owns the slices that its methods return; see the
-// package comment. Copy it with CopyTo: a copy by assignment takes memory of its own when it is
-// changed, and until then shows the original's changes.
+// package comment. Copies by assignment share memory until they change: use CopyTo.
 //
 // Setters replace ";" and control characters other than HTAB, which could end
 // the attribute or the field, with spaces; in a key they replace "=", too.

@@ -17,9 +17,8 @@ const (
 // query and fragment ("hash").
 //
 // The zero value is "http:///". It owns the slices that its methods return; see the
-// package comment. Copy it with CopyTo: a copy by assignment takes memory of its own when it is
-// changed, and until then shows the original's changes. Getters may run
-// concurrently after Parse.
+// package comment. Copies by assignment share memory until they change: use CopyTo.
+// Getters may run concurrently after Parse.
 //
 // Setters store their arguments verbatim. RequestURI, FullURI, AppendBytes,
 // String and WriteTo percent-encode every byte that is not allowed in its

@@ -59,7 +59,7 @@ func (t *Table) Reset() {
 // own gives a table that was copied by assignment memory of its own, before a change.
 func (t *Table) own() {
 	if t.owner.IsCopy() {
-		t.buf = slices.Clone(t.buf[:cap(t.buf)]) // what the other one has changed is after len
+		t.buf = slices.Clone(t.buf[:cap(t.buf)])[:len(t.buf)] // what the other one has changed is after len
 		t.fields = slices.Clone(t.fields)
 	}
 }
@@ -325,7 +325,7 @@ func (t *Table) SetValue(i int, value []byte) {
 	t.own()
 	f := &t.fields[i]
 	if len(value) <= int(f.valueCap) && int(f.valueOff) >= t.raw {
-		copy(t.buf[f.valueOff:], value)
+		copy(t.buf[f.valueOff:f.valueOff+f.valueCap], value)
 		f.valueLen = uint32(len(value))
 		return
 	}
