@@ -144,6 +144,7 @@ func (c *Conn) store(s *Stream, content []byte, more int) {
 		n += len(content)
 	}
 	c.count(s, n+more, 0)
+	s.isBehind = false
 }
 
 // count counts n bytes for s, which also holds so many.
@@ -191,15 +192,24 @@ func (c *Conn) blocked(s *Stream) {
 	}
 	n, _ := s.Request.Holds()
 	c.count(s, n+taskMemory, len(s.held))
+	s.isBehind = true
 	if c.isTight.Load() {
 		c.resume()
+	}
+}
+
+// caughtUp is called when the peer has taken what s held. A response that goes on for long, such
+// as one of events, does not count while it waits for its handler.
+func (c *Conn) caughtUp(s *Stream) {
+	if s.isBehind {
+		c.loseRoom(s)
 	}
 }
 
 // loseRoom forgets what a stream has held that is over.
 func (c *Conn) loseRoom(s *Stream) {
 	c.waiting -= s.counted
-	s.counted = 0
+	s.counted, s.isBehind = 0, false
 	c.answered(s, 0)
 }
 

@@ -214,3 +214,47 @@ func TestHeadsNotRead(t *testing.T) {
 		e.checkEnded()
 	})
 }
+
+// TestPartsThatWereTaken: a response that is sent in parts counts while its peer is behind. It
+// does not count when that has caught up, however long it lasts.
+func TestPartsThatWereTaken(t *testing.T) {
+	for _, isHead := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine(t, testConfig())
+			e.feed(h2.AppendWindowUpdate(setting(nil, uint32(h2.SettingInitialWindowSize), 16<<20), 0, 1<<30))
+			more := make(chan struct{})
+			e.isBlocked, e.handler = true, func(r *testRequest) {
+				r.holds = 2 << 20
+				if isHead {
+					for range 2 * maxOut / (8 << 10) {
+						r.stream.SendHead(fields{status: 103, extra: strings.Repeat("x", 8<<10)}, true, false)
+					}
+				}
+				r.stream.SendHead(fields{status: 200}, false, false)
+				if !isHead {
+					r.stream.Send(make([]byte, 4*maxHeld))
+					r.stream.Flush()
+				}
+				<-more
+				r.stream.SendLast(nil, nil)
+			}
+			e.feed(e.peer.request(nil, 1, get, true))
+			e.goTasks()
+			synctest.Wait()
+			if stored := e.conn.stored(); stored < 2<<20 {
+				t.Errorf("%d bytes wait", stored)
+			}
+			e.isBlocked = false
+			for range 4 {
+				e.settle()
+				synctest.Wait()
+			}
+			if stored := e.conn.stored(); stored > 0 || e.conn.isTight.Load() {
+				t.Errorf("%d bytes wait of what was taken", stored)
+			}
+			close(more)
+			synctest.Wait()
+			e.end()
+		})
+	}
+}

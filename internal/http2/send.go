@@ -102,12 +102,13 @@ func (s *Stream) awaitRoom(content []byte) bool {
 	c := s.conn
 	if len(c.out) > maxOut && s.output != outputReset {
 		c.store(s, content, taskMemory)
-	}
-	for len(c.out) > maxOut && s.output != outputReset {
-		c.prompter.Prompt()
-		c.workers.Excuse(1)
-		c.room.Wait()
-		c.workers.Excuse(-1)
+		for len(c.out) > maxOut && s.output != outputReset {
+			c.prompter.Prompt()
+			c.workers.Excuse(1)
+			c.room.Wait()
+			c.workers.Excuse(-1)
+		}
+		c.loseRoom(s)
 	}
 	return s.output != outputReset
 }
@@ -393,6 +394,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	if isHeld {
 		if s.held = s.held[:copy(s.held, s.held[n:])]; len(s.held) == 0 {
 			s.held = s.emptied(&s.heldBuffer, s.held)
+			c.caughtUp(s)
 		}
 		c.held -= n
 	} else {

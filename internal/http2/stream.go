@@ -80,6 +80,7 @@ type Stream struct {
 	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
 	counted      int           // bytes of memory that Conn.waiting counts
+	isBehind     bool          // counted is what it needs while the peer takes what it holds
 	isAdmitted   bool          // Conn.begun counts it
 	usesCredit   bool          // its window was open then; see admission.drainCredit
 	progress     progress      // of the content
