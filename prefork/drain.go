@@ -102,7 +102,10 @@ func (w *worker) finish(ctx, succession context.Context) {
 		w.emptyQueues(ctx)
 	}
 	w.stopAccepting()
-	if !hasSuccessor {
+	if hasSuccessor {
+		w.stopPassing(ctx, keepPatience)
+	} else {
+		w.stopPassing(ctx, inboundPatience)
 		w.awaitInbound(ctx)
 	}
 	w.link.StopReceiving(!hasSuccessor)

@@ -2,6 +2,7 @@ package prefork
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"syscall"
@@ -35,7 +36,7 @@ func (w *worker) receive() {
 		return
 	}
 	w.board.page.Set(shared.StateKinds, w.prefork.server.Control().StateKinds())
-	w.board.page.Set(shared.Room, roomFor())
+	w.board.page.Set(shared.Room, roomFor(0))
 	w.link.Receive(w.adoptConn)
 }
 
@@ -47,12 +48,14 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 	switch {
 	case fd < 0:
 		err = errNoDescriptor
-		w.board.fill()
 	case ok:
 		err = w.prefork.server.Control().AdoptSocket(fd, p)
 	default:
 		err = os.NewFile(uintptr(fd), "connection").Close()
 		w.logf("a connection came with a damaged parcel")
+	}
+	if err == errNoDescriptor || errors.Is(err, syscall.EMFILE) {
+		w.board.fill()
 	}
 	if l.announcedTo != 0 {
 		w.board.arrived(l.announcedTo)
@@ -128,7 +131,7 @@ func (w *worker) post(ctx context.Context, b *batch, c net.Conn, p sluice.Parcel
 		if ctx.Err() != nil || slot == own || !w.takes(to, p) || !announce(to) {
 			continue
 		}
-		if w.postTo(slot, c, appendParcel(nil, b.label(to), p), 0) {
+		if w.postTo(slot, c, appendParcel(nil, b.label(to, len(b.sent)), p), 0) {
 			b.add(c, p, to.PID())
 			return true
 		}
@@ -148,7 +151,7 @@ func (w *worker) postToSuccessor(b *batch, c net.Conn, p sluice.Parcel) bool {
 		if !announce(page) {
 			return false
 		}
-		if w.postTo(own, c, appendParcel(nil, b.label(page), p), postPatience) {
+		if w.postTo(own, c, appendParcel(nil, b.label(page, len(b.sent)), p), postPatience) {
 			b.add(c, p, page.PID())
 			return true
 		}

@@ -107,11 +107,11 @@ func (w *worker) newBatch() *batch {
 	return b
 }
 
-// label is that of the next connection, which is sent to the process of a page.
-func (b *batch) label(to *shared.Page) label {
+// label is that of a connection which is sent to the process of a page.
+func (b *batch) label(to *shared.Page, index int) label {
 	l := label{announcedTo: to.PID()}
 	if to.Get(shared.Room) != 0 {
-		l.sender, l.batch, l.index = b.page.PID(), b.number, uint8(len(b.sent))
+		l.sender, l.batch, l.index = b.page.PID(), b.number, uint8(index)
 	}
 	return l
 }
@@ -123,6 +123,12 @@ func (b *batch) add(c net.Conn, p sluice.Parcel, to int) {
 
 // has tells whether a field says something of a connection.
 func (b *batch) has(f shared.Field, index int) bool { return b.page.Get(f)>>index&1 != 0 }
+
+// forget makes the number of a connection that was answered usable for another one.
+func (b *batch) forget(index int) {
+	b.page.Word(shared.Taken).And(^(uint64(1) << index))
+	b.page.Word(shared.Refused).And(^(uint64(1) << index))
+}
 
 // settle waits for the answers to a batch. It serves the connections that were refused, and
 // closes this process's descriptors of the others. It returns how many these are. What a
@@ -200,9 +206,25 @@ func mark(word *atomic.Uint64, l label) bool {
 
 // fill says that this process has no descriptors for more connections than it has now.
 func (b *board) fill() {
-	done := b.page.Get(shared.Done)
-	open := max(int64(b.page.Get(shared.Accepted)-done), 0)
-	if room := b.page.Get(shared.Room); room == 0 || uint64(open)+1 < room {
-		b.page.Set(shared.Room, uint64(open)+1)
+	open := b.open()
+	if room := b.page.Get(shared.Room); room == 0 || open+1 < room {
+		b.page.Set(shared.Room, open+1)
 	}
+	b.isFull.Store(true)
+}
+
+// refill raises Room after fill, if descriptors have become free.
+func (b *board) refill() {
+	if !b.isFull.Load() {
+		return
+	}
+	if room := roomFor(b.open()); room > b.page.Get(shared.Room) {
+		b.page.Set(shared.Room, room)
+	}
+}
+
+// open returns the number of open connections.
+func (b *board) open() uint64 {
+	done := b.page.Get(shared.Done)
+	return uint64(max(int64(b.page.Get(shared.Accepted)-done), 0))
 }

@@ -355,7 +355,7 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 	case "/config":
 		ctx.SetBody(info.Config)
 	case "/hoard":
-		fmt.Fprint(ctx, hoard(ctx.QueryArgs().GetUintOrZero("free")))
+		fmt.Fprint(ctx, hoard(ctx.QueryArgs().GetUintOrZero("free"), string(ctx.QueryArgs().Peek("until"))))
 	case "/crash":
 		os.Exit(3)
 	default:
@@ -366,8 +366,9 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 	}
 }
 
-// hoard takes all descriptors but some, and keeps them. It returns how many it took.
-func hoard(free int) int {
+// hoard takes all descriptors but some, and keeps them until a file exists. It returns how many
+// it took.
+func hoard(free int, until string) int {
 	var all []int
 	for {
 		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -376,10 +377,17 @@ func hoard(free int) int {
 		}
 		all = append(all, fd)
 	}
-	for _, fd := range all[len(all)-min(free, len(all)):] {
+	kept := all[:max(len(all)-free, 0)]
+	for _, fd := range all[len(kept):] {
 		unix.Close(fd)
 	}
-	return len(all) - free
+	go func() {
+		waitFor(until)
+		for _, fd := range kept {
+			unix.Close(fd)
+		}
+	}()
+	return len(kept)
 }
 
 // spoilMemory replaces the segment that a worker with one socket has inherited.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 // Connections for which a successor has no descriptor stay with the old worker, which serves
@@ -47,7 +49,7 @@ func TestHandOverIsAnswered(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			gate := filepath.Join(t.TempDir(), "gate")
+			gate, release := filepath.Join(t.TempDir(), "gate"), filepath.Join(t.TempDir(), "release")
 			f := start(t, setup{Workers: 1, Engine: engine, Descriptors: [2]uint64{0, 64}, Linger: 2 * patience, Drain: 4 * patience, BootGate: gate}, true)
 			var busy []*client
 			for range conns {
@@ -59,7 +61,7 @@ func TestHandOverIsAnswered(t *testing.T) {
 			f.signal(syscall.SIGHUP)
 			open(t, gate)
 			until(t, "the successor is ready", func() bool { return f.count("ready after") == 2 })
-			if taken := f.dial().get(fmt.Sprintf("/hoard?free=%d", free)); taken < "10" || len(taken) != 2 {
+			if taken := f.dial().get(fmt.Sprintf("/hoard?free=%d&until=%s", free, release)); taken < "10" || len(taken) != 2 {
 				t.Fatalf("%s descriptors are taken", taken)
 			}
 			for _, c := range busy {
@@ -71,7 +73,7 @@ func TestHandOverIsAnswered(t *testing.T) {
 				}
 			}
 			var served [3]int
-			until(t, "the successor has what it can take", func() bool {
+			ask := func() {
 				served = [3]int{}
 				for _, c := range busy {
 					var pid, slot, generation int
@@ -81,10 +83,87 @@ func TestHandOverIsAnswered(t *testing.T) {
 						served[generation]++
 					}
 				}
-				return served[2] > 0
-			})
+			}
+			until(t, "the successor has what it can take", func() bool { ask(); return served[2] > 0 })
 			if served[1] == 0 || served[1]+served[2] != conns {
 				t.Errorf("%d are served by the old worker, %d by the new one", served[1], served[2])
+			}
+			open(t, release)
+			until(t, "the successor has all when its descriptors are free again", func() bool { ask(); return served[2] == conns })
+			if lost := f.said(" is lost"); len(lost) > 0 {
+				t.Errorf("%q", lost)
+			}
+		})
+	}
+}
+
+// A worker that has fewer connections, but no descriptor, gets one right after another worker
+// has accepted it: the other one serves it. When descriptors are free again, it gets more.
+func TestPassedOnWithoutDescriptors(t *testing.T) {
+	const conns, free = 24, 3
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := filepath.Join(t.TempDir(), "release")
+			f := start(t, setup{Workers: 2, Engine: engine, Shared: true, Descriptors: [2]uint64{96, 0}}, true)
+			first := f.dial()
+			poor := strings.Fields(first.get("/"))[0]
+			first.get(fmt.Sprintf("/hoard?free=%d&until=%s", free, release))
+			served := map[string]int{}
+			for i := range conns {
+				if body := f.dial().get("/"); body == "" {
+					t.Errorf("connection %d is not answered", i)
+				} else {
+					served[strings.Fields(body)[0]]++
+				}
+			}
+			if served[poor] > free || len(f.pids()) != 2 {
+				t.Errorf("%v served, by %s with %d descriptors", served, poor, free)
+			}
+			open(t, release)
+			until(t, "it gets more", func() bool { return strings.HasPrefix(f.dial().get("/"), poor+" ") })
+			if lost := f.said(" is lost"); len(lost) > 0 {
+				t.Errorf("%q", lost)
+			}
+		})
+	}
+}
+
+// A connection that is in the inbox of a worker when that one dies is served, also if the
+// worker that reads the inbox then has no descriptor: it may be the one that passed it on.
+func TestInboxWithoutDescriptors(t *testing.T) {
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate, release := filepath.Join(t.TempDir(), "gate"), filepath.Join(t.TempDir(), "release")
+			f := start(t, setup{Workers: 2, Engine: engine, Shared: true, Threshold: 9, Descriptors: [2]uint64{128, 0}, BootGate: gate}, true)
+			victim := f.pids()[0]
+			other := f.dial()
+			for strings.HasPrefix(other.get("/"), itoa(victim)+" ") {
+				other = f.dial()
+			}
+			pages := map[int]*shared.Page{}
+			for p := range f.segment().Others() {
+				pages[p.PID()] = p
+			}
+			freeze(t, victim)
+			var waiting []*client
+			for range 30 {
+				c := f.dial()
+				c.send("GET /slow?ms=0 HTTP/1.1\r\nHost: x\r\n\r\n")
+				waiting = append(waiting, c)
+			}
+			until(t, "many wait in the inbox", func() bool { return pages[victim].Get(shared.Inbound) > 8 })
+			other.get("/hoard?free=2&until=" + release)
+			nettest.Signal(t, victim, syscall.SIGKILL)
+			until(t, "the other worker reads the inbox", func() bool { return f.count("reads the inbox of slot 0 meanwhile") > 0 })
+			time.Sleep(100 * time.Millisecond) // what the worker cannot take is refused meanwhile
+			open(t, release)
+			open(t, gate) // if the other worker had no descriptor for the inbox, the successor reads it
+			for i, c := range waiting {
+				if err := c.expect("slow"); err != nil {
+					t.Errorf("connection %d: %v", i, err)
+				}
 			}
 			if lost := f.said(" is lost"); len(lost) > 0 {
 				t.Errorf("%q", lost)

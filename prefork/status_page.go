@@ -33,6 +33,7 @@ func (b *board) write(m *sluice.Meter, stop <-chan struct{}) {
 	defer ticker.Stop()
 	for {
 		w.write(pageInterval)
+		b.refill()
 		select {
 		case <-stop:
 			return

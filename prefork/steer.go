@@ -2,9 +2,9 @@ package prefork
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/shared"
 )
 
@@ -30,6 +30,7 @@ type board struct {
 	segment *shared.Segment
 	page    *shared.Page
 	recent  turnover
+	isFull  atomic.Bool // a connection came for which there was no descriptor
 }
 
 // newBoard returns the worker's board, and writes the worker's slot and generation
@@ -138,26 +139,4 @@ func announce(to *shared.Page) bool {
 	}
 	to.Sub(shared.Inbound, 1)
 	return false
-}
-
-// divert is the sluice.ServerControl.Divert of a worker: it sends a connection that was
-// just accepted to the sibling with the fewest, if this worker has several more.
-func (w *worker) divert(fd int) bool {
-	b := w.board
-	if b.recent.isQuick(b.segment.Now(), b.page.Get(shared.Done)) {
-		return false
-	}
-	to := b.target()
-	if to == nil {
-		return false
-	}
-	if !announce(to) {
-		return false
-	}
-	if w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, label{announcedTo: to.PID()}, sluice.Parcel{}), 0) != nil {
-		to.Sub(shared.Inbound, 1)
-		return false
-	}
-	b.recent.passedOn()
-	return true
 }

@@ -142,18 +142,24 @@ func TestNoInboxTakesIt(t *testing.T) {
 
 // A connection that is passed on is announced first, and not any more if it cannot be sent.
 func TestPassingOn(t *testing.T) {
+	_, conns, _ := openConns(t, 1)
+	fd, err := takeDescriptor(t, conns[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeSocket(fd)
 	for _, err := range []error{nil, supervise.ErrInboxFull} {
 		b, pages := boardWith(t, sibling{state: shared.Ready})
 		l := newFakeLink()
-		l.post = func(slot, fd int, parcel []byte, wait time.Duration) error {
+		l.post = func(slot, sent int, parcel []byte, wait time.Duration) error {
 			to, p, ok := parseParcel(parcel)
-			if slot != 1 || fd != 77 || to.announcedTo != pages[0].PID() || p.State != nil || len(p.Leftover) > 0 || !ok || wait != 0 || pages[0].Get(shared.Inbound) != 1 {
-				t.Errorf("to slot %d: descriptor %d, %q, waits %v; %d are announced", slot, fd, parcel, wait, pages[0].Get(shared.Inbound))
+			if slot != 1 || sent != fd || to.announcedTo != pages[0].PID() || p.State != nil || len(p.Leftover) > 0 || !ok || wait != 0 || pages[0].Get(shared.Inbound) != 1 {
+				t.Errorf("to slot %d: descriptor %d, %q, waits %v; %d are announced", slot, sent, parcel, wait, pages[0].Get(shared.Inbound))
 			}
 			return err
 		}
 		w := &worker{link: l, board: b}
-		if w.divert(77) {
+		if w.divert(fd) {
 			t.Error("it has few, and passes one on")
 		}
 		b.page.Set(shared.Accepted, 100)
@@ -161,7 +167,7 @@ func TestPassingOn(t *testing.T) {
 		if err == nil {
 			want = 1
 		}
-		if got := w.divert(77); got != (err == nil) || pages[0].Get(shared.Inbound) != want || b.recent.diverted != want {
+		if got := w.divert(fd); got != (err == nil) || pages[0].Get(shared.Inbound) != want || b.recent.diverted != want {
 			t.Errorf("%v: %v, %d are announced, %d passed on", err, got, pages[0].Get(shared.Inbound), b.recent.diverted)
 		}
 		pages[0].Set(shared.Inbound, 0)
@@ -170,7 +176,7 @@ func TestPassingOn(t *testing.T) {
 			b.page.Set(shared.Accepted, b.page.Get(shared.Accepted)+1)
 			b.recent.isQuick(b.segment.Now(), b.page.Get(shared.Done))
 		}
-		if w.divert(77) {
+		if w.divert(fd) {
 			t.Error("connections are short, and it passes one on")
 		}
 	}

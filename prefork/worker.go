@@ -64,7 +64,8 @@ type worker struct {
 	board    *board
 	// hasSegment tells whether the worker uses the master's segment.
 	hasSegment bool
-	batches    uint32        // that were handed over
+	batches    uint32 // that were handed over
+	kept       kept
 	stop       chan struct{} // closed when ListenAndServe returns
 }
 

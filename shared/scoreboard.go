@@ -92,8 +92,8 @@ const (
 	// and that have not arrived yet. The siblings add to it.
 	Inbound Field = 6*lineWords + iota
 	// Taken and Refused are what other processes have answered to the last batch of
-	// connections that the process has handed over. The upper 32 bits are the number of the
-	// batch, and each of the lower ones stands for a connection.
+	// connections that the process has handed over or passed on. The upper 32 bits are the
+	// number of the batch, and each of the lower ones stands for a connection.
 	Taken
 	Refused
 )
@@ -114,7 +114,8 @@ const (
 	// connections; see sluice.ServerControl.StateKinds.
 	StateKinds
 	// Room is one more than how many connections the process has descriptors for; 0: not
-	// known. It falls when a connection comes for which there is none.
+	// known. It falls when a connection comes for which there is none, and rises when
+	// descriptors have become free.
 	Room
 	fieldEnd
 )
