@@ -105,10 +105,14 @@ func (f *fleet) socketClientOf(path string) *socketClient {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	return f.upgrade(conn, path)
+}
+
+func (f *fleet) upgrade(conn net.Conn, path string) *socketClient {
 	f.t.Cleanup(func() { conn.Close() })
 	c := &socketClient{Conn: conn, in: bufio.NewReader(conn)}
 	_ = c.SetDeadline(time.Now().Add(patience))
-	_, err = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+	_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
 	for line := ""; err == nil && line != "\r\n"; {
 		line, err = c.in.ReadString('\n')
