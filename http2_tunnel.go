@@ -289,6 +289,17 @@ func (t *http2Tunnel) Write(p []byte) (int, error) {
 	return t.writeHead(p)
 }
 
+// CloseWrite ends the output, as that of a *net.TCPConn does; the peer may go on sending. It
+// returns net.ErrClosed if the request was not accepted.
+func (t *http2Tunnel) CloseWrite() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase != tunnelAccepted {
+		return net.ErrClosed
+	}
+	return t.tunnel.CloseWrite()
+}
+
 // writeHead collects a response of HTTP/1.1, sends its head and what follows it. The
 // content of a refusal is dropped.
 func (t *http2Tunnel) writeHead(p []byte) (int, error) {

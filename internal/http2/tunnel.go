@@ -162,6 +162,8 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 		switch {
 		case t.isClosed:
 			return len(p) - len(rest), net.ErrClosed
+		case s.output == outputLast, s.output == outputEnded:
+			return len(p) - len(rest), net.ErrClosed
 		case s.output != outputOpen:
 			return len(p) - len(rest), errTunnelReset
 		case isOver(s.writeDue):
@@ -180,6 +182,24 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 		s.wake.Wait()
 		s.isWriting = false
 	}
+}
+
+// CloseWrite ends the direction to the peer after what was written; Read goes on. The final
+// head must have been sent.
+func (t *Tunnel) CloseWrite() error {
+	c, s := t.conn, t.stream
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case t.isClosed, s.output == outputLast, s.output == outputEnded:
+		return net.ErrClosed
+	case s.output != outputOpen:
+		return errTunnelReset
+	}
+	c.finish(s, nil)
+	s.wake.Broadcast()
+	c.prompter.Prompt()
+	return nil
 }
 
 // SetDeadline implements net.Conn.

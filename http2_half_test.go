@@ -1,0 +1,38 @@
+package sluice_test
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestTunnelHalfClose: a hijack handler ends its output and goes on reading.
+func TestTunnelHalfClose(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		read := make(chan string, 1)
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			switchTo(ctx, func(c net.Conn) {
+				_, _ = io.WriteString(c, "bye")
+				if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				text, err := io.ReadAll(c)
+				if err != nil {
+					t.Error(err)
+				}
+				read <- string(text)
+			})
+		}}
+		f := serveHTTP2(t, n, s).frames()
+		f.accepts(1)
+		if got := f.describe(); got != "bye ." {
+			t.Errorf("got %q", got)
+		}
+		f.data(1, "and more", true)
+		if got := <-read; got != "and more" {
+			t.Errorf("the handler has read %q", got)
+		}
+	})
+}
