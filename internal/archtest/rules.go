@@ -70,7 +70,7 @@ func repositoryRules() rules {
 		poolFiles:       []string{"internal/buf"},
 		maxFileLines:    800,
 		maxFuncLines:    70,
-		maxPackageLines: map[string]int{".": 14_790}, // docs/adr/0028-how-large-the-library-is.md
+		maxPackageLines: map[string]int{".": 14_800}, // docs/adr/0028-how-large-the-library-is.md
 		vagueNames:      []string{"util", "utils", "common", "helper", "helpers", "misc"},
 	}
 }
