@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
 
 // A client appends frames to out.
@@ -15,10 +17,11 @@ type client struct {
 	block   bytes.Buffer
 	encoder *hpack.Encoder
 	stream  uint32
+	path    string
 }
 
 func newClient() *client {
-	c := &client{stream: 1}
+	c := &client{stream: 1, path: peers.Target}
 	c.frames = http2.NewFramer(&c.out, nil)
 	c.frames.AllowIllegalWrites = true
 	c.encoder = hpack.NewEncoder(&c.block)
@@ -28,7 +31,7 @@ func newClient() *client {
 // request begins a request on the client's stream, with more fields: names and values.
 func (c *client) request(isLast bool, more ...string) {
 	c.block.Reset()
-	all := append([]string{":method", "GET", ":scheme", "http", ":authority", "h", ":path", "/articles?page=2", "user-agent", "Mozilla/5.0"}, more...)
+	all := append([]string{":method", "GET", ":scheme", "http", ":authority", "h", ":path", c.path, "user-agent", "Mozilla/5.0"}, more...)
 	for i := 0; i < len(all); i += 2 {
 		_ = c.encoder.WriteField(hpack.HeaderField{Name: all[i], Value: all[i+1]})
 	}

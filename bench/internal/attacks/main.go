@@ -7,7 +7,8 @@
 //
 // Each server is a process. For each attack it is a fresh one, which first answers
 // ordinary requests. Connections follow each other; what connections without an attack
-// cost is subtracted.
+// cost is subtracted. A second table has what a server holds for connections that take
+// nothing of large responses.
 package attacks
 
 import (
@@ -30,6 +31,7 @@ type options struct {
 	units, conns int
 	kinds        []string
 	attacks      []attack
+	holdings     []holding
 }
 
 var allKinds = []string{peers.Epoll, peers.PerConn, peers.NetHTTP}
@@ -58,7 +60,12 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 				o.attacks = append(o.attacks, a)
 			}
 		}
-		if o.attacks == nil {
+		for _, h := range allHoldings {
+			if wanted.MatchString(h.name) {
+				o.holdings = append(o.holdings, h)
+			}
+		}
+		if o.attacks == nil && o.holdings == nil {
 			return o, errors.New("no attack matches --attack")
 		}
 		o.kinds, err = peers.ParseKinds(*kinds, allKinds)
@@ -87,5 +94,27 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 			s.Rows = append(s.Rows, []string{a.name, kind, end, fmt.Sprintf("%.2f", got.cpu), fmt.Sprint(got.memory >> 10)})
 		}
 	}
-	return report.Document{Title: "Attacks over HTTP/2", Sections: []report.Section{s}}, nil
+	held, err := o.held(ctx)
+	return report.Document{Title: "Attacks over HTTP/2", Sections: []report.Section{s, held}}, err
+}
+
+// held makes the table of what connections hold.
+func (o options) held(ctx context.Context) (report.Section, error) {
+	s := report.Section{
+		Title: "What a server holds",
+		Head:  []string{"client", "server", "memory, KiB/connection"},
+		Notes: []string{fmt.Sprintf("%d connections at once, each with %d requests for %d KiB that the client does not take. Private memory without garbage.",
+			min(o.conns, mostConns), heldStreams, peers.FreshSize>>10)},
+	}
+	for _, h := range o.holdings {
+		for _, kind := range o.kinds {
+			command.Progress("%s: %s", h.name, kind)
+			each, err := o.measureHeld(ctx, h, kind)
+			if err != nil {
+				return s, fmt.Errorf("%s, %s: %w", h.name, kind, err)
+			}
+			s.Rows = append(s.Rows, []string{h.name, kind, fmt.Sprint(each >> 10)})
+		}
+	}
+	return s, nil
 }

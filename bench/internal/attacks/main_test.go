@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
@@ -37,6 +38,24 @@ func TestRun(t *testing.T) {
 	for _, row := range d.Sections[0].Rows {
 		if row[2] == "–" {
 			t.Errorf("not ended: %v", row)
+		}
+	}
+}
+
+// TestHeld: Sluice holds at most 1.5 MiB for a connection, and 1 KiB for each request that waits.
+func TestHeld(t *testing.T) {
+	o := options{conns: 10, kinds: []string{peers.Epoll, peers.PerConn}, holdings: allHoldings}
+	d, err := run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := d.Sections[1].Rows
+	if len(rows) != 2*len(allHoldings) {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		if n, err := strconv.Atoi(row[2]); err != nil || n < peers.FreshSize>>10 || n > 1536+heldStreams {
+			t.Errorf("held: %v", row)
 		}
 	}
 }

@@ -23,6 +23,8 @@ const (
 	LargeSize = 100 << 10
 	// HugeSize is the length of the answer to HugePath, in bytes.
 	HugeSize = 100 << 20
+	// FreshSize is the length of the answer to FreshPath, in bytes.
+	FreshSize = 256 << 10
 	// GzipLevel is the level of AnswerGzip.
 	GzipLevel = 6
 )

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"time"
 )
@@ -25,6 +26,7 @@ const (
 	InstantPath = "/instant"
 	LargePath   = "/large" // answers LargeSize bytes
 	HugePath    = "/huge"  // answers HugeSize zeros
+	FreshPath   = "/fresh" // answers FreshSize bytes that no other answer shares
 )
 
 // A Handler says what a request costs the handler before it answers Body. The
@@ -67,6 +69,8 @@ func (h Handler) contents() func(path []byte) []byte {
 			return large
 		case HugePath:
 			return huge
+		case FreshPath:
+			return bytes.Repeat([]byte{'x'}, FreshSize)
 		}
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
@@ -14,7 +15,10 @@ import (
 
 const serveRole = "serve"
 
-const probeCommand = "probe" // and a probe.Config
+const (
+	probeCommand   = "probe" // and a probe.Config
+	collectCommand = "collect"
+)
 
 // serverConfig is what a server's process gets.
 type serverConfig struct {
@@ -39,6 +43,10 @@ func newServer(text []byte) (s process.Service, err error) {
 				return nil, err
 			}
 			return probe.Run(config)
+		},
+		collectCommand: func(string) (any, error) {
+			debug.FreeOSMemory()
+			return nil, nil
 		},
 	}}, nil
 }
@@ -84,3 +92,6 @@ func (s *Server) Probe(config probe.Config) (*probe.Result, error) {
 	result := new(probe.Result)
 	return result, s.Ask(probeCommand+" "+string(text), result)
 }
+
+// Collect has the server's process return the memory that it does not use to the system.
+func (s *Server) Collect() error { return s.Ask(collectCommand, new(any)) }
