@@ -226,6 +226,10 @@ func (t *Table) push(f entry) {
 	}
 }
 
+// Repeats reports whether t has had more than one field with a known id since the last
+// Reset.
+func (t *Table) Repeats(id ID) bool { return t.repeated>>id&1 != 0 }
+
 // KeepLast removes all fields except the last of each known ID in ids, which has the
 // bit 1<<ID for each.
 func (t *Table) KeepLast(ids uint64) {
@@ -254,9 +258,12 @@ func (t *Table) keepLast(ids uint64) {
 // Join makes one field of all fields with a known ID: their values are one list (RFC 9110
 // section 5.3). Empty values are left out. The field is where the last one was.
 func (t *Table) Join(id ID) {
-	if t.repeated>>id&1 == 0 { // nearly always
-		return
+	if t.Repeats(id) { // hardly ever
+		t.join(id)
 	}
+}
+
+func (t *Table) join(id ID) {
 	var list []byte
 	last := -1
 	for i := t.FindID(id, 0); i >= 0; i = t.FindID(id, i+1) {
@@ -479,7 +486,7 @@ func (t *Table) Seal(n int) {
 	t.raw = n
 }
 
-// PushParsed records a field by its offsets in the raw head.
+// PushParsed records a field by its offsets in the raw head. t was reset before the first.
 func (t *Table) PushParsed(id ID, nameOff, nameEnd, valueOff, valueEnd int) {
 	t.push(entry{
 		nameOff: uint32(nameOff), nameLen: uint32(nameEnd - nameOff),
@@ -505,10 +512,9 @@ func (t *Table) Remember(from *Table, n, start, end int) {
 	}
 }
 
-// Recall adds the fields of a table that Remember has made to t, which has no field.
+// Recall adds the fields of a table that Remember has made to t, which was reset.
 // Their bytes are at the position start of the raw head that t will have.
 func (t *Table) Recall(from *Table, start int) {
-	t.own()
 	fields := append(t.fields[:0], from.fields...)
 	for i := range fields {
 		f := &fields[i]

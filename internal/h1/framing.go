@@ -164,10 +164,7 @@ func (p *HeadParser) finish(t *field.Table) error {
 
 // HasTwoCredentials tells whether a request has several Authorization fields, which are no
 // list (RFC 9110 section 11.6.2): one program would check the first, another one the last.
-func HasTwoCredentials(t *field.Table) bool {
-	i := t.Index(field.Authorization)
-	return i >= 0 && t.FindID(field.Authorization, i+1) >= 0
-}
+func HasTwoCredentials(t *field.Table) bool { return t.Repeats(field.Authorization) }
 
 func (p *HeadParser) checkCoding() error {
 	switch {
