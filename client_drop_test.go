@@ -45,8 +45,8 @@ func framedAnswers(framing string, size int) func(c *peerConn) {
 	}
 }
 
-// An unwanted streamed body is read to its end if that is near, so that
-// the connection can be used again. Its size is no error.
+// An unwanted streamed body is read to its end if its length says that this is near, so
+// that the connection can be used again. Its size is no error.
 func TestBodiesThatNobodyWants(t *testing.T) {
 	for _, test := range []struct {
 		framing string
@@ -54,7 +54,7 @@ func TestBodiesThatNobodyWants(t *testing.T) {
 		reuses  bool
 	}{
 		{"sized", 0, true}, {"sized", 1, true}, {"sized", http1client.MaxDropped, true}, {"sized", http1client.MaxDropped + 1, false}, {"sized", 1 << 20, false},
-		{"chunked", 1, true}, {"chunked", http1client.MaxDropped, true}, {"chunked", http1client.MaxDropped + 1, false}, {"chunked", 1 << 20, false},
+		{"chunked", 1, false}, {"chunked", 1 << 20, false},
 		{"until the end", 1, false}, {"until the end", 1 << 20, false},
 	} {
 		for name, call := range map[string]func(c *Client, url string) error{
@@ -89,7 +89,7 @@ func TestBodiesThatNobodyWants(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%s %d", name, test.framing, test.size), func(t *testing.T) {
 				p := newClientPeer(t, framedAnswers(test.framing, test.size))
-				c := &Client{StreamResponseBody: true, MaxResponseBodySize: 100}
+				c := &Client{StreamResponseBody: true, MaxResponseBodySize: http1client.MaxDropped}
 				defer c.CloseIdleConnections()
 				if err := call(c, p.url("/")); err != nil {
 					t.Fatal(err)
@@ -106,6 +106,23 @@ func TestBodiesThatNobodyWants(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An unwanted body of more than MaxResponseBodySize is not read, except that of a
+// redirect that is followed.
+func TestUnwantedBodiesOverTheLimit(t *testing.T) {
+	for path, want := range map[string]int{"/ok": 2, "/redirect": 1} {
+		p := newClientPeer(t, framedAnswers("sized", 101))
+		c := &Client{StreamResponseBody: true, MaxResponseBodySize: 100}
+		req, _ := newCall("GET", p.url(path))
+		if err := c.DoRedirects(req, nil, 1); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, _, err := c.Get(nil, p.url("/end")); err != nil || p.accepted() != want {
+			t.Errorf("%s: %v, %d connections, want %d", path, err, p.accepted(), want)
+		}
+		c.CloseIdleConnections()
 	}
 }
 

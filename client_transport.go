@@ -244,8 +244,9 @@ func (x *exchange) passStream() error {
 	body, _ := resp.stream.(*transfer.Reader) // readContent has made it
 	x.Body, x.Length = body, resp.streamSize
 	resp.stream, resp.streamSize = nil, 0
-	x.IsUnwanted = x.call.wants.drops(&resp.Header)
-	switch {
+	switch x.IsUnwanted = x.call.wants.drops(&resp.Header); {
+	case limit > 0 && x.Length > limit && x.call.wants == wantsNone && !isFollowed(&resp.Header):
+		x.Body, x.IsLast = nil, true // nobody reads it
 	case x.IsUnwanted || limit <= 0:
 	case x.Length > limit:
 		return ErrBodyTooLarge

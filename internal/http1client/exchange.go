@@ -219,17 +219,17 @@ const (
 	dropTime = time.Second
 )
 
-// drop ends Body, which is unwanted. It reads a short body to its end; after a longer
-// one, the Conn is closed. A body that ends before its announced length is an error,
-// as for a wanted body.
+// drop ends Body, which is unwanted. It reads a short body to its end; after one that is
+// longer or has no length, and may be waited for in vain, the Conn is closed. A body that
+// ends before its announced length is an error, as for a wanted body.
 func (x *Exchange) drop() error {
-	if x.Length < -1 || x.Length > MaxDropped {
+	if x.Length < 0 || x.Length > MaxDropped {
 		x.IsLast = true
 		return nil
 	}
 	err := x.readAway()
 	x.IsLast = x.IsLast || !x.Body.IsComplete()
-	if x.Length < 0 || clock.IsTimeout(err) || x.Bounds.HasEnded() {
+	if clock.IsTimeout(err) || x.Bounds.HasEnded() {
 		return nil // the response is complete except for the unwanted body
 	}
 	return err

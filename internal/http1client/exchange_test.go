@@ -247,8 +247,7 @@ func TestDrop(t *testing.T) {
 	}{
 		{4, 4, false, nil},
 		{5, 5, true, io.EOF},
-		{5, -1, true, nil},
-		{4, -1, false, nil},
+		{4, -1, true, nil},
 		{4, -2, true, nil},
 		{4, MaxDropped + 1, true, nil},
 	} {
@@ -260,6 +259,9 @@ func TestDrop(t *testing.T) {
 		}
 		if err := x.drop(); err != want || x.IsLast != tc.isLast {
 			t.Errorf("%d of %d: %v, last %v", tc.left, tc.length, err, x.IsLast)
+		}
+		if isRead := x.Body.(*textBody).left != tc.left; isRead != (tc.length >= 0 && tc.length <= MaxDropped) {
+			t.Errorf("%d of %d: read %v", tc.left, tc.length, isRead)
 		}
 	}
 }
