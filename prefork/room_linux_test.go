@@ -60,7 +60,7 @@ func TestHandOverIsAnswered(t *testing.T) {
 			until(t, "all are accepted", func() bool { return connections(t, f.pids()) == conns })
 			f.signal(syscall.SIGHUP)
 			open(t, gate)
-			until(t, "the successor is ready", func() bool { return f.count("ready after") == 2 })
+			until(t, "the old worker accepts nothing any more", func() bool { return f.count("on drain") > 0 })
 			if taken := f.dial().get(fmt.Sprintf("/hoard?free=%d&until=%s", free, release)); taken < "10" || len(taken) != 2 {
 				t.Fatalf("%s descriptors are taken", taken)
 			}
