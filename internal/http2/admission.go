@@ -143,7 +143,7 @@ func (c *Conn) store(s *Stream, content []byte, more int) {
 	if !isOwn && !c.isShared(s, content) {
 		n += len(content)
 	}
-	c.count(s, n+more, 0)
+	c.count(s, n+more, len(s.held))
 	s.isBehind = false
 }
 

@@ -209,7 +209,7 @@ func (c *Conn) finish(s *Stream, p []byte) {
 		return
 	}
 	s.last, s.output = p, outputLast
-	if len(p) > 0 {
+	if len(p) > 0 || !s.isTunnel { // the Request of a tunnel may have ended
 		c.store(s, p, 0)
 	}
 	c.schedule(s)
