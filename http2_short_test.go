@@ -31,15 +31,17 @@ func TestHTTP2ShortConnections(t *testing.T) {
 			all.Go(func() {
 				for round := range rounds {
 					f := r.frames()
+					hold := fmt.Sprintf("/hold/%d/%d", client, round) // not held if the one of another round was lost
 					path := func(i int) string { return fmt.Sprintf("/%d/%d/%d", client, round, i) }
 					for i := range 3 {
 						f.head(uint32(2*i+1), "GET", path(i), true, "x-client", path(9))
 					}
 					if round%4 == 3 {
-						f.head(7, "GET", fmt.Sprintf("/hold/%d", client), true)
+						f.head(7, "GET", hold, true)
 					}
 					for range round % 4 { // in any order; the rest is lost
-						if got := f.describe(); !strings.HasPrefix(got, fmt.Sprintf("200 /%d/%d/", client, round)) {
+						got := f.describe()
+						if !strings.HasPrefix(got, fmt.Sprintf("200 /%d/%d/", client, round)) && !strings.HasPrefix(got, "200 "+hold+" ") {
 							t.Errorf("client %d, round %d: %s", client, round, got)
 						}
 					}

@@ -77,7 +77,7 @@ func TestBenchStreams(t *testing.T) {
 			t.Errorf("%s: exit status %d\n%s", scheme, status, stdout)
 		}
 		for _, pattern := range []string{
-			`^GET https?://127\.0\.0\.1:\d+/hub\n  5 connections, 2 threads, server-sent events\n  Events     50 in \S+, [\d,]+/s\n  Transfer   `,
+			`^GET https?://127\.0\.0\.1:\d+/hub\n  5 connections, 2 threads, server-sent events\n  Events     50 in \S+, [\d.,]+/s\n  Transfer   `,
 			`\n  Streams    5 opened, 0 of them again; the server has ended 0\n  Opening    mean .*\n +p50 .*\n  Interval   mean .*\n +p50 .*\n  Status     2xx 5\n  Errors     none\n`,
 		} {
 			if !regexp.MustCompile(pattern).MatchString(stderr) {
@@ -190,7 +190,7 @@ func TestBenchStreamsInterrupt(t *testing.T) {
 	t.Cleanup(func() { cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
 	for n := 0; n < 2; n = hub.Len("news") {
-		if !lines.Scan() || !regexp.MustCompile(`^ +\d+s  [\d,]+/s$`).MatchString(lines.Text()) {
+		if !lines.Scan() || !regexp.MustCompile(`^ +\d+s  [\d.,]+/s$`).MatchString(lines.Text()) {
 			t.Fatalf("progress: %q", lines.Text())
 		}
 	}
