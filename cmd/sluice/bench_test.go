@@ -187,7 +187,7 @@ func TestBenchSummary(t *testing.T) {
 	}
 	for _, pattern := range []string{
 		`^GET http://127\.0\.0\.1:\d+/mixed\n  3 connections, 2 threads, open loop, 20,000/s\n`,
-		`\n  Requests   3,000 in [\d.]+m?s, [\d,]+/s`,
+		`\n  Requests   3,000 in [\d.]+m?s, [\d.,]+/s`,
 		`\n  Transfer   [\d.]+ KiB read, [\d.]+ [KM]iB/s; [\d.]+ KiB written\n`,
 		`\n  Latency    mean [\d.]+.?s, stdev [\d.]+.?s, max [\d.]+.?s\n        50%  [\d.]+.?s\n        75%  `,
 		`\n       100%  [\d.]+.?s\n  Service    mean `,
@@ -216,7 +216,7 @@ func TestBenchInterrupt(t *testing.T) {
 	}
 	t.Cleanup(func() { cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
-	if !lines.Scan() || !regexp.MustCompile(`^   1s  [\d,]+/s  p50 \S+  p99 \S+  max \S+$`).MatchString(lines.Text()) {
+	if !lines.Scan() || !regexp.MustCompile(`^   1s  [\d.,]+/s  p50 \S+  p99 \S+  max \S+$`).MatchString(lines.Text()) {
 		t.Errorf("progress: %q", lines.Text())
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
