@@ -39,7 +39,10 @@ type source struct {
 	file  *ast.File
 }
 
-func (s *source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
+// isTest tells whether s is a test, or what tests share.
+func (s *source) isTest() bool {
+	return strings.HasSuffix(s.name, "_test.go") || strings.HasPrefix(s.name, "test/")
+}
 
 // A pkg is the Go files of one folder, tests included.
 type pkg struct {

@@ -117,6 +117,9 @@ func packageRules() map[string]packageRule {
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/nettest", "internal/selfsigned"}},
 
+		// Tests of the public API; tests may import what they like, and nothing imports them.
+		"test/...": {},
+
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "interop/..."}},
