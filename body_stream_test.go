@@ -2,42 +2,16 @@ package sluice
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
-	"math"
 	"strings"
 	"testing"
-	"testing/iotest"
 
-	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // plainReader hides every method but Read.
 func plainReader(s string) io.Reader { return struct{ io.Reader }{strings.NewReader(s)} }
-
-type panickingStream struct{ v any }
-
-func (s panickingStream) Read([]byte) (int, error) { panic(s.v) }
-
-func TestAPanicOfAStreamIsAnError(t *testing.T) {
-	boom := errors.New("boom")
-	for _, size := range []int{-1, 10} {
-		for _, v := range []any{"text", boom} {
-			var r Response
-			r.SetBodyStream(panickingStream{v}, size)
-			err := r.Write(bufio.NewWriter(io.Discard))
-			var panicked *ErrBodyStreamWritePanic
-			if !errors.As(err, &panicked) {
-				t.Fatalf("err = %v", err)
-			}
-			if v == any(boom) && !errors.Is(err, boom) {
-				t.Errorf("%v does not wrap the panic's error", err)
-			}
-		}
-	}
-}
 
 // toldStream is a ReadCloserWithError.
 type toldStream struct {
@@ -57,78 +31,6 @@ func (s *toldStream) Close() error {
 	}
 	s.closed++
 	return nil
-}
-
-func TestStreamsAreToldWhyTheyAreClosed(t *testing.T) {
-	boom := errors.New("boom")
-	s := &toldStream{Reader: iotest.ErrReader(boom)}
-	var r Response
-	r.SetBodyStream(s, -1)
-	if err := r.Write(bufio.NewWriter(io.Discard)); err != boom {
-		t.Errorf("err = %v", err)
-	}
-	if len(s.told) != 1 || s.told[0] != boom || s.closed != 1 {
-		t.Errorf("told %v, closed %d times", s.told, s.closed)
-	}
-	ok := &toldStream{Reader: strings.NewReader("x")}
-	r.SetBodyStream(ok, 1)
-	_ = r.String()
-	if len(ok.told) != 1 || ok.told[0] != nil || ok.closed != 1 {
-		t.Errorf("told %v, closed %d times", ok.told, ok.closed)
-	}
-}
-
-// closingStream does when it is closed what its function does.
-type closingStream struct {
-	io.Reader
-	close func() error
-}
-
-func (s closingStream) Close() error { return s.close() }
-
-func TestBodyIsWhatWasRead(t *testing.T) {
-	var r Response
-	set := func() {
-		r.SetBodyStream(closingStream{strings.NewReader("all"), func() error { return errors.New("boom") }}, 3)
-	}
-	set()
-	if got := string(r.Body()); got != "all" {
-		t.Errorf("Body: %q", got)
-	}
-	set()
-	if got := string(r.SwapBody(nil)); got != "all" {
-		t.Errorf("SwapBody: %q", got)
-	}
-}
-
-func TestAPanicOfCloseIsAnError(t *testing.T) {
-	boom := errors.New("boom")
-	for name, write := range map[string]func(stream io.Reader, size int) error{
-		"response": func(stream io.Reader, size int) error {
-			var r Response
-			r.SetBodyStream(stream, size)
-			return r.Write(bufio.NewWriter(io.Discard))
-		},
-		"response without its body": func(stream io.Reader, size int) error {
-			r := Response{SkipBody: true}
-			r.SetBodyStream(stream, size)
-			return r.Write(bufio.NewWriter(io.Discard))
-		},
-		"request": func(stream io.Reader, size int) error {
-			var r Request
-			r.SetRequestURI("http://h/")
-			r.SetBodyStream(stream, size)
-			return r.Write(bufio.NewWriter(io.Discard))
-		},
-	} {
-		for _, size := range []int{-1, 3, 5} {
-			err := write(closingStream{strings.NewReader("all"), func() error { panic(boom) }}, size)
-			var known *ErrBodyStreamWritePanic
-			if !errors.As(err, &known) || !errors.Is(err, boom) {
-				t.Errorf("%s, size %d: %v", name, size, err)
-			}
-		}
-	}
 }
 
 // writerTo counts how it is read.
@@ -160,89 +62,12 @@ func (w *writerTo) WriteTo(dst io.Writer) (int64, error) {
 	return int64(len(w.text)), nil
 }
 
-func TestWriteToIsUsedWhereAllowed(t *testing.T) {
-	for _, supports := range []bool{false, true} {
-		s := &writerTo{text: "a,bb,", supports: supports}
-		var r Response
-		r.SetBodyStream(s, -1)
-		_, content, _ := strings.Cut(r.String(), "\r\n\r\n")
-		want := "5\r\na,bb,\r\n0\r\n\r\n"
-		if supports {
-			want = "2\r\na,\r\n3\r\nbb,\r\n0\r\n\r\n"
-		}
-		if content != want || s.writesTos > 0 != supports || s.reads > 0 == supports {
-			t.Errorf("supports %v: %q, %d reads, %d WriteTos", supports, content, s.reads, s.writesTos)
-		}
-	}
-	for _, s := range []io.Reader{bytes.NewReader([]byte("one")), bytes.NewBufferString("one")} {
-		var r Response
-		r.SetBodyStream(s, -1)
-		if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n3\r\none\r\n0\r\n\r\n") {
-			t.Errorf("%T: %q", s, got)
-		}
-	}
-}
-
 // plainWriterTo is a WriterTo that was not asked whether it may be used.
 type plainWriterTo struct{ w *writerTo }
 
-func (p plainWriterTo) Read(b []byte) (int, error)                 { return p.w.Read(b) }
+func (p plainWriterTo) Read(b []byte) (int, error) { return p.w.Read(b) }
+
 func (p plainWriterTo) WriteTo(dst io.Writer) (n int64, err error) { return p.w.WriteTo(dst) }
-
-// TestWriteToOnce: of a stream that can write itself, WriteTo is called once and
-// Read never, unless it says no, or is a plain WriterTo of unknown length.
-func TestWriteToOnce(t *testing.T) {
-	text := strings.Repeat("a,bb,", 100)
-	plain := func(r *Response) string {
-		_, content, _ := strings.Cut(r.String(), "\r\n\r\n")
-		return content
-	}
-	for name, use := range map[string]func(r *Response, s io.Reader) string{
-		"Body":       func(r *Response, s io.Reader) string { r.SetBodyStream(s, -1); return string(r.Body()) },
-		"SwapBody":   func(r *Response, s io.Reader) string { r.SetBodyStream(s, -1); return string(r.SwapBody(nil)) },
-		"Write":      func(r *Response, s io.Reader) string { r.SetBodyStream(s, len(text)); return plain(r) },
-		"Write less": func(r *Response, s io.Reader) string { r.SetBodyStream(s, 7); return plain(r) },
-		"WriteGzip": func(r *Response, s io.Reader) string {
-			r.SetBodyStream(s, -1)
-			var out bytes.Buffer
-			w := bufio.NewWriter(&out)
-			if err := r.WriteGzip(w); err != nil {
-				return err.Error()
-			}
-			_ = w.Flush()
-			var back Response
-			if err := back.Read(bufio.NewReader(&out)); err != nil {
-				return err.Error()
-			}
-			body, err := back.BodyGunzip()
-			return string(body) + errorText(err)
-		},
-	} {
-		for _, kind := range []string{"plain", "yes", "no"} {
-			s := &writerTo{text: text, supports: kind == "yes"}
-			stream, want, isWritten := io.Reader(s), text, kind != "no"
-			if kind == "plain" {
-				stream = plainWriterTo{s}
-			}
-			if name == "Write less" {
-				want = text[:7]
-			}
-			if got := use(new(Response), stream); got != want {
-				t.Errorf("%s, %s: %.30q", name, kind, got)
-			}
-			if isWritten && (s.writesTos != 1 || s.reads != 0) || !isWritten && s.writesTos != 0 {
-				t.Errorf("%s, %s: %d reads, %d WriteTos", name, kind, s.reads, s.writesTos)
-			}
-		}
-	}
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
 
 // endless writes itself until it is told to stop.
 type endless struct{ io.Reader }
@@ -259,7 +84,8 @@ func (endless) WriteTo(w io.Writer) (n int64, err error) {
 // A writerToFunc is a stream that only writes itself.
 type writerToFunc func(w io.Writer) (int64, error)
 
-func (f writerToFunc) Read([]byte) (int, error)           { panic("it is read") }
+func (f writerToFunc) Read([]byte) (int, error) { panic("it is read") }
+
 func (f writerToFunc) WriteTo(w io.Writer) (int64, error) { return f(w) }
 
 func TestWriteToIsBounded(t *testing.T) {
@@ -293,170 +119,6 @@ func TestWriteToIsBounded(t *testing.T) {
 	}
 }
 
-func TestWritingASizedStreamAllocatesNothing(t *testing.T) {
-	content := make([]byte, 100_000)
-	memory := bytes.NewReader(content)
-	plain := &bytes.Reader{}
-	var r Response
-	var q Request
-	q.SetRequestURI("http://host/path?query")
-	q.Header.SetMethod("POST")
-	w := bufio.NewWriterSize(io.Discard, 4096)
-	onlyRead := struct{ io.Reader }{plain}
-	readers := [2]io.Reader{memory, &onlyRead}
-	n := testing.AllocsPerRun(200, func() {
-		for _, stream := range readers {
-			memory.Reset(content)
-			plain.Reset(content)
-			r.SetBodyStream(stream, len(content))
-			r.Write(w)
-			memory.Reset(content)
-			plain.Reset(content)
-			q.SetBodyStream(stream, len(content))
-			q.Write(w)
-		}
-	})
-	if n != 0 && !invariants.Enabled {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// flushRecorder notes how much was written at each time it was written to.
-type flushRecorder struct{ writes []string }
-
-func (f *flushRecorder) Write(p []byte) (int, error) {
-	f.writes = append(f.writes, string(p))
-	return len(p), nil
-}
-
-func TestAStreamOfUnknownLengthIsFlushedAsItComes(t *testing.T) {
-	var r Response
-	var out flushRecorder
-	reads := 0
-	r.SetBodyStream(readerFunc(func(p []byte) (int, error) {
-		if reads++; reads == 3 {
-			return 0, io.EOF
-		}
-		if got := len(out.writes); got != reads-1 {
-			t.Errorf("read %d: %d writes before", reads, got)
-		}
-		return copy(p, "part"), nil
-	}), -1)
-	w := bufio.NewWriter(&out)
-	if err := r.Write(w); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestWhatWriteFlushes: a body of known length is flushed, chunks from memory are not.
-func TestWhatWriteFlushes(t *testing.T) {
-	for size, isFlushed := range map[int]bool{4: true, -1: false} {
-		var r Response
-		var out flushRecorder
-		r.SetBodyStream(bytes.NewReader([]byte("body")), size)
-		w := bufio.NewWriter(&out)
-		if err := r.Write(w); err != nil || (w.Buffered() == 0) != isFlushed {
-			t.Errorf("size %d: %d bytes are buffered, %v", size, w.Buffered(), err)
-		}
-	}
-}
-
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// TestHeadsThatMayWait: a request's head is not held back by a stream that may wait for
-// long, and is sent together with one that does not.
-func TestHeadsThatMayWait(t *testing.T) {
-	for s, mayWait := range map[io.Reader]bool{
-		bytes.NewReader([]byte("ab")): false, bytes.NewBufferString("ab"): false, strings.NewReader("ab"): false, plainReader("ab"): true,
-	} {
-		var q Request
-		var out flushRecorder
-		post(&q)
-		q.SetBodyStream(s, 2)
-		if err := q.Write(bufio.NewWriter(&out)); err != nil || strings.HasSuffix(out.writes[0], "\r\n\r\n") != mayWait {
-			t.Errorf("%T: %q, %v", s, out.writes, err)
-		}
-	}
-}
-
-func TestImmediateHeaderFlush(t *testing.T) {
-	for _, immediate := range []bool{false, true} {
-		var r Response
-		var out flushRecorder
-		r.ImmediateHeaderFlush = immediate
-		r.SetBodyStream(readerFunc(func([]byte) (int, error) {
-			if wrote := len(out.writes) == 1; wrote != immediate {
-				t.Errorf("immediate %v: head written %v", immediate, wrote)
-			}
-			return 0, io.EOF
-		}), -1)
-		w := bufio.NewWriter(&out)
-		if err := errors.Join(r.Write(w), w.Flush()); err != nil || !strings.HasSuffix(strings.Join(out.writes, ""), "\r\n\r\n0\r\n\r\n") {
-			t.Errorf("immediate %v: %q, %v", immediate, out.writes, err)
-		}
-	}
-}
-
-func TestMemoryFollowsWhatArrives(t *testing.T) {
-	// An int of 32 bits cannot hold more; see tooLong.
-	const announced = math.MaxInt32 - 1
-	for name, in := range map[string]string{
-		"request":  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2147483646\r\n\r\nab",
-		"response": "HTTP/1.1 200 OK\r\nContent-Length: 2147483646\r\n\r\nab",
-		"chunk":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7ffffffe\r\nab",
-	} {
-		br := bufio.NewReader(strings.NewReader(in))
-		var err error
-		n := allocated(func() {
-			if name == "request" {
-				err = new(Request).Read(br)
-			} else {
-				err = new(Response).Read(br)
-			}
-		})
-		if !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%s: err = %v", name, err)
-		}
-		if n > 1<<20 {
-			t.Errorf("%s: %d bytes allocated for %d announced and 2 received", name, n, announced)
-		}
-	}
-}
-
-// TestLengthOfAHeaderIsThatOfTheStream: a Content-Length that is set after a body stream of unknown
-// length is its length, in both kinds of messages. A length that is known stays.
-func TestLengthOfAHeaderIsThatOfTheStream(t *testing.T) {
-	for length, want := range map[int]string{
-		7:  "\r\nContent-Length: 7\r\n\r\n1234567",
-		5:  "\r\nContent-Length: 5\r\n\r\n12345",
-		9:  "\r\nContent-Length: 9\r\n\r\n1234567",
-		0:  "\r\nContent-Length: 0\r\n\r\n",
-		-1: "\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n1234567\r\n0\r\n\r\n",
-	} {
-		var req Request
-		req.SetRequestURI("http://h/")
-		req.Header.SetMethod("POST")
-		req.SetBodyStream(plainReader("1234567"), -1)
-		req.Header.SetContentLength(length)
-		var resp Response
-		resp.SetBodyStreamWriter(func(w *bufio.Writer) { _, _ = w.WriteString("1234567") })
-		resp.Header.SetContentLength(length)
-		var sized Response
-		sized.SetBodyStream(plainReader("1234567"), 7)
-		sized.Header.SetContentLength(length)
-		if got := sized.String(); !strings.HasSuffix(got, "\r\nContent-Length: 7\r\n\r\n1234567") {
-			t.Errorf("response of known length, %d: %q", length, got)
-		}
-		for name, m := range map[string]interface{ Write(*bufio.Writer) error }{"request": &req, "response": &resp} {
-			var out bytes.Buffer
-			w := bufio.NewWriter(&out)
-			err := m.Write(w)
-			_ = w.Flush()
-			if errors.Is(err, io.ErrUnexpectedEOF) != (length == 9) || !strings.HasSuffix(out.String(), want) {
-				t.Errorf("%s of %d: %q, %v", name, length, out.String(), err)
-			}
-		}
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,9 +18,6 @@ const clientPatience = 15 * time.Second
 
 // okAnswer is what peers send where it does not matter what.
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-// uploadSize is the size of bodies during which clients look for the answer (watchedBody).
-const uploadSize = 64 << 10
 
 // clientPeer is a server on loopback whose connections run a script.
 type clientPeer struct {
@@ -99,14 +95,6 @@ func (c *peerConn) request() *Request {
 // send writes raw.
 func (c *peerConn) send(raw string) { _, _ = io.WriteString(c.Conn, raw) }
 
-// reset closes the connection in disorder.
-func (c *peerConn) reset() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	c.Close()
-}
-
 // gone waits until the client has closed the connection.
 func (c *peerConn) gone() { _, _ = io.Copy(io.Discard, c.br) }
 
@@ -119,7 +107,8 @@ func answering(raw string) func(c *peerConn) {
 	}
 }
 
-func (p *clientPeer) addr() string           { return p.ln.Addr().String() }
+func (p *clientPeer) addr() string { return p.ln.Addr().String() }
+
 func (p *clientPeer) url(path string) string { return "http://" + p.addr() + path }
 
 // accepted returns how many connections there were.
@@ -235,28 +224,6 @@ func (c *hookedConn) SetWriteDeadline(at time.Time) error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// deadlines returns those that are set.
-func (c *hookedConn) deadlines() (read, write time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.readDeadline, c.writeDeadline
-}
-
-// hooked makes a client's connections hookedConns.
-func hooked(c *HostClient, hook func(c *hookedConn)) {
-	c.Dial = func(addr string) (net.Conn, error) {
-		nc, err := net.Dial("tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		h := &hookedConn{Conn: nc}
-		if hook != nil {
-			hook(h)
-		}
-		return h, nil
-	}
-}
-
 // testTLS returns configurations of a server with a certificate for host, and
 // of its clients.
 func testTLS(t testing.TB, host string) (server, client *tls.Config) {
@@ -273,25 +240,3 @@ func testTLS(t testing.TB, host string) (server, client *tls.Config) {
 	roots.AppendCertsFromPEM(certPEM)
 	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: roots}
 }
-
-// stackShows tells whether a goroutine is in all of the given functions or
-// states.
-func stackShows(parts ...string) bool {
-	buf := make([]byte, 1<<20)
-	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		all := true
-		for _, part := range parts {
-			all = all && strings.Contains(g, part)
-		}
-		if all {
-			return true
-		}
-	}
-	return false
-}
-
-// What the times of internal/http1client are.
-const (
-	refusalTime  = time.Second
-	refusalGrace = 100 * time.Millisecond
-)

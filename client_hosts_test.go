@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -205,68 +204,6 @@ func TestClientCountsOverHosts(t *testing.T) {
 	c.CloseIdleConnections()
 	if c.ConnsCount() != 0 {
 		t.Errorf("%d open", c.ConnsCount())
-	}
-}
-
-func TestClientTLS(t *testing.T) {
-	server, trusting := testTLS(t, "127.0.0.1")
-	serverNamed, trustingNamed := testTLS(t, "name.test")
-	named := trustingNamed.Clone()
-	named.ServerName = "name.test"
-	for name, test := range map[string]struct {
-		server, client *tls.Config
-		works          bool
-	}{
-		"trusted":               {server, trusting, true},
-		"no configuration":      {server, nil, false},
-		"other name":            {serverNamed, trustingNamed, false},
-		"named":                 {serverNamed, named, true},
-		"not verified":          {serverNamed, &tls.Config{InsecureSkipVerify: true}, true},
-		"another's certificate": {server, trustingNamed, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ln, err := tls.Listen("tcp", "127.0.0.1:0", test.server)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := newPeerOn(t, ln, answering(okAnswer))
-			c := &Client{TLSConfig: test.client}
-			for range 2 {
-				_, body, err := c.Get(nil, "https://"+p.addr()+"/")
-				if (err == nil) != test.works || err == nil && string(body) != "ok" {
-					t.Errorf("%v, %q", err, body)
-				}
-			}
-			if test.works && (p.accepted() != 1 || c.IdleConnsCount() != 1) || !test.works && c.ConnsCount() != 0 {
-				t.Errorf("%d accepted, %d open", p.accepted(), c.ConnsCount())
-			}
-			if test.client != nil && test.client.ServerName == "127.0.0.1" {
-				t.Error("the caller's configuration was changed")
-			}
-		})
-	}
-}
-
-// Sessions are resumed, by the default configuration and by one with a cache.
-func TestClientTLSResumes(t *testing.T) {
-	server, trusting := testTLS(t, "127.0.0.1")
-	trusting.ClientSessionCache = tls.NewLRUClientSessionCache(4)
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPeerOn(t, ln, answering("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"))
-	var resumed []bool
-	c := &HostClient{Addr: p.addr(), IsTLS: true, TLSConfig: trusting, Trace: &ClientTrace{
-		TLSDone: func(state tls.ConnectionState, _ error) { resumed = append(resumed, state.DidResume) },
-	}}
-	for range 2 {
-		if _, _, err := c.Get(nil, "https://"+p.addr()+"/"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(resumed) != 2 || resumed[0] || !resumed[1] {
-		t.Errorf("resumed: %v", resumed)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -58,8 +57,6 @@ type http2Rig struct {
 	addr   string
 	client *tls.Config // nil: plain text
 	dials  atomic.Int64
-	mu     sync.Mutex
-	conns  []net.Conn // that kill closes
 }
 
 // start serves until the test ends.
@@ -83,31 +80,6 @@ func (r *http2Rig) dial(addr string) (net.Conn, error) {
 	r.dials.Add(1)
 	c, err := net.Dial("tcp", addr)
 	return c, err
-}
-
-// note keeps a connection for kill.
-func (r *http2Rig) note(c net.Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.conns = append(r.conns, c)
-}
-
-// innermostConn returns the socket of a connection.
-func innermostConn(c net.Conn) net.Conn {
-	if secure, ok := c.(*tls.Conn); ok {
-		return secure.NetConn()
-	}
-	return c
-}
-
-// kill closes the connections that were noted.
-func (r *http2Rig) kill() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.conns {
-		c.Close()
-	}
-	r.conns = nil
 }
 
 // host returns a client for the server.

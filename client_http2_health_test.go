@@ -9,43 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
-
-// An idle connection answers PINGs, and ends after GOAWAY, although nobody uses it.
-func TestClientHTTP2Idle(t *testing.T) {
-	ended := make(chan bool, 1)
-	peer := newFramePeer(t, func(p *framePeer) {
-		stream, _ := p.request()
-		p.answer(stream, "200", "answer")
-		_ = p.WritePing(false, [8]byte{1})
-		for {
-			frame, err := p.ReadFrame()
-			if err != nil {
-				ended <- false
-				return
-			}
-			if ping, ok := frame.(*http2.PingFrame); ok && ping.IsAck() {
-				break
-			}
-		}
-		_ = p.WriteGoAway(stream, http2.ErrCodeNo, nil)
-		p.request()
-		ended <- true
-	})
-	c := peer.host()
-	c.HTTP2, c.MaxIdleConnDuration = HTTP2Only, time.Hour
-	if err := c.Do(newCall("GET", peer.url("/"))); err != nil {
-		t.Fatal(err)
-	}
-	within(t, "PING and GOAWAY", func() {
-		if !<-ended {
-			t.Error("the PING was not answered")
-		}
-	})
-	checkPool(t, c, 0, 0)
-}
 
 // A hole passes connections on, until it swallows what they send.
 type hole struct {

@@ -1,10 +1,8 @@
 package sluice
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -13,10 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
-
-	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/h2"
@@ -25,6 +19,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
 	"github.com/sluicehttp/sluice/internal/transfer"
+	"golang.org/x/net/http2"
 )
 
 // TestHTTP2HeadReceived: what becomes of the body of each response.
@@ -111,14 +106,6 @@ func TestHTTP2BodyReceived(t *testing.T) {
 		t.Errorf("kept %q", x.resp.buffered())
 	}
 }
-
-// closable counts how often it is closed.
-type closable struct {
-	io.Reader
-	closes int
-}
-
-func (c *closable) Close() error { c.closes++; return errStub }
 
 // TestHTTP2Explain: what the failure of a stream means to the caller.
 func TestHTTP2Explain(t *testing.T) {
@@ -217,270 +204,6 @@ func TestHTTP2NotChosen(t *testing.T) {
 	checkPool(t, c, 0, 0)
 }
 
-// TestHTTP2PoolWaits: who waits for a stream, and for how long.
-func TestHTTP2PoolWaits(t *testing.T) {
-	arrived := make(chan uint32, 4)
-	peer := newFramePeer(t, func(p *framePeer) {
-		for stream, path := p.request(); stream != 0; stream, path = p.request() {
-			if path == "/held" {
-				arrived <- stream
-			} else {
-				p.answer(stream, "200", "ok")
-			}
-		}
-	}, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
-	c := peer.host()
-	c.HTTP2, c.MaxHTTP2Conns = HTTP2Only, 1
-	if err := c.Do(newCall("GET", peer.url("/"))); err != nil { // the server's settings arrive
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	held := make(chan error, 1)
-	go func() {
-		req, resp := newCall("GET", peer.url("/held"))
-		held <- c.DoContext(ctx, req, resp)
-	}()
-	<-arrived
-	if err := c.Do(newCall("GET", peer.url("/"))); err != ErrNoFreeConns {
-		t.Errorf("without a limit: %v", err)
-	}
-	// A call with a context waits until it ends.
-	waiting, end := context.WithCancel(t.Context())
-	waited := make(chan error, 1)
-	go func() {
-		req, resp := newCall("GET", peer.url("/"))
-		waited <- c.DoContext(waiting, req, resp)
-	}()
-	eventually(t, "a call waits", func() bool { return stackShows("Shared", "Wait") || len(waited) > 0 })
-	end()
-	var phase *PhaseError
-	if err := <-waited; !errors.As(err, &phase) || phase.Phase != PhaseWait {
-		t.Errorf("with a context: %v", err)
-	}
-	cancel()
-	<-held
-	c.CloseIdleConnections()
-}
-
-// TestHTTP2DialPanics: the permission to open a connection is passed on.
-func TestHTTP2DialPanics(t *testing.T) {
-	r := http2Servers[2].start(t, mirrorRequest)
-	c := r.host(HTTP2Only)
-	c.MaxHTTP2Conns = 1
-	c.Dial = func(addr string) (net.Conn, error) {
-		if r.dials.Add(1) == 1 {
-			panic(errStub)
-		}
-		return net.Dial("tcp", addr)
-	}
-	defer c.CloseIdleConnections()
-	func() {
-		defer func() {
-			if v := recover(); v != errStub {
-				t.Errorf("recovered %v", v)
-			}
-		}()
-		_ = c.Do(newCall("GET", r.url("/")))
-	}()
-	checkPool(t, c, 0, 0)
-	req, resp := newCall("GET", r.url("/"))
-	if err := c.DoTimeout(req, resp, clientPatience); err != nil {
-		t.Error(err)
-	}
-	checkPool(t, c, 1, 1)
-}
-
-// misdirecting is a script that answers 421 on the first connection.
-func misdirecting(p *framePeer) {
-	for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
-		if p.number == 1 {
-			p.answer(stream, "421", "elsewhere")
-		} else {
-			p.answer(stream, "200", "here")
-		}
-	}
-}
-
-// TestHTTP2Misdirected: without a second connection, the answer is 421. It is asked for
-// once per request.
-func TestHTTP2Misdirected(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		dial   func(n int64) error
-		most   int
-		status int
-		dials  int64
-		open   int
-	}{
-		{"second connection", nil, 2, 200, 2, 1},
-		{"no room", nil, 1, 421, 1, 1}, // if the body is a stream; otherwise the first connection makes room
-		{"no dial", func(n int64) error {
-			if n == 2 {
-				return errStub
-			}
-			return nil
-		}, 2, 421, 2, 1},
-		{"a dial panics", func(n int64) error {
-			if n == 2 {
-				panic(errStub)
-			}
-			return nil
-		}, 2, 0, 2, 1},
-	} {
-		for _, streams := range []bool{false, true} {
-			if tc.most == 1 && !streams {
-				tc.status, tc.dials, tc.open = 200, 2, 0
-			} else if tc.most == 1 {
-				tc.status, tc.dials, tc.open = 421, 1, 1
-			}
-			t.Run(fmt.Sprint(tc.name, " ", streams), func(t *testing.T) {
-				peer := newFramePeer(t, misdirecting)
-				var dials atomic.Int64
-				c := peer.host()
-				c.HTTP2, c.MaxHTTP2Conns = HTTP2Only, tc.most
-				c.Dial = func(addr string) (net.Conn, error) {
-					n := dials.Add(1)
-					if tc.dial != nil {
-						if err := tc.dial(n); err != nil {
-							return nil, err
-						}
-					}
-					return net.Dial("tcp", addr)
-				}
-				req, resp := newCall("POST", peer.url("/"))
-				resp.StreamBody = streams
-				func() {
-					defer func() {
-						if v := recover(); (v != nil) != (tc.status == 0) {
-							t.Errorf("recovered %v", v)
-						}
-					}()
-					if err := c.Do(req, resp); err != nil || resp.StatusCode() != tc.status {
-						t.Errorf("%v, status %d, want %d", err, resp.StatusCode(), tc.status)
-					}
-				}()
-				if body := string(resp.Body()); body != map[int]string{200: "here", 421: "elsewhere"}[tc.status] && tc.status != 0 {
-					t.Errorf("body %q", body)
-				}
-				_ = resp.CloseBodyStream()
-				if dials.Load() != tc.dials {
-					t.Errorf("%d dials, want %d", dials.Load(), tc.dials)
-				}
-				checkPool(t, c, tc.open, tc.open)
-				c.CloseIdleConnections()
-				checkPool(t, c, 0, 0)
-			})
-		}
-	}
-}
-
-// part sends the head of a response and the beginning of its body.
-func (p *framePeer) part(stream uint32, body string) {
-	p.block.Reset()
-	_ = p.heads.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: p.block.Bytes(), EndHeaders: true})
-	_ = p.WriteData(stream, false, []byte(body))
-}
-
-// TestHTTP2BodyEnds: how a streamed body ends, and whether the connection stays open.
-func TestHTTP2BodyEnds(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		end   func(p *framePeer, stream uint32)
-		limit int
-		read  time.Duration
-		body  string
-		err   error
-		open  int // connections afterwards
-	}{
-		{"whole", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("56")) }, 0, 0, "123456", nil, 1},
-		{"at the limit", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("56")) }, 6, time.Hour, "123456", nil, 1},
-		{"above the limit", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("567")) }, 6, 0, "123456", ErrBodyTooLarge, 1},
-		{"far above the limit", func(*framePeer, uint32) {}, 2, 0, "12", ErrBodyTooLarge, 1},
-		{"silence", func(*framePeer, uint32) {}, 0, 20 * time.Millisecond, "1234", ErrTimeout, 1},
-		{"lost", func(p *framePeer, _ uint32) { _ = p.conn.Conn.(*net.TCPConn).CloseWrite() }, 0, 0, "1234", io.ErrUnexpectedEOF, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			peer := newFramePeer(t, func(p *framePeer) {
-				for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
-					p.part(stream, "1234")
-					tc.end(p, stream)
-				}
-			})
-			c := peer.host()
-			c.HTTP2, c.MaxResponseBodySize, c.ReadTimeout = HTTP2Only, tc.limit, tc.read
-			req, resp := newCall("POST", peer.url("/"))
-			sent := &closable{Reader: strings.NewReader("sent")}
-			req.SetBodyStream(sent, 4)
-			resp.StreamBody = true
-			if err := c.Do(req, resp); err != nil || req.IsBodyStream() || resp.Header.ContentLength() != -1 {
-				t.Fatal(err)
-			}
-			if resp.RemoteAddr().String() != peer.addr() {
-				t.Errorf("from %v", resp.RemoteAddr())
-			}
-			stream := resp.BodyStream()
-			if n, err := stream.Read(nil); n != 0 || err != nil {
-				t.Errorf("an empty read: %d, %v", n, err)
-			}
-			if body, err := io.ReadAll(stream); string(body) != tc.body || !errors.Is(err, tc.err) {
-				t.Errorf("%q, %v; want %q, %v", body, err, tc.body, tc.err)
-			}
-			if _, err := stream.Read(make([]byte, 1)); tc.err != nil && !errors.Is(err, tc.err) || tc.err == nil && err != io.EOF {
-				t.Errorf("a second time: %v", err)
-			}
-			if sent.closes == 0 {
-				t.Error("the request's stream is open")
-			}
-			checkPool(t, c, tc.open, tc.open)
-			if err := resp.CloseBodyStream(); err != nil {
-				t.Error(err)
-			}
-			if _, err := stream.Read(make([]byte, 1)); err != bodystream.ErrClosed {
-				t.Errorf("after Close: %v", err)
-			}
-			checkPool(t, c, tc.open, tc.open)
-			c.CloseIdleConnections()
-		})
-	}
-}
-
-// TestHTTP2BodyCloseDuringRead: Close makes a waiting Read return, and resets the stream.
-func TestHTTP2BodyCloseDuringRead(t *testing.T) {
-	peer := newFramePeer(t, func(p *framePeer) {
-		for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
-			p.part(stream, "1234")
-		}
-	})
-	c := peer.host()
-	c.HTTP2 = HTTP2Only
-	req, resp := newCall("GET", peer.url("/"))
-	resp.StreamBody = true
-	if err := c.Do(req, resp); err != nil {
-		t.Fatal(err)
-	}
-	stream := resp.BodyStream()
-	if _, err := io.ReadFull(stream, make([]byte, 4)); err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan error, 1)
-	go func() {
-		_, err := stream.Read(make([]byte, 1))
-		read <- err
-	}()
-	eventually(t, "a Read waits", func() bool { return stackShows("http2Call).ReadBody", "http2client") || len(read) > 0 })
-	if err := resp.CloseBodyStream(); err != nil {
-		t.Error(err)
-	}
-	within(t, "Read", func() {
-		if err := <-read; err != bodystream.ErrClosed {
-			t.Errorf("Read: %v", err)
-		}
-	})
-	checkPool(t, c, 1, 1)
-	c.CloseIdleConnections()
-}
-
 // TestConnectProtocolFails: which failures are final, after how many attempts.
 func TestConnectProtocolFails(t *testing.T) {
 	admits := http2.Setting{ID: 8, Val: 1} // SETTINGS_ENABLE_CONNECT_PROTOCOL
@@ -528,19 +251,4 @@ func TestConnectProtocolFails(t *testing.T) {
 	if conn, err := c.ConnectProtocol(t.Context(), "p", req, resp); conn != nil || err != ErrHostClientRedirectToDifferentScheme {
 		t.Errorf("another scheme: %v, %v", conn, err)
 	}
-}
-
-// TestPrewarmHTTP2Fails: the error is the first one, or that of the context.
-func TestPrewarmHTTP2Fails(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &HostClient{Addr: "h:80", HTTP2: HTTP2Only, Dial: func(string) (net.Conn, error) { return nil, errStub }}
-	if err := c.Prewarm(ctx, 1); !errors.Is(err, errStub) {
-		t.Errorf("error %v", err)
-	}
-	c.Dial = func(string) (net.Conn, error) { cancel(); return nil, errStub }
-	var phase *PhaseError
-	if err := c.Prewarm(ctx, 1); !errors.As(err, &phase) || phase.Phase != PhaseDial {
-		t.Errorf("error %v", err)
-	}
-	checkPool(t, c, 0, 0)
 }

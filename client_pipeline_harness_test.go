@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
-
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
@@ -176,20 +175,4 @@ func noNewGoroutines(t *testing.T) {
 			}
 		}
 	})
-}
-
-// inMemory serves handler, and returns what dials it.
-func inMemory(tb testing.TB, handler RequestHandler) DialFunc {
-	ln := fasthttputil.NewInmemoryListener()
-	s := &Server{Handler: handler}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
-	tb.Cleanup(func() {
-		_ = ln.Close() // Serve may not have begun
-		if err := s.Shutdown(); err != nil {
-			tb.Error(err)
-		}
-		<-served
-	})
-	return func(string) (net.Conn, error) { return ln.Dial() }
 }

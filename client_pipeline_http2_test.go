@@ -1,59 +1,11 @@
 package sluice
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 )
-
-// A PipelineClient sends streams if the server speaks HTTP/2, and otherwise what it has
-// always sent, on the connection that was opened to ask.
-func TestPipelineHTTP2(t *testing.T) {
-	for _, kind := range http2Servers {
-		for _, mode := range []HTTP2Mode{HTTP2Auto, HTTP2Only} {
-			t.Run(fmt.Sprint(kind.name, "/", mode), func(t *testing.T) {
-				r := kind.start(t, mirrorRequest)
-				c := &PipelineClient{Addr: r.addr, IsTLS: kind.isTLS, TLSConfig: r.client, Dial: r.dial, HTTP2: mode, MaxPendingRequests: 3}
-				defer c.CloseIdleConnections()
-				want := "HTTP/1.1"
-				if kind.isHTTP2 && (kind.isTLS || mode == HTTP2Only) {
-					want = "HTTP/2.0"
-				}
-				var all sync.WaitGroup
-				for i := range 20 {
-					all.Go(func() {
-						req, resp := newCall("POST", r.url("/"))
-						req.SetBodyString("body")
-						resp.StreamBody = i%2 == 0
-						err := c.DoTimeout(req, resp, clientPatience)
-						if mode == HTTP2Only && !kind.isHTTP2 {
-							if !errors.Is(err, ErrNoHTTP2) {
-								t.Errorf("error %v, want ErrNoHTTP2", err)
-							}
-							return
-						}
-						isStream := resp.IsBodyStream()
-						if body := string(resp.Body()); err != nil || body != "POST "+r.addr+" / "+want+" body" || isStream != resp.StreamBody {
-							t.Errorf("%v, %q, stream %v", err, body, isStream)
-						}
-					})
-				}
-				all.Wait()
-				if n := r.dials.Load(); n != 1 && (mode == HTTP2Auto || kind.isHTTP2) {
-					t.Errorf("%d dials, want 1", n)
-				}
-				if n := c.PendingRequests(); n != 0 {
-					t.Errorf("%d pending requests", n)
-				}
-			})
-		}
-	}
-}
 
 // The connection to a server that has chosen HTTP/1.1 is there before others learn of the
 // choice, or they would open another one.
@@ -115,46 +67,4 @@ func TestPipelineHTTP2Spare(t *testing.T) {
 			t.Errorf("the connection was not closed: %v", err)
 		}
 	}
-}
-
-// MaxPendingRequests bounds the streams, answers come in any order, and calls that wait
-// for room keep to their time.
-func TestPipelineHTTP2Streams(t *testing.T) {
-	release := make(chan struct{})
-	var arrived, gone atomic.Int64
-	onEachHTTP2Server(t, blockingHandler(release, &arrived, &gone), func(t *testing.T, r *http2Rig) {
-		arrived.Store(0)
-		c := &PipelineClient{Addr: r.addr, IsTLS: r.kind.isTLS, TLSConfig: r.client, Dial: r.dial, HTTP2: HTTP2Only, MaxPendingRequests: 3}
-		defer c.CloseIdleConnections()
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for range 2 {
-			all.Go(func() {
-				req, resp := newCall("GET", r.url("/wait"))
-				_ = c.DoContext(ctx, req, resp)
-			})
-		}
-		eventually(t, "two requests arrive", func() bool { return arrived.Load() == 2 })
-		if err := c.Do(newCall("GET", r.url("/now"))); err != nil { // overtakes them
-			t.Error(err)
-		}
-		all.Go(func() {
-			req, resp := newCall("GET", r.url("/wait"))
-			_ = c.DoContext(ctx, req, resp)
-		})
-		eventually(t, "a third arrives", func() bool { return arrived.Load() == 3 })
-		req, resp := newCall("GET", r.url("/now"))
-		if err := c.DoTimeout(req, resp, 20*time.Millisecond); err != ErrTimeout {
-			t.Errorf("a fourth stream: %v", err)
-		}
-		if n := c.PendingRequests(); n != 3 {
-			t.Errorf("%d pending requests, want 3", n)
-		}
-		cancel()
-		all.Wait()
-		if err := c.Do(newCall("GET", r.url("/now"))); err != nil {
-			t.Error(err)
-		}
-	})
-	close(release)
 }

@@ -1,16 +1,10 @@
 package sluice
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 )
 
 func TestPipelineAnswers(t *testing.T) {
@@ -80,141 +74,6 @@ func TestPipelineAnswers(t *testing.T) {
 	}
 }
 
-func TestPipelineStreamsAreRead(t *testing.T) { synctest.Test(t, streamsAreRead) }
-
-func streamsAreRead(t *testing.T) {
-	c, peer := newPipelinePeer(t)
-	call := beginCall(t, c, "POST", "/", func(req *Request, resp *Response) {
-		req.SetBodyStream(strings.NewReader("question"), -1)
-		resp.StreamBody = true
-	})
-	conn := peer.accept()
-	var got Request
-	if err := got.Read(conn.br); err != nil || string(got.Body()) != "question" {
-		t.Fatalf("the server got %q, %v", got.Body(), err)
-	}
-	conn.say(answerOK("answer"))
-	if err := call.end(); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := io.ReadAll(call.resp.BodyStream())
-	if err != nil || string(answer) != "answer" {
-		t.Errorf("the stream has %q, %v", answer, err)
-	}
-	failure := errors.New("broken")
-	req := AcquireRequest()
-	defer ReleaseRequest(req)
-	req.SetRequestURI("http://x/")
-	req.Header.SetMethod("POST")
-	req.SetBodyStream(io.MultiReader(strings.NewReader("a"), failingReader{failure}), -1)
-	if err := c.Do(req, nil); !errors.Is(err, failure) {
-		t.Errorf("a broken stream gave %v", err)
-	}
-}
-
-type failingReader struct{ err error }
-
-func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
-
-func TestPipelineKeepsOrder(t *testing.T) { synctest.Test(t, keepsOrder) }
-
-func keepsOrder(t *testing.T) {
-	noNewGoroutines(t)
-	c, peer := newPipelinePeer(t)
-	calls := make([]*pendingCall, 20)
-	targets := make([]string, len(calls))
-	var answers []string
-	for i := range calls {
-		targets[i] = fmt.Sprintf("/%d", i)
-		calls[i] = beginCall(t, c, "GET", targets[i])
-		answers = append(answers, answerOK(targets[i]))
-	}
-	if n := c.PendingRequests(); n != len(calls) {
-		t.Errorf("%d pending requests", n)
-	}
-	conn := peer.accept()
-	conn.expect(targets...) // before any is answered
-	conn.say(answers...)
-	for i, call := range calls {
-		call.want(targets[i])
-	}
-	if n := c.PendingRequests(); n != 0 {
-		t.Errorf("%d pending requests at the end", n)
-	}
-}
-
-// Many callers with few objects: each must get its own answer.
-func TestPipelineManyCallers(t *testing.T) {
-	for _, conns := range []int{1, 4} {
-		t.Run(fmt.Sprint(conns), func(t *testing.T) {
-			noNewGoroutines(t)
-			dial := inMemory(t, func(ctx *RequestCtx) {
-				ctx.Write(ctx.Path())
-				ctx.Write(ctx.PostBody())
-			})
-			var dials atomic.Int32
-			c := &PipelineClient{Addr: "x:80", MaxConns: conns, Dial: func(addr string) (net.Conn, error) {
-				dials.Add(1)
-				return dial(addr)
-			}}
-			t.Cleanup(c.CloseIdleConnections)
-			var group sync.WaitGroup
-			callers := 1000
-			if testing.Short() {
-				callers = 300
-			}
-			for i := range callers {
-				group.Go(func() { askOften(t, c, i, 20) })
-			}
-			group.Wait()
-			if n := int(dials.Load()); n > conns {
-				t.Errorf("%d connections, want at most %d", n, conns)
-			}
-		})
-	}
-}
-
-func askOften(t *testing.T, c *PipelineClient, id, times int) {
-	req, resp := AcquireRequest(), AcquireResponse()
-	defer ReleaseRequest(req)
-	defer ReleaseResponse(resp)
-	for n := range times {
-		target := fmt.Sprintf("/%d/%d", id, n)
-		req.Reset()
-		req.SetRequestURI("http://x" + target)
-		want := target
-		if n%3 == 0 {
-			req.Header.SetMethod("POST")
-			body := bytes.Repeat([]byte{'a' + byte(id%26)}, id*n%5000)
-			req.SetBody(body)
-			want += string(body)
-		}
-		if err := c.Do(req, resp); err != nil || string(resp.Body()) != want {
-			t.Errorf("%s: %v, %d bytes, want %d", target, err, len(resp.Body()), len(want))
-			return
-		}
-	}
-}
-
-func TestPipelineUsesAllConnections(t *testing.T) { synctest.Test(t, usesAllConnections) }
-
-func usesAllConnections(t *testing.T) {
-	c, peer := newPipelinePeer(t)
-	c.MaxConns = 3
-	var calls []*pendingCall
-	for range 3 {
-		calls = append(calls, beginCall(t, c, "GET", "/"))
-	}
-	for range 3 {
-		conn := peer.accept()
-		conn.expect("/")
-		conn.say(answerOK("hi"))
-	}
-	for _, call := range calls {
-		call.want("hi")
-	}
-}
-
 func TestPipelineRefusesToSendHTTPSInTheClear(t *testing.T) {
 	c := &PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { panic("dialed") }}
 	req := AcquireRequest()
@@ -222,39 +81,5 @@ func TestPipelineRefusesToSendHTTPSInTheClear(t *testing.T) {
 	req.SetRequestURI("https://x/")
 	if err := c.Do(req, nil); err != errPlainHTTPS {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestPipelineLeavesTheResponseClean: a Response that the answer is read into has
-// nothing of a HEAD request's settings afterwards, and nothing of half an answer.
-func TestPipelineLeavesTheResponseClean(t *testing.T) {
-	c, peer := newPipelinePeer(t)
-	resp := new(Response)
-	do := func(method, answer string) error {
-		done := make(chan error, 1)
-		req := new(Request)
-		req.Header.SetMethod(method)
-		req.SetRequestURI("http://x/")
-		go func() { done <- c.Do(req, resp) }()
-		conn := peer.accept()
-		conn.expect("/")
-		conn.say(answer)
-		_ = conn.Close()
-		return <-done
-	}
-	if err := do("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"); err != nil || resp.SkipBody {
-		t.Errorf("HEAD: %v, SkipBody %v", err, resp.SkipBody)
-	}
-	if err := do("GET", "HTTP/1.1 201 Created\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"); err != nil || string(resp.Body()) != "hi" {
-		t.Errorf("GET: %v, %q", err, resp.Body())
-	}
-	for _, method := range []string{"POST", "HEAD"} {
-		err := do(method, "HTTP/1.1 202 Accepted\r\nX: y\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nab")
-		if err == nil || resp.StatusCode() != 200 || len(resp.Body()) > 0 || resp.SkipBody || resp.Header.Len() > 1 {
-			t.Errorf("%s: %v, half an answer is left: %v", method, err, resp)
-		}
-	}
-	if err := do("POST", "HTTP/1.1 202 Accepted\r\nX: y\r\nContent-Length: 5\r\n\r\nab"); err == nil || resp.StatusCode() != 200 || len(resp.Body()) > 0 {
-		t.Errorf("POST: %v, half a body is left: %v", err, resp)
 	}
 }

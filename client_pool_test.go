@@ -2,7 +2,6 @@ package sluice
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -11,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // held makes n requests that the peer answers when release is called. It
@@ -47,105 +44,6 @@ func pipeHost(idle time.Duration) *HostClient {
 			}()
 			return mine, nil
 		},
-	}
-}
-
-// Of a connection that RoundTrippers acquire, they see what they need. What they set
-// on it ends when they give it back.
-func TestAcquiredConn(t *testing.T) {
-	near := func(at time.Time, want bool) {
-		t.Helper()
-		if got := time.Since(at).Abs() < time.Hour; got != want || !want && !at.IsZero() {
-			t.Errorf("the time is %v", at)
-		}
-	}
-	serverTLS, clientTLS := testTLS(t, "127.0.0.1")
-	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": serverTLS} {
-		t.Run(name, func(t *testing.T) {
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			url := "http://" + ln.Addr().String() + "/"
-			if config != nil {
-				ln, url = tls.NewListener(ln, config), "https://"+ln.Addr().String()+"/"
-			}
-			p := newPeerOn(t, ln, answering(okAnswer))
-			c := p.host()
-			c.IsTLS, c.TLSConfig = config != nil, clientTLS
-			for i := range 3 {
-				cc, err := c.AcquireConn(0, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				near(cc.CreatedTime(), true)
-				near(cc.LastUseTime(), i > 0)
-				set := []func(time.Time) error{cc.Conn().SetDeadline, cc.Conn().SetReadDeadline, cc.Conn().SetWriteDeadline}[i]
-				if err := set(clock.Past()); err != nil {
-					t.Fatal(err)
-				}
-				c.ReleaseConn(cc)
-				if status, _, err := c.Get(nil, url); err != nil || status != 200 || p.accepted() != 1 {
-					t.Errorf("%d, %v, %d connections", status, err, p.accepted())
-				}
-			}
-		})
-	}
-}
-
-func TestPoolCountsAfterFailures(t *testing.T) {
-	never := func(c *peerConn) { c.request(); c.gone() }
-	sends := func(raw string) func(c *peerConn) { return func(c *peerConn) { c.request(); c.send(raw) } }
-	for name, test := range map[string]struct {
-		script func(c *peerConn)
-		set    func(c *HostClient)
-		call   func(c *HostClient, req *Request, resp *Response) error
-	}{
-		"dial":       {set: func(c *HostClient) { c.Dial = func(string) (net.Conn, error) { return nil, errors.New("no") } }},
-		"no address": {set: func(c *HostClient) { c.Addr = " , " }},
-		"tls": {script: sends("garbage"), set: func(c *HostClient) { c.IsTLS = true }, call: func(c *HostClient, req *Request, resp *Response) error {
-			req.URI().SetScheme("https")
-			return c.Do(req, resp)
-		}},
-		"closed":    {script: sends("")},
-		"reset":     {script: func(c *peerConn) { c.request(); c.reset() }},
-		"garbage":   {script: sends("garbage\r\n\r\n")},
-		"cut head":  {script: sends("HTTP/1.1 200 OK\r\nContent-")},
-		"cut body":  {script: sends("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")},
-		"bad chunk": {script: sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n")},
-		"too large": {script: sends(okAnswer), set: func(c *HostClient) { c.MaxResponseBodySize = 1 }},
-		"read":      {script: never, set: func(c *HostClient) { c.ReadTimeout = time.Millisecond }},
-		"deadline": {script: never, call: func(c *HostClient, req *Request, resp *Response) error {
-			return c.DoTimeout(req, resp, 5*time.Millisecond)
-		}},
-		"context": {script: never, call: func(c *HostClient, req *Request, resp *Response) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			defer cancel()
-			return c.DoContext(ctx, req, resp)
-		}},
-		"write": {script: never, set: func(c *HostClient) {
-			hooked(c, func(h *hookedConn) {
-				h.onWrite = func(*hookedConn, []byte) (int, error, bool) { return 0, errors.New("no"), true }
-			})
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newClientPeer(t, test.script)
-			c := p.host()
-			if test.set != nil {
-				test.set(c)
-			}
-			if test.call == nil {
-				test.call = (*HostClient).Do
-			}
-			req, resp := newCall("GET", p.url("/"))
-			if err := test.call(c, req, resp); err == nil {
-				t.Error("no error")
-			}
-			if open, idle := c.ConnsCount(), c.IdleConnsCount(); open != 0 || idle != 0 || c.PendingRequests() != 0 {
-				t.Errorf("%d open, %d idle, %d pending", open, idle, c.PendingRequests())
-			}
-		})
 	}
 }
 
@@ -449,44 +347,5 @@ func TestPoolAbandonedHandOff(t *testing.T) {
 		if open, idle := c.ConnsCount(), c.IdleConnsCount(); open != idle || open > 1 || c.waiters() != 0 {
 			t.Fatalf("%d open, %d idle, %d wait", open, idle, c.waiters())
 		}
-	}
-}
-
-// A connection that the server has closed, or sent something on, is not used.
-func TestPoolTestsConnections(t *testing.T) {
-	for name, spoil := range map[string]func(c *peerConn){
-		"closed": func(c *peerConn) { c.Close() },
-		"reset":  (*peerConn).reset,
-		"late":   func(c *peerConn) { c.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL") },
-		"a byte": func(c *peerConn) { c.send("\n") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			spoilt := make(chan bool)
-			p := newClientPeer(t, func(c *peerConn) {
-				c.request()
-				c.send(okAnswer)
-				if c.number == 1 {
-					<-spoilt
-					spoil(c)
-					spoilt <- true
-				}
-				answering(okAnswer)(c)
-			})
-			c := p.host()
-			req, resp := newCall("POST", p.url("/")) // never repeated
-			for i := range 2 {
-				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" {
-					t.Fatal(err, string(resp.Body()))
-				}
-				if i == 0 {
-					spoilt <- true
-					<-spoilt
-				}
-			}
-			if n := p.accepted(); n != 2 {
-				t.Errorf("%d connections", n)
-			}
-			checkPool(t, c, 1, 1)
-		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,11 +41,16 @@ type echoProtocol struct {
 }
 
 func (p *echoProtocol) Capabilities() engine.Capabilities { return engine.CanSleep | engine.CanPrompt }
-func (p *echoProtocol) Feed([]byte) (int, engine.Next)    { return 0, engine.Run }
-func (p *echoProtocol) Pause() bool                       { return true }
-func (p *echoProtocol) HalfClosed(out []byte) []byte      { return append(out, "bye\n"...) }
-func (p *echoProtocol) Detached(net.Conn)                 {}
-func (p *echoProtocol) Closed(error)                      { p.host.family.closed.Add(1) }
+
+func (p *echoProtocol) Feed([]byte) (int, engine.Next) { return 0, engine.Run }
+
+func (p *echoProtocol) Pause() bool { return true }
+
+func (p *echoProtocol) HalfClosed(out []byte) []byte { return append(out, "bye\n"...) }
+
+func (p *echoProtocol) Detached(net.Conn) {}
+
+func (p *echoProtocol) Closed(error) { p.host.family.closed.Add(1) }
 
 func (p *echoProtocol) TimedOut(out []byte) ([]byte, engine.Next) {
 	return append(out, "late\n"...), engine.Close
@@ -213,22 +217,6 @@ func TestTakeOverWithoutHost(t *testing.T) {
 		memo := u.Memo(1, m, 3)
 		if got := u.Served(memo); got != m&(1<<upgrade.MemoBits-1) || memo.ID != 1 || memo.Opened != 3 || memo.Served&(memoTLS|memoHTTP2|memoUpgraded) != memoUpgraded {
 			t.Errorf("%d: the memo is %+v, with %d", m, memo, got)
-		}
-	}
-}
-
-// TestMethodsTakeTypesThatProgramsHave: an exported method whose parameter only this module
-// can make is of no use outside.
-func TestMethodsTakeTypesThatProgramsHave(t *testing.T) {
-	for _, v := range []any{&Server{}, &RequestCtx{}, &Request{}, &Response{}, &ServerControl{}, &Client{}, &HostClient{}, &PipelineClient{}, &LBClient{}} {
-		typ := reflect.TypeOf(v)
-		for i := range typ.NumMethod() {
-			m := typ.Method(i)
-			for j := range m.Type.NumIn() - 1 {
-				if in := m.Type.In(j + 1); strings.Contains(in.PkgPath(), "/internal/") {
-					t.Errorf("%s.%s takes a %s", typ, m.Name, in)
-				}
-			}
 		}
 	}
 }

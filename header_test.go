@@ -87,39 +87,6 @@ func TestHeaderZeroValues(t *testing.T) {
 	}
 }
 
-func TestHeaderContentLengthIsState(t *testing.T) {
-	var h RequestHeader
-	h.Set("content-length", "007")
-	if h.ContentLength() != 7 || string(h.Peek("Content-Length")) != "7" {
-		t.Errorf("length %d, %q", h.ContentLength(), h.Peek("Content-Length"))
-	}
-	for _, bad := range []string{"", "-1", "+1", "x", "5, 5", "99999999999999999999"} {
-		h.Set("Content-Length", bad)
-		if h.ContentLength() != 7 {
-			t.Errorf("%q set the length to %d", bad, h.ContentLength())
-		}
-		if h.Add("Content-Length", bad); strings.Count(h.String(), "Content-Length: ") != 1 || !strings.Contains(h.String(), "Content-Length: 7\r\n") {
-			t.Errorf("%q is written: %q", bad, h.String())
-		}
-	}
-	h.SetContentLength(-1)
-	if h.Peek("Content-Length") != nil || string(h.Peek("Transfer-Encoding")) != "chunked" {
-		t.Error("a chunked request has a length")
-	}
-	h.Set("Content-Length", "3")
-	if h.Peek("Transfer-Encoding") != nil {
-		t.Error("a length and a coding at once")
-	}
-	h.Del("Content-Length")
-	if h.ContentLength() != 0 || h.Peek("Content-Length") != nil {
-		t.Error("the length was not deleted")
-	}
-	h.Set("Transfer-Encoding", "chunked")
-	if h.ContentLength() != 0 {
-		t.Error("Transfer-Encoding changed the framing")
-	}
-}
-
 func TestHeaderConnection(t *testing.T) {
 	for _, c := range []struct {
 		value   string
@@ -176,33 +143,6 @@ func TestConnectionMembersOutliveClose(t *testing.T) {
 	}
 }
 
-func TestHeaderNormalizing(t *testing.T) {
-	var h ResponseHeader
-	h.Set("x-one", "1")
-	if h.DisableNormalizing() || !h.DisableNormalizing() {
-		t.Error("the previous setting is wrong")
-	}
-	h.Set("x-two", "2")
-	h.Set("SERVER", "s")
-	if got, want := fieldsOf(h.All()), "Content-Type=text/plain; charset=utf-8 Server=s X-One=1 x-two=2"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if string(h.Peek("server")) != "s" || string(h.Peek("Server")) != "s" {
-		t.Error("a field with a meaning of its own is not found by any spelling")
-	}
-	if h.Peek("X-Two") != nil || string(h.Peek("x-two")) != "2" || string(h.Peek("X-One")) != "1" {
-		t.Error("names are not compared as they are")
-	}
-	if !h.EnableNormalizing() || h.EnableNormalizing() {
-		t.Error("the previous setting is wrong")
-	}
-	h.Reset()
-	h.Set("x-a", "1")
-	if string(h.Peek("X-A")) != "1" {
-		t.Error("Reset did not enable normalisation")
-	}
-}
-
 func TestHeaderProtocol(t *testing.T) {
 	for _, c := range []struct {
 		set, want, wire string
@@ -252,59 +192,5 @@ func TestHeaderCopyTo(t *testing.T) {
 	}
 	if got := string(r2.m.AppendHead(nil, message.Framing{NamesServer: true})); !strings.Contains(got, "\r\nServer: own\r\n") {
 		t.Errorf("%q", got)
-	}
-}
-
-// TestConnectionFields: what a Connection field lists beside close can be read,
-// and stays when close is taken back.
-func TestConnectionFields(t *testing.T) {
-	for _, c := range []struct {
-		values       []string
-		closes       bool // SetConnectionClose is called
-		peek         string
-		all, reopens []string
-	}{
-		{nil, true, "close", []string{"close"}, nil},
-		{[]string{"close"}, false, "close", []string{"close"}, nil},
-		{[]string{"a, b"}, true, "a, b", []string{"a, b", "close"}, []string{"a, b"}},
-		{[]string{"a", "b"}, false, "a", []string{"a", "b"}, []string{"a", "b"}},
-		{[]string{"a", "b"}, true, "a", []string{"a", "b", "close"}, []string{"a", "b"}},
-		{[]string{"a, Close,b"}, false, "a, Close,b", []string{"a, Close,b"}, []string{"a, b"}},
-		{[]string{"close, a"}, true, "close, a", []string{"close, a"}, []string{"a"}},
-		{[]string{"keep-alive"}, true, "close", []string{"close"}, []string{"keep-alive"}}, // H8
-		{[]string{""}, true, "close", []string{"", "close"}, nil},
-		{[]string{"keep-alive, a"}, false, "keep-alive, a", []string{"keep-alive, a"}, []string{"keep-alive, a"}},
-	} {
-		var q RequestHeader
-		var r ResponseHeader
-		head := "Host: h\r\n"
-		for _, value := range c.values {
-			head += "Connection: " + value + "\r\n"
-		}
-		for h, read := range map[interface {
-			SetConnectionClose()
-			ResetConnectionClose()
-			Peek(key string) []byte
-			PeekAll(key string) [][]byte
-		}]func() error{
-			&q: func() error { return q.Read(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\n" + head + "\r\n"))) },
-			&r: func() error {
-				return r.Read(bufio.NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + head + "\r\n")))
-			},
-		} {
-			if err := read(); err != nil {
-				t.Fatal(err)
-			}
-			if c.closes {
-				h.SetConnectionClose()
-			}
-			if got, all := string(h.Peek("Connection")), fmt.Sprintf("%q", h.PeekAll("connection")); got != c.peek || all != fmt.Sprintf("%q", c.all) {
-				t.Errorf("%q, %v: %q of %s, want %q of %q", c.values, c.closes, got, all, c.peek, c.all)
-			}
-			h.ResetConnectionClose()
-			if all := fmt.Sprintf("%q", h.PeekAll("Connection")); all != fmt.Sprintf("%q", c.reopens) {
-				t.Errorf("%q, %v: %s stays, want %q", c.values, c.closes, all, c.reopens)
-			}
-		}
 	}
 }

@@ -56,13 +56,19 @@ func (c *scriptedConn) mustLive() {
 	}
 }
 
-func (c *scriptedConn) IsSocket() bool            { return true }
+func (c *scriptedConn) IsSocket() bool { return true }
+
 func (c *scriptedConn) Prompter() engine.Prompter { return nil }
-func (c *scriptedConn) Workers() engine.Workers   { return nil }
-func (c *scriptedConn) Target() engine.Target     { return engine.Target{} }
-func (c *scriptedConn) Blocking() net.Conn        { return scriptedNetConn{c} }
-func (c *scriptedConn) Buffered() []byte          { return c.unread }
-func (c *scriptedConn) Discard(n int)             { c.unread = c.unread[n:] }
+
+func (c *scriptedConn) Workers() engine.Workers { return nil }
+
+func (c *scriptedConn) Target() engine.Target { return engine.Target{} }
+
+func (c *scriptedConn) Blocking() net.Conn { return scriptedNetConn{c} }
+
+func (c *scriptedConn) Buffered() []byte { return c.unread }
+
+func (c *scriptedConn) Discard(n int) { c.unread = c.unread[n:] }
 
 func (c *scriptedConn) Fill() error {
 	if len(c.pieces) == 0 {
@@ -104,7 +110,8 @@ func (c *scriptedConn) WriteBuffers(v *net.Buffers) (n int64, err error) {
 }
 
 func (c *scriptedConn) SetReadDeadline(_ int64, timeout time.Duration) { c.readTimeout = timeout }
-func (c *scriptedConn) SetWriteTimeout(timeout time.Duration)          { c.writeTimeout = timeout }
+
+func (c *scriptedConn) SetWriteTimeout(timeout time.Duration) { c.writeTimeout = timeout }
 
 func (c *scriptedConn) OnPeerGone(func()) {}
 
@@ -119,9 +126,12 @@ func (scriptedNetConn) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 40000}
 }
 
-func (scriptedNetConn) Close() error                     { return nil }
-func (scriptedNetConn) SetDeadline(time.Time) error      { return nil }
-func (scriptedNetConn) SetReadDeadline(time.Time) error  { return nil }
+func (scriptedNetConn) Close() error { return nil }
+
+func (scriptedNetConn) SetDeadline(time.Time) error { return nil }
+
+func (scriptedNetConn) SetReadDeadline(time.Time) error { return nil }
+
 func (scriptedNetConn) SetWriteDeadline(time.Time) error { return nil }
 
 // open makes the protocol of a connection to s.

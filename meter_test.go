@@ -85,12 +85,3 @@ func BenchmarkServerMeter(b *testing.B) {
 	b.ReportMetric(float64(least[0].Nanoseconds())/batch, "ns/request-without")
 	b.ReportMetric(float64(least[1].Nanoseconds())/batch, "ns/request-with")
 }
-
-// BenchmarkMeterOldest is what a look at the requests in flight costs.
-func BenchmarkMeterOldest(b *testing.B) {
-	m := fullMeter()
-	for b.Loop() {
-		m.InFlight()
-		m.Oldest(time.Now())
-	}
-}

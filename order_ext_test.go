@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
-	xhttp2 "golang.org/x/net/http2"
-
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 	"github.com/sluicehttp/sluice/internal/http2/http2test"
 	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/tcp"
+	"github.com/sluicehttp/sluice/test/harness"
 	"github.com/sluicehttp/sluice/websocket"
+	xhttp2 "golang.org/x/net/http2"
 )
 
 var writeOrder = flag.Bool("write-order", false, "write testdata/order.txt, to be read before it is believed")
@@ -33,7 +33,7 @@ var writeOrder = flag.Bool("write-order", false, "write testdata/order.txt, to b
 type orderTest struct {
 	*testing.T
 	server   *sluice.Server
-	rig      *rig
+	rig      *harness.Rig
 	file     string
 	steps    []orderStep
 	socket   *websocket.Endpoint
@@ -148,14 +148,14 @@ func (t *orderTest) loop(c *websocket.Conn) error {
 // hijack answers what the client sends.
 func (t *orderTest) hijack(c net.Conn) {
 	t.hijacked.Add(1)
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(harness.Patience))
 	if n, err := c.Read(make([]byte, 1<<10)); n > 0 && err == nil {
 		_, _ = io.WriteString(c, "hijacked")
 	}
 	_ = c.Close()
 }
 
-func newOrderTest(t *testing.T, n network) *orderTest {
+func newOrderTest(t *testing.T, n harness.Network) *orderTest {
 	test := &orderTest{T: t, returned: make(chan string, 1), file: filepath.Join(t.TempDir(), "a.txt")}
 	if err := os.WriteFile(test.file, []byte("file"), 0o600); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func newOrderTest(t *testing.T, n network) *orderTest {
 	}
 	test.steps = test.allSteps()
 	test.server = &sluice.Server{Handler: test.handle}
-	test.rig = serve(t, n, test.server)
+	test.rig = harness.Serve(t, n, test.server)
 	return test
 }
 
@@ -230,12 +230,12 @@ const orderAfter = "GET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 // http1 makes a request that is a handshake, too.
 func (t *orderTest) http1(path string) (v orderView) {
-	c, err := t.rig.connect()
+	c, err := t.rig.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer t.leave(c, &v)
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(harness.Patience))
 	_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 	in := bufio.NewReader(c)
 	var resp *http.Response
@@ -273,7 +273,7 @@ func (t *orderTest) http1(path string) (v orderView) {
 func (t *orderTest) leave(c net.Conn, v *orderView) {
 	v.failed = <-t.returned
 	_ = c.Close()
-	eventually(t.T, "the request ends", func() bool { return t.server.GetCurrentConcurrency() == 0 })
+	harness.Eventually(t.T, "the request ends", func() bool { return t.server.GetCurrentConcurrency() == 0 })
 }
 
 // orderBody reads a body: the end is torn, sse for one that goes on, or empty.
@@ -318,7 +318,7 @@ func orderEnd(in io.Reader, sent string) (before, end string) {
 
 // http2 makes a request, or opens a tunnel.
 func (t *orderTest) http2(path string, connects bool) (v orderView) {
-	raw, err := t.rig.connect()
+	raw, err := t.rig.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,10 +382,10 @@ var orderModes = []struct {
 // outcome runs one pair.
 func (t *orderTest) outcome(mode, a, b int) string {
 	sluice.ForgetMisuse(t.server)
-	t.rig.log.reset()
+	t.rig.Log.Reset()
 	v := orderModes[mode].view(t, fmt.Sprintf("/%d/%d", a, b))
-	failed, logged := v.failed, t.rig.log.String() != ""
-	name := fmt.Sprintf("%s: %s, %s: %v, failed %q, logged %q", orderModes[mode].name, t.steps[a].name, t.steps[b].name, v, failed, t.rig.log)
+	failed, logged := v.failed, t.rig.Log.String() != ""
+	name := fmt.Sprintf("%s: %s, %s: %v, failed %q, logged %q", orderModes[mode].name, t.steps[a].name, t.steps[b].name, v, failed, t.rig.Log)
 	isWhole := v.end != "torn" && v.end != "no response"
 	if strings.Contains(v.end, "garbled") {
 		t.Error(name)
@@ -430,8 +430,8 @@ func TestOrder(t *testing.T) {
 	if err != nil && !*writeOrder {
 		t.Fatal(err)
 	}
-	for _, n := range overTCPByEach() {
-		t.Run(n.name, func(t *testing.T) {
+	for _, n := range harness.OverTCPByEach() {
+		t.Run(n.Name, func(t *testing.T) {
 			test, got := newOrderTest(t, n), strings.Builder{}
 			for a := range test.steps {
 				for b := range test.steps {
@@ -456,7 +456,7 @@ func TestOrder(t *testing.T) {
 			}
 			// After TimeoutError, a body stream is the handler's.
 			kept := int32(2 * len(orderModes))
-			eventually(t, "all that was opened is closed", func() bool {
+			harness.Eventually(t, "all that was opened is closed", func() bool {
 				return test.opened.Load()+int32(strings.Count(got.String(), " sse")) == test.closed.Load() && test.streams.Load() == test.streamEnd.Load()+kept
 			})
 			// TimeoutError ends two connections that the adaptor has hijacked.
@@ -470,8 +470,8 @@ func TestOrder(t *testing.T) {
 // TestOrderWhileClosing: a connection that ends with its next response is not promised to another
 // protocol.
 func TestOrderWhileClosing(t *testing.T) {
-	for _, n := range overTCPByEach() {
-		t.Run(n.name, func(t *testing.T) {
+	for _, n := range harness.OverTCPByEach() {
+		t.Run(n.Name, func(t *testing.T) {
 			test := newOrderTest(t, n)
 			test.server.Control().CloseOnNextResponse()
 			for at, step := range test.steps {

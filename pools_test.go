@@ -1,34 +1,9 @@
 package sluice
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/sluicehttp/sluice/internal/http1client"
 )
-
-func TestPooledObjectsAreEmpty(t *testing.T) {
-	for range 100 {
-		a, u, c := AcquireArgs(), AcquireURI(), AcquireCookie()
-		if a.Len() > 0 || u.String() != "http:///" || u.DisablePathNormalizing || c.String() != "" || c.SameSite() != CookieSameSiteDisabled {
-			t.Fatalf("%q, %q, %q", a.String(), u.String(), c.String())
-		}
-		a.Set("k", "v")
-		if err := u.Parse(nil, []byte("https://u:p@h/x?y#z")); err != nil {
-			t.Fatal(err)
-		}
-		u.DisablePathNormalizing = true
-		u.QueryArgs().Set("k", "v")
-		if err := c.Parse("k=v; secure; samesite=lax; max-age=5"); err != nil {
-			t.Fatal(err)
-		}
-		ReleaseArgs(a)
-		ReleaseURI(u)
-		ReleaseCookie(c)
-	}
-}
 
 func TestLargeObjectsAreNotPooled(t *testing.T) {
 	large := strings.Repeat("x", maxPooledBytes+1)
@@ -82,36 +57,4 @@ func TestReleasedPipelineWork(t *testing.T) {
 	if got := w.resp.Header.Peek("x"); got != nil || len(w.resp.Body()) > 0 || w.resp.Header.m.Table.HeldBytes() > maxPooledBytes {
 		t.Errorf("a released work has %d bytes of a field and a body of %d", len(got), len(w.resp.Body()))
 	}
-}
-
-// A pooled writer knows its last destination no longer.
-func TestReleasedClientWriter(t *testing.T) {
-	var sent bytes.Buffer
-	w := http1client.AcquireWriter(&sent, 64)
-	http1client.ReleaseWriter(w)
-	defer func() {
-		if recover() == nil || sent.Len() > 0 {
-			t.Errorf("what is written after the release goes to the last destination: %d bytes", sent.Len())
-		}
-	}()
-	w.WriteByte('x')
-	w.Flush() // to nobody
-}
-
-func TestTimers(t *testing.T) {
-	used := AcquireTimer(0)
-	<-used.C
-	ReleaseTimer(used)
-	fired := AcquireTimer(time.Nanosecond)
-	ReleaseTimer(fired) // without its value being received
-	long := AcquireTimer(time.Hour)
-	select {
-	case <-long.C:
-		t.Error("a timer of an hour fires at once: a value of its last use was left")
-	default:
-	}
-	ReleaseTimer(long)
-	again := AcquireTimer(time.Millisecond)
-	<-again.C
-	ReleaseTimer(again)
 }

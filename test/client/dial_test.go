@@ -1,0 +1,277 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
+)
+
+// listenTCP listens on a loopback address, or skips where there is none of its
+// IP version. What comes is accepted, told who it is, and closed.
+func listenTCP(t *testing.T, addr string) (port string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, conn.LocalAddr().String()+" to "+conn.RemoteAddr().String())
+			conn.Close()
+		}
+	}()
+	_, port, _ = net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+// freePort returns a port that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	addr, err := nettest.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// dialMethods returns the methods of d that dial; the names of those that dial
+// one IP version end with its number.
+func dialMethods(t *testing.T, d *sluice.TCPDialer) map[string]sluice.DialFunc {
+	network := func(name string) sluice.DialFunc {
+		return func(addr string) (net.Conn, error) { return d.DialNetwork(t.Context(), name, addr) }
+	}
+	return map[string]sluice.DialFunc{
+		"Dial, tcp4":           d.Dial,
+		"DialTimeout, tcp4":    func(addr string) (net.Conn, error) { return d.DialTimeout(addr, time.Minute) },
+		"DialDualStack":        d.DialDualStack,
+		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return d.DialDualStackTimeout(addr, time.Minute) },
+		"DialContext":          func(addr string) (net.Conn, error) { return d.DialContext(t.Context(), addr) },
+		"DialNetwork, tcp":     network("tcp"),
+		"DialNetwork, tcp4":    network("tcp4"),
+		"DialNetwork, tcp6":    network("tcp6"),
+	}
+}
+
+// lookupTimeout is when a look-up ends that nobody waits for.
+const lookupTimeout = 10 * time.Second
+
+// endlessResolver looks up until its context ends.
+type endlessResolver struct{}
+
+func (endlessResolver) LookupIPAddr(ctx context.Context, _ string) ([]net.IPAddr, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// knownResolver knows the addresses of every host.
+type knownResolver []net.IPAddr
+
+func (r knownResolver) LookupIPAddr(context.Context, string) ([]net.IPAddr, error) { return r, nil }
+
+func resolvesTo(addrs ...string) sluice.Resolver {
+	var known knownResolver
+	for _, addr := range addrs {
+		known = append(known, net.IPAddr{IP: net.ParseIP(addr)})
+	}
+	return known
+}
+
+func TestDialLoopback(t *testing.T) {
+	port4, port6 := listenTCP(t, "127.0.0.1:0"), listenTCP(t, "[::1]:0")
+	both := resolvesTo("127.0.0.1", "::1")
+	for _, c := range []struct {
+		dialer *sluice.TCPDialer
+		addr   string
+		want   string // the peer's address
+	}{
+		{&sluice.TCPDialer{}, "127.0.0.1:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{}, "[::1]:" + port6, "[::1]:" + port6},
+		{&sluice.TCPDialer{}, "[::ffff:127.0.0.1]:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{}, ":" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{}, ":" + port6, "[::1]:" + port6},
+		{&sluice.TCPDialer{}, "localhost:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
+		{&sluice.TCPDialer{KeepAlive: -1}, "127.0.0.1:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{DisableDNSResolution: true, Resolver: resolvesTo("192.0.2.1")}, "localhost:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{DisableDNSResolution: true, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}, "127.0.0.1:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.1")}, Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("::1")}, Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
+		{&sluice.TCPDialer{LocalAddr: &net.TCPAddr{}, Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
+		{&sluice.TCPDialer{LocalAddr: &net.TCPAddr{}, Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
+	} {
+		for name, dial := range dialMethods(t, c.dialer) {
+			isIPv6 := strings.HasPrefix(c.want, "[::1]")
+			conn, err := dial(c.addr)
+			if isIPv6 && strings.HasSuffix(name, "4") || !isIPv6 && strings.HasSuffix(name, "6") {
+				if err == nil {
+					t.Errorf("%s connects to %s", name, c.addr)
+					conn.Close()
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s %s: %v", name, c.addr, err)
+				continue
+			}
+			told, _ := io.ReadAll(conn)
+			if want := c.want + " to " + conn.LocalAddr().String(); string(told) != want {
+				t.Errorf("%s %s: the peer is %q, want %q", name, c.addr, told, want)
+			}
+			conn.Close()
+		}
+	}
+}
+
+func TestDialFunctions(t *testing.T) {
+	defer sluice.FlushDNSCache()
+	port := listenTCP(t, "127.0.0.1:0")
+	for name, dial := range map[string]sluice.DialFunc{
+		"Dial":                 sluice.Dial,
+		"DialDualStack":        sluice.DialDualStack,
+		"DialTimeout":          func(addr string) (net.Conn, error) { return sluice.DialTimeout(addr, time.Minute) },
+		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return sluice.DialDualStackTimeout(addr, time.Minute) },
+		"DialContext":          func(addr string) (net.Conn, error) { return sluice.DialContext(t.Context(), addr) },
+	} {
+		conn, err := dial("localhost:" + port)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		conn.Close()
+	}
+	lookups := 0
+	ctx := sluice.WithClientTrace(t.Context(), &sluice.ClientTrace{DNSStart: func(string) { lookups++ }})
+	for _, want := range []int{0, 1, 1} {
+		conn, err := sluice.DialContext(ctx, "localhost:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		if lookups != want {
+			t.Errorf("%d look-ups of localhost, want %d", lookups, want)
+		}
+		if lookups == 0 {
+			sluice.FlushDNSCache()
+		}
+	}
+}
+
+func TestDialErrors(t *testing.T) {
+	port := freePort(t)
+	var addrErr *net.AddrError
+	var dialErr *sluice.ErrDialWithUpstream
+	var dnsErr *net.DNSError
+	unresolved := &sluice.TCPDialer{DisableDNSResolution: true}
+	fixed6 := &sluice.TCPDialer{LocalAddr: &net.TCPAddr{IP: net.IPv6loopback}}
+	for _, c := range []struct {
+		dialer *sluice.TCPDialer
+		addr   string
+		as     any
+		is     error
+		text   string
+	}{
+		{nil, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp4 127.0.0.1:" + port + ": connect: connection refused"},
+		{unresolved, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp4 127.0.0.1:" + port + ": connect: connection refused"},
+		{nil, "localhost", &addrErr, nil, "address localhost: missing port in address"},
+		{nil, "localhost:", &addrErr, nil, "address localhost:: missing port in address"},
+		{unresolved, "localhost", &addrErr, nil, "address localhost: missing port in address"},
+		{nil, "::1", &addrErr, nil, "address ::1: too many colons in address"},
+		{nil, "localhost:99999", &addrErr, nil, "address 99999: invalid port"},
+		{nil, "localhost:-1", &addrErr, nil, "address -1: invalid port"},
+		{nil, "localhost:no-such-service", &dnsErr, nil, "lookup tcp/no-such-service: unknown port"},
+		{fixed6, "127.0.0.1:" + port, &addrErr, nil, "address 127.0.0.1:" + port + ": no address of LocalAddr's IP version"},
+		{nil, "[::1]:" + port, &addrErr, nil, "address [::1]:" + port + ": no IPv4 address, and IPv6 is used with DialDualStack only"},
+		{&sluice.TCPDialer{Resolver: resolvesTo("::1")}, "six.test:" + port, &addrErr, nil, "address six.test:" + port + ": no IPv4 address, and IPv6 is used with DialDualStack only"},
+	} {
+		d := c.dialer
+		if d == nil {
+			d = &sluice.TCPDialer{Resolver: resolvesTo("127.0.0.1")}
+		}
+		conn, err := d.Dial(c.addr)
+		if conn != nil || err == nil || !errors.As(err, c.as) || c.is != nil && !errors.Is(err, c.is) || err.Error() != c.text {
+			t.Errorf("%s: got %v, %T %v", c.addr, conn, err, err)
+		}
+	}
+	for network, text := range map[string]string{"tcp6": "address 127.0.0.1:" + port + ": no IPv6 address", "udp": "unknown network udp", "": "unknown network "} {
+		if conn, err := new(sluice.TCPDialer).DialNetwork(t.Context(), network, "127.0.0.1:"+port); conn != nil || err == nil || err.Error() != text {
+			t.Errorf("%q: %v", network, err)
+		}
+	}
+	for _, err := range []*sluice.ErrDialWithUpstream{{}, {Upstream: "192.0.2.1:80"}} {
+		if err.Error() != "sluice: cannot connect to "+err.Upstream+": unknown reason" || err.Unwrap() != nil {
+			t.Errorf("%#v: %v", err, err)
+		}
+	}
+}
+
+func TestDialTimeouts(t *testing.T) {
+	const addr, given = "host.test:80", 5 * time.Second
+	for _, c := range []struct {
+		name string
+		dial func(d *sluice.TCPDialer) (net.Conn, error)
+		want time.Duration
+	}{
+		{"zero", func(d *sluice.TCPDialer) (net.Conn, error) { return d.DialTimeout(addr, 0) }, 0},
+		{"negative", func(d *sluice.TCPDialer) (net.Conn, error) { return d.DialTimeout(addr, -1) }, 0},
+		{"given", func(d *sluice.TCPDialer) (net.Conn, error) { return d.DialTimeout(addr, given) }, given},
+		{"given, both versions", func(d *sluice.TCPDialer) (net.Conn, error) { return d.DialDualStackTimeout(addr, given) }, given},
+		{"default", func(d *sluice.TCPDialer) (net.Conn, error) { return d.Dial(addr) }, sluice.DefaultDialTimeout},
+		{"default, both versions", func(d *sluice.TCPDialer) (net.Conn, error) { return d.DialDualStack(addr) }, sluice.DefaultDialTimeout},
+		{"a context without a deadline", func(d *sluice.TCPDialer) (net.Conn, error) {
+			return d.DialContext(context.Background(), addr)
+		}, sluice.DefaultDialTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			conn, err := c.dial(&sluice.TCPDialer{Resolver: endlessResolver{}})
+			checkDialTimeout(t, c.name, addr, conn, err)
+			if took := time.Since(began); took != c.want {
+				t.Errorf("%s: took %v, want %v", c.name, took, c.want)
+			}
+			time.Sleep(lookupTimeout)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &sluice.TCPDialer{Resolver: endlessResolver{}}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), given)
+		defer cancel()
+		_, err := d.DialContext(ctx, addr)
+		var phase *sluice.PhaseError
+		if !errors.As(err, &phase) || !phase.Timeout() || errors.Is(err, sluice.ErrDialTimeout) || time.Since(began) != given {
+			t.Errorf("a context's deadline: %v after %v", err, time.Since(began))
+		}
+		ctx, cancel = context.WithTimeoutCause(t.Context(), given, sluice.ErrDialTimeout)
+		defer cancel()
+		_, err = d.DialContext(ctx, addr)
+		if !errors.Is(err, sluice.ErrDialTimeout) || errors.As(err, &phase) {
+			t.Errorf("a context with the cause ErrDialTimeout: %v", err)
+		}
+		time.Sleep(lookupTimeout)
+	})
+}
+
+func checkDialTimeout(t *testing.T, name, addr string, conn net.Conn, err error) {
+	t.Helper()
+	var dialErr *sluice.ErrDialWithUpstream
+	if conn != nil || !errors.Is(err, sluice.ErrDialTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != addr ||
+		err.Error() != "sluice: cannot connect to "+addr+": dialing timed out" {
+		t.Errorf("%s: got %v, %v", name, conn, err)
+	}
+}

@@ -1,0 +1,287 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/test/harness"
+)
+
+// redirecting answers the first request on the peer with a redirect, and all
+// later ones with okAnswer.
+func redirecting(status, location string) func(c *harness.PeerConn) {
+	return func(c *harness.PeerConn) {
+		for c.Request() != nil {
+			if len(c.Peer.Requests()) > 1 {
+				c.Send(harness.OKAnswer)
+				continue
+			}
+			c.Send("HTTP/1.1 " + status + " R\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+		}
+	}
+}
+
+func TestRedirectMethodAndBody(t *testing.T) {
+	for _, test := range []struct{ status, method, want string }{
+		{"301", "GET", "GET /x "}, {"302", "GET", "GET /x "}, {"303", "GET", "GET /x "}, {"307", "GET", "GET /x "}, {"308", "GET", "GET /x "},
+		{"301", "POST", "GET /x "}, {"302", "POST", "GET /x "}, {"303", "POST", "GET /x "}, {"307", "POST", "POST /x body"}, {"308", "POST", "POST /x body"},
+		{"301", "PUT", "PUT /x body"}, {"302", "PUT", "PUT /x body"}, {"303", "PUT", "GET /x "}, {"307", "PUT", "PUT /x body"},
+		{"301", "DELETE", "DELETE /x body"}, {"303", "DELETE", "GET /x "}, {"302", "PATCH", "PATCH /x body"}, {"303", "QUERY", "GET /x "}, {"302", "QUERY", "QUERY /x body"},
+		{"303", "HEAD", "HEAD /x "}, {"301", "HEAD", "HEAD /x "},
+		{"300", "GET", ""}, {"304", "GET", ""}, {"305", "GET", ""}, {"306", "GET", ""},
+	} {
+		redirect := redirecting(test.status, "/x")
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			if test.method == "HEAD" {
+				for r := c.Request(); r != nil; r = c.Request() {
+					c.Send(map[bool]string{true: "HTTP/1.1 " + test.status + " R\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", false: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"}[len(p0(c)) == 1])
+				}
+				return
+			}
+			redirect(c)
+		})
+		c := p.Host()
+		req, resp := harness.NewCall(test.method, p.URL("/a"))
+		if test.method != "GET" && test.method != "HEAD" {
+			req.SetBodyString("body")
+			req.Header.SetContentType("text/x")
+			req.Header.Set("Content-Language", "de")
+		}
+		err := c.DoRedirects(req, resp, 1)
+		got := p.Requests()
+		want := 2
+		if test.want == "" {
+			want = 1
+		}
+		if err != nil || len(got) != want || want == 2 && got[1] != test.want {
+			t.Errorf("%s %s: %v, %q", test.status, test.method, err, got)
+		}
+		if kept := len(req.Header.Peek("Content-Language")) > 0; want == 2 && kept != strings.HasSuffix(test.want, "body") {
+			t.Errorf("%s %s: Content-Language kept: %v", test.status, test.method, kept)
+		}
+		if open, idle := c.ConnsCount(), c.IdleConnsCount(); open != 1 || idle != 1 {
+			t.Errorf("%s %s: %d open, %d idle", test.status, test.method, open, idle)
+		}
+	}
+}
+
+// p0 returns the requests that came to the peer of c.
+func p0(c *harness.PeerConn) []string { return c.Peer.Requests() }
+
+func TestRedirectCredentialsAndHost(t *testing.T) {
+	for _, test := range []struct {
+		location    string
+		host        string
+		credentials bool
+	}{
+		{"/x", "one.test", true},
+		{"http://one.test/x", "one.test", true},
+		{"http://ONE.test:80/x", "one.test:80", true},
+		{"//one.test/x", "one.test", true},
+		{"http://one.test:81/x", "one.test:81", false},
+		{"http://two.test/x", "two.test", false},
+		{"http://sub.one.test/x", "sub.one.test", false},
+		{"http://test/x", "test", false},
+		{"//two.test/x", "two.test", false},
+		{"http://u:p@two.test/x", "two.test", false},
+		{"http://one.test@two.test/x", "two.test", false},
+	} {
+		var heads []*sluice.Request
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			for r := c.Request(); r != nil; r = c.Request() {
+				if heads = append(heads, r); len(heads) == 1 {
+					c.Send("HTTP/1.1 307 R\r\nLocation: " + test.location + "\r\nContent-Length: 0\r\n\r\n")
+				} else {
+					c.Send(harness.OKAnswer)
+				}
+			}
+		})
+		req, resp := harness.NewCall("GET", "http://one.test/a")
+		req.Header.Set("X-Other", "kept")
+		secrets := []string{"Authorization", "Cookie", "Proxy-Authorization"}
+		for _, name := range secrets {
+			req.Header.Set(name, "secret=1")
+		}
+		if err := harness.RedirectNet(p).DoRedirects(req, resp, 1); err != nil || len(heads) != 2 {
+			t.Errorf("%q: %v, %d requests", test.location, err, len(heads))
+			continue
+		}
+		h := &heads[1].Header
+		for _, name := range secrets {
+			if got := len(h.Peek(name)) > 0; got != test.credentials {
+				t.Errorf("%q: %s sent: %v", test.location, name, got)
+			}
+		}
+		if string(h.Host()) != test.host || string(h.Peek("X-Other")) != "kept" {
+			t.Errorf("%q: Host %q, X-Other %q", test.location, h.Host(), h.Peek("X-Other"))
+		}
+	}
+}
+
+// User information of the URL is a credential too.
+func TestRedirectUserInformation(t *testing.T) {
+	for location, sent := range map[string]bool{"/x": true, "http://one.test/x": true, "http://two.test/x": false} {
+		auth := make(chan string, 2)
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			for r := c.Request(); r != nil; r = c.Request() {
+				auth <- string(r.Header.Peek("Authorization"))
+				if len(auth) == 1 {
+					c.Send("HTTP/1.1 302 R\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+				} else {
+					c.Send(harness.OKAnswer)
+				}
+			}
+		})
+		req, resp := harness.NewCall("GET", "http://user:secret@one.test/")
+		if err := harness.RedirectNet(p).DoRedirects(req, resp, 1); err != nil {
+			t.Fatal(err)
+		}
+		if first, second := <-auth, <-auth; first == "" || (second != "") != sent {
+			t.Errorf("%q: %q, %q", location, first, second)
+		}
+	}
+}
+
+// A Host of the caller's own is for the origin that it was set for.
+func TestRedirectUseHostHeader(t *testing.T) {
+	for location, want := range map[string]string{"/x": "mine", "http://two.test/x": "two.test"} {
+		hosts := make(chan string, 2)
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			for r := c.Request(); r != nil; r = c.Request() {
+				hosts <- string(r.Header.Host())
+				if len(hosts) == 1 {
+					c.Send("HTTP/1.1 302 R\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+				} else {
+					c.Send(harness.OKAnswer)
+				}
+			}
+		})
+		req, resp := harness.NewCall("GET", "http://one.test/")
+		req.Header.SetHost("mine")
+		req.UseHostHeader = true
+		if err := harness.RedirectNet(p).DoRedirects(req, resp, 1); err != nil {
+			t.Fatal(err)
+		}
+		if first, second := <-hosts, <-hosts; first != "mine" || second != want {
+			t.Errorf("%q: %q, %q; want mine, %q", location, first, second, want)
+		}
+	}
+}
+
+// TestRedirectsToOtherSchemes: a Location of a scheme that a client does not speak is
+// for the caller, who gets the response and the request as they are.
+func TestRedirectsToOtherSchemes(t *testing.T) {
+	for _, location := range []string{"mailto:x", "mailto:", "TEL:+1;a=\"b\"", "app:/cb?x=1#y", "javascript:alert(1)", "g+h-i.j:k", "mailto:a\tb"} {
+		for _, status := range []string{"301", "302", "303", "307", "308"} {
+			p := harness.NewClientPeer(t, answering("HTTP/1.1 "+status+" R\r\nLocation: "+location+"\r\nContent-Length: 4\r\n\r\nmove"))
+			for _, isStreamed := range []bool{false, true} {
+				c := &sluice.Client{StreamResponseBody: isStreamed}
+				req, resp := harness.NewCall("POST", p.URL("/p"))
+				req.SetBodyString("body")
+				req.Header.Set("Authorization", "secret")
+				if err := c.DoRedirects(req, resp, 3); err != nil || strconv.Itoa(resp.StatusCode()) != status || resp.IsBodyStream() != isStreamed || string(resp.Body()) != "move" {
+					t.Errorf("%s, %q, streamed %v: %v, %d, %q", status, location, isStreamed, err, resp.StatusCode(), resp.Body())
+				}
+				if string(req.Header.Method()) != "POST" || string(req.Body()) != "body" || string(req.Header.Peek("Authorization")) != "secret" || string(req.URI().Path()) != "/p" {
+					t.Errorf("%s, %q: the request is %q", status, location, req.String())
+				}
+				for name, get := range map[string]func([]byte, string) (int, []byte, error){
+					"Get": c.Get, "Post": func(dst []byte, url string) (int, []byte, error) { return c.Post(dst, url, nil) },
+					"GetTimeout": func(dst []byte, url string) (int, []byte, error) { return c.GetTimeout(dst, url, time.Minute) },
+				} {
+					if got, body, err := get(nil, p.URL("/")); err != nil || strconv.Itoa(got) != status || string(body) != "move" {
+						t.Errorf("%s, %q, %s: %d, %q, %v", status, location, name, got, body, err)
+					}
+				}
+				if err := c.DoRedirects(req, nil, 3); err != nil {
+					t.Errorf("%s, %q, no response: %v", status, location, err)
+				}
+			}
+		}
+	}
+}
+
+// TestRedirectsWithAScheme: what only looks like another scheme is followed as
+// URI.Update resolves it.
+func TestRedirectsWithAScheme(t *testing.T) {
+	for location, want := range map[string]string{
+		"http:x": "/a/x", "HTTP:/x": "/x", "http:?q": "/a/b?q", "http:http:x": "/a/http:x", "https:/x": "/a/https:/x", "https:x": "/a/https:x",
+		":x": "/a/:x", "1a:b": "/a/1a:b", "x y:z": "/a/x%20y:z", "./g:h": "/a/g:h", "?a:b": "/a/b?a:b",
+	} {
+		p := harness.NewClientPeer(t, redirecting("302", location))
+		req, resp := harness.NewCall("GET", p.URL("/a/b"))
+		if err := p.Host().DoRedirects(req, resp, 3); err != nil || strings.Join(p.Requests(), "|") != "GET /a/b |GET "+want+" " {
+			t.Errorf("%q: %v, %q, want %q", location, err, p.Requests(), want)
+		}
+	}
+}
+
+// Get and Post follow 16.
+func TestRedirectsOfGet(t *testing.T) {
+	for n, want := range map[int]error{16: nil, 17: sluice.ErrTooManyRedirects} {
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			for c.Request() != nil {
+				if len(p0(c)) <= n {
+					c.Send("HTTP/1.1 302 R\r\nLocation: /n\r\nContent-Length: 0\r\n\r\n")
+				} else {
+					c.Send(harness.OKAnswer)
+				}
+			}
+		})
+		var c sluice.Client
+		status, body, err := c.Get(nil, p.URL("/"))
+		if !errors.Is(err, want) || err == nil && (status != 200 || string(body) != "ok") || err != nil && status != 302 {
+			t.Errorf("%d redirects: %d, %q, %v", n, status, body, err)
+		}
+	}
+	p := harness.NewClientPeer(t, redirecting("302", "/x"))
+	var args sluice.Args
+	args.Set("a", "b")
+	if status, _, err := p.Host().Post(nil, p.URL("/"), &args); status != 200 || err != nil || strings.Join(p.Requests(), "|") != "POST / a=b|GET /x " {
+		t.Errorf("%d, %v, %q", status, err, p.Requests())
+	}
+}
+
+// A stream cannot be sent again, and need not be for a GET.
+func TestRedirectBodyStream(t *testing.T) {
+	for status, want := range map[string]error{"307": sluice.ErrRedirectBodyStream, "308": sluice.ErrRedirectBodyStream, "303": nil, "302": nil} {
+		p := harness.NewClientPeer(t, redirecting(status, "/x"))
+		req, resp := harness.NewCall("POST", p.URL("/"))
+		req.SetBodyStream(strings.NewReader("body"), -1)
+		if err := p.Host().DoRedirects(req, resp, 1); !errors.Is(err, want) {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+}
+
+// The time and the context of Get are for all redirects together.
+func TestRedirectDeadline(t *testing.T) {
+	loop := func(c *harness.PeerConn) {
+		for c.Request() != nil {
+			if len(p0(c)) > 3 {
+				c.Gone()
+			}
+			c.Send("HTTP/1.1 302 R\r\nLocation: /n\r\nContent-Length: 0\r\n\r\n")
+		}
+	}
+	p := harness.NewClientPeer(t, loop)
+	if _, _, err := p.Host().GetTimeout(nil, p.URL("/"), 50*time.Millisecond); err != sluice.ErrTimeout {
+		t.Error(err)
+	}
+	p = harness.NewClientPeer(t, loop)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := p.Host().GetContext(ctx, nil, p.URL("/")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	for _, left := range []time.Duration{0, -time.Hour} {
+		if _, _, err := p.Host().GetTimeout(nil, p.URL("/"), left); err != sluice.ErrTimeout {
+			t.Error(left, err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package client_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/test/harness"
+)
+
+// What becomes of the connection behind a response.
+func TestTransportKeepsConnection(t *testing.T) {
+	const ok10 = "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	keepAlive := strings.Replace(ok10, "\r\n", "\r\nConnection: keep-alive\r\n", 1)
+	for name, test := range map[string]struct {
+		raw  string
+		set  func(req *sluice.Request, resp *sluice.Response)
+		body string
+		kept bool
+	}{
+		"usual":               {harness.OKAnswer, nil, "ok", true},
+		"close":               {strings.Replace(harness.OKAnswer, "\r\n", "\r\nConnection: close\r\n", 1), nil, "ok", false},
+		"CLOSE in a list":     {strings.Replace(harness.OKAnswer, "\r\n", "\r\nConnection: x, CLOSE\r\n", 1), nil, "ok", false},
+		"close and more":      {strings.Replace(harness.OKAnswer, "\r\n", "\r\nConnection: keep-alive, close\r\n", 1), nil, "ok", false},
+		"1.0":                 {ok10, nil, "ok", false},
+		"1.0 keep-alive":      {keepAlive, nil, "ok", true},
+		"asked to close":      {harness.OKAnswer, func(req *sluice.Request, _ *sluice.Response) { req.SetConnectionClose() }, "ok", false},
+		"SkipBody":            {harness.OKAnswer, func(_ *sluice.Request, resp *sluice.Response) { resp.SkipBody = true }, "", false},
+		"SkipBody of nothing": {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", func(_ *sluice.Request, resp *sluice.Response) { resp.SkipBody = true }, "", true},
+		"SkipBody of 204":     {"HTTP/1.1 204 No\r\n\r\n", func(_ *sluice.Request, resp *sluice.Response) { resp.SkipBody = true }, "", true},
+		"HEAD":                {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", func(req *sluice.Request, _ *sluice.Response) { req.Header.SetMethod("HEAD") }, "", true},
+		"HEAD with a body":    {harness.OKAnswer, func(req *sluice.Request, _ *sluice.Response) { req.Header.SetMethod("HEAD") }, "", false},
+		"HEAD, chunked":       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", func(req *sluice.Request, _ *sluice.Response) { req.Header.SetMethod("HEAD") }, "", true},
+		"204":                 {"HTTP/1.1 204 No\r\n\r\n", nil, "", true},
+		"204 with a body":     {"HTTP/1.1 204 No\r\n\r\nx", nil, "", false},
+		"304":                 {"HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n", nil, "", true},
+		"101":                 {"HTTP/1.1 101 Up\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", nil, "", false},
+		"behind interim":      {"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 103 E\r\nLink: x\r\n\r\n" + harness.OKAnswer, nil, "ok", true},
+		"two answers":         {harness.OKAnswer + harness.OKAnswer, nil, "ok", false},
+		"one byte more":       {harness.OKAnswer + "\n", nil, "ok", false},
+		"chunked":             {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", nil, "ok", true},
+		"CONNECT": {"HTTP/1.1 200 OK\r\n\r\n", func(req *sluice.Request, _ *sluice.Response) {
+			req.Header.SetMethod("CONNECT")
+			req.SetRequestURI(string(req.URI().Host()))
+		}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.NewClientPeer(t, answering(test.raw))
+			c := p.Host()
+			req, resp := harness.NewCall("GET", p.URL("/"))
+			if test.set != nil {
+				test.set(req, resp)
+			}
+			if err := c.Do(req, resp); err != nil || string(resp.Body()) != test.body {
+				t.Errorf("%v, %q", err, resp.Body())
+			}
+			if n := c.IdleConnsCount(); (n == 1) != test.kept || c.ConnsCount() != n {
+				t.Errorf("%d idle of %d", n, c.ConnsCount())
+			}
+		})
+	}
+}
+
+func TestTransportLimits(t *testing.T) {
+	field := "X: " + strings.Repeat("x", 3000) + "\r\n"
+	head := func(n int) string {
+		return "HTTP/1.1 200 OK\r\n" + strings.Repeat(field, n) + "Content-Length: 2\r\n\r\nok"
+	}
+	for _, test := range []struct {
+		name string
+		raw  string
+		set  func(c *sluice.HostClient)
+		want error
+	}{
+		{"body at the limit", harness.OKAnswer, func(c *sluice.HostClient) { c.MaxResponseBodySize = 2 }, nil},
+		{"body over it", harness.OKAnswer, func(c *sluice.HostClient) { c.MaxResponseBodySize = 1 }, sluice.ErrBodyTooLarge},
+		{"chunks over it", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", func(c *sluice.HostClient) { c.MaxResponseBodySize = 1 }, sluice.ErrBodyTooLarge},
+		{"to the end, over it", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", func(c *sluice.HostClient) { c.MaxResponseBodySize = 1 }, sluice.ErrBodyTooLarge},
+		{"large head", head(8), nil, nil},
+		{"larger head", head(30), nil, sluice.ErrSmallReadBuffer},
+		{"head over ReadBufferSize", head(1), func(c *sluice.HostClient) { c.ReadBufferSize = 2000 }, sluice.ErrSmallReadBuffer},
+		{"head within ReadBufferSize", head(30), func(c *sluice.HostClient) { c.ReadBufferSize = 100000 }, nil},
+		{"small buffers", harness.OKAnswer, func(c *sluice.HostClient) { c.ReadBufferSize, c.WriteBufferSize = 200, 1 }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Request(); c.Send(test.raw) })
+			c := p.Host()
+			if test.set != nil {
+				test.set(c)
+			}
+			req, resp := harness.NewCall("GET", p.URL("/"))
+			err := c.Do(req, resp)
+			var small sluice.ErrSmallBuffer
+			isSmall := test.want == sluice.ErrSmallReadBuffer && errors.As(err, &small)
+			if !errors.Is(err, test.want) && !isSmall || err == nil && string(resp.Body()) != "ok" {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			want := 1
+			if test.want == sluice.ErrSmallReadBuffer {
+				want = sluice.DefaultMaxIdemponentCallAttempts
+			}
+			if len(p.Requests()) != want {
+				t.Errorf("%d requests", len(p.Requests()))
+			}
+		})
+	}
+}
+
+// The settings of the client reach what is sent and what is read.
+func TestTransportNormalizing(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		var raw string
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			for line, err := c.Br.ReadString('\n'); err == nil && line != "\r\n"; line, err = c.Br.ReadString('\n') {
+				raw += line
+			}
+			c.Send("HTTP/1.1 200 OK\r\nx-answer: 1\r\nContent-Length: 0\r\n\r\n")
+		})
+		c := &sluice.Client{DisableHeaderNamesNormalizing: off, DisablePathNormalizing: off}
+		req, resp := new(sluice.Request), new(sluice.Response)
+		if off {
+			req.Header.DisableNormalizing()
+		}
+		req.Header.Set("x-ASKED", "1")
+		req.SetRequestURI(p.URL("/a//b/../c?d#e"))
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+		path, field, answer := "/a/c?d ", "X-Asked: 1\r\n", "X-Answer"
+		if off {
+			path, field, answer = "/a//b/../c?d ", "x-ASKED: 1\r\n", "x-answer"
+		}
+		if !strings.HasPrefix(raw, "GET "+path) || !strings.Contains(raw, field) || !strings.Contains(resp.Header.String(), answer+": 1") {
+			t.Errorf("off %v: sent\n%s, got\n%s", off, raw, &resp.Header)
+		}
+	}
+}
+
+// The addresses of the connection are the response's.
+func TestTransportAddresses(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	if err := p.Host().Do(req, resp); err != nil || resp.RemoteAddr() == nil || resp.RemoteAddr().String() != p.Addr() || resp.LocalAddr() == nil {
+		t.Errorf("%v, %v, %v", err, resp.RemoteAddr(), resp.LocalAddr())
+	}
+}
+
+// Bodies around the size from which they are watched, in all forms.
+func TestTransportUploads(t *testing.T) {
+	for _, size := range []int{0, 1, uploadSize - 1, uploadSize, 1 << 20} {
+		for name, set := range map[string]func(r *sluice.Request, body string){
+			"buffered": func(r *sluice.Request, body string) { r.SetBodyString(body) },
+			"sized":    func(r *sluice.Request, body string) { r.SetBodyStream(strings.NewReader(body), len(body)) },
+			"chunked":  func(r *sluice.Request, body string) { r.SetBodyStream(strings.NewReader(body), -1) },
+		} {
+			body := strings.Repeat("b", size)
+			got := make(chan string, 2)
+			p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+				for r := c.Request(); r != nil; r = c.Request() {
+					got <- string(r.Body())
+					c.Send(harness.OKAnswer)
+				}
+			})
+			c := p.Host()
+			for range 2 {
+				req, resp := harness.NewCall("POST", p.URL("/"))
+				set(req, body)
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" || <-got != body {
+					t.Errorf("%d, %s: %v, %q", size, name, err, resp.Body())
+				}
+			}
+			checkPool(t, c, 1, 1)
+			if p.Accepted() != 1 {
+				t.Errorf("%d, %s: %d connections", size, name, p.Accepted())
+			}
+		}
+	}
+}

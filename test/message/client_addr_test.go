@@ -1,0 +1,8 @@
+package message_test
+
+import (
+	"bufio"
+	"strings"
+)
+
+func readerOf(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package server_test
+
+const canDuplicate = false

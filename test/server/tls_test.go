@@ -1,0 +1,331 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/test/harness"
+)
+
+func TestTLS(t *testing.T) {
+	harness.OnEachSecureNetwork(t, func(t *testing.T, n harness.Network) {
+		r := harness.Serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			state := ctx.TLSConnectionState()
+			if !ctx.IsTLS() || state == nil || !state.HandshakeComplete {
+				t.Errorf("TLS state is %v", state)
+			}
+			fmt.Fprintf(ctx, "%s %d", ctx.URI().Scheme(), len(ctx.PostBody()))
+		}})
+		p := r.Dial()
+		for range 3 {
+			if a := p.Get("/"); a.Body != "https 0" {
+				t.Errorf("answered %q", a.Body)
+			}
+			p.Send(post("/", strings.Repeat("x", 100<<10)))
+			if a := p.Answer("POST"); a.Body != "https 102400" {
+				t.Errorf("answered %q", a.Body)
+			}
+		}
+		_, bodies := statusesOf(t, r.Exchange(strings.Repeat(post("/", "x"), 100)+closing("/")))
+		if len(bodies) != 101 {
+			t.Errorf("%d answers to pipelined requests", len(bodies))
+		}
+		// The refusal of somebody who goes on sending arrives.
+		statuses, _ := statusesOf(t, r.Exchange(harness.Request("GET / HTTP/1.1", "A: "+strings.Repeat("a", 1<<20))))
+		if !slices.Equal(statuses, []int{431}) {
+			t.Errorf("refused with %v", statuses)
+		}
+	})
+}
+
+// TestTLSHijackAndDone: what hijackers and watchers get is decrypted.
+func TestTLSHijackAndDone(t *testing.T) {
+	harness.OnEachSecureNetwork(t, func(t *testing.T, n harness.Network) {
+		inHandler, gone := make(chan struct{}), make(chan struct{}, 1)
+		r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/done" {
+				done := ctx.Done()
+				inHandler <- struct{}{}
+				harness.Receive(t, done)
+				gone <- struct{}{}
+				return
+			}
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(harness.Echo)
+		}})
+		p := r.Dial()
+		p.Send(harness.Get("/") + "early")
+		p.Expect("<early>")
+		p.Send("late")
+		p.Expect("<late>")
+		p.Send(".")
+		p.ExpectEnd()
+		p = r.Dial()
+		p.Send(harness.Get("/done"))
+		harness.Receive(t, inHandler)
+		p.Close()
+		harness.Receive(t, gone)
+	})
+}
+
+// TestPlainTextToTLS: a client that speaks no TLS gets no HTTP, and does no
+// harm.
+func TestPlainTextToTLS(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM, keyPEM, client := harness.CertificateFor(t, "localhost")
+	s := &sluice.Server{Handler: answering("x"), Logger: &harness.LogBook{}}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLSEmbed(ln, certPEM, keyPEM) }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := harness.NewPeer(t, c)
+	p.Send(harness.Get("/"))
+	if got := p.Rest(); strings.Contains(got, "200 OK") {
+		t.Errorf("%q", got)
+	}
+	p.Close()
+	secure, err := tls.Dial("tcp", ln.Addr().String(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer secure.Close()
+	if a := harness.NewPeer(t, secure).Get("/"); a.Body != "x" {
+		t.Errorf("answered %q", a.Body)
+	}
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if err := harness.Receive(t, served); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNextProto: ALPN chooses who serves a connection; that may speak first.
+func TestNextProto(t *testing.T) {
+	for _, under := range harness.UnderTLS() {
+		handler := func(c net.Conn) error {
+			defer c.Close()
+			if _, err := io.WriteString(c, "welcome "); err != nil {
+				return err
+			}
+			name := make([]byte, 3)
+			if _, err := io.ReadFull(c, name); err != nil {
+				return err
+			}
+			_, err := c.Write(name)
+			return errors.Join(err, errors.New("handler has something to say"))
+		}
+		s := &sluice.Server{Handler: answering("http")}
+		s.NextProto("greet", handler)
+		s.NextProto("mad", func(net.Conn) error { panic("protocol went mad") })
+		r := harness.Serve(t, harness.OverTLS(t, under, "greet"), s)
+		p := r.Dial()
+		p.Expect("welcome ")
+		p.Send("bob")
+		p.Expect("bob")
+		p.ExpectEnd()
+		harness.Eventually(t, "the error is logged", func() bool { return strings.Contains(r.Log.String(), "something to say") })
+		harness.Eventually(t, "the connection is counted out", func() bool { return s.GetOpenConnectionsCount() == 0 })
+		r.Stop()
+
+		r = harness.Serve(t, harness.OverTLS(t, under, "mad"), s)
+		p = r.Dial()
+		if got := p.Rest(); got != "" {
+			t.Errorf("%q", got)
+		}
+		r.Stop()
+
+		r = harness.Serve(t, harness.OverTLS(t, under), s)
+		if a := r.Dial().Get("/"); a.Body != "http" {
+			t.Errorf("without ALPN: %q", a.Body)
+		}
+		r.Stop()
+	}
+}
+
+func writeFile(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestServeTLSVariants: certificates from files, from memory and from TLSConfig.
+func TestServeTLSVariants(t *testing.T) {
+	certPEM, keyPEM, client := harness.CertificateFor(t, "localhost")
+	certFile, keyFile := writeFile(t, "cert.pem", certPEM), writeFile(t, "key.pem", keyPEM)
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	variants := map[string]func(*sluice.Server, net.Listener) error{
+		"files":    func(s *sluice.Server, ln net.Listener) error { return s.ServeTLS(ln, certFile, keyFile) },
+		"embedded": func(s *sluice.Server, ln net.Listener) error { return s.ServeTLSEmbed(ln, certPEM, keyPEM) },
+		"config": func(s *sluice.Server, ln net.Listener) error {
+			s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
+			return s.ServeTLS(ln, "", "")
+		},
+		"callback": func(s *sluice.Server, ln net.Listener) error {
+			s.TLSConfig = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }}
+			return s.ServeTLSEmbed(ln, nil, nil)
+		},
+		"appended": func(s *sluice.Server, ln net.Listener) error {
+			if err := s.AppendCert(certFile, keyFile); err != nil {
+				return err
+			}
+			return s.ServeTLS(ln, "", "")
+		},
+		"appended embedded": func(s *sluice.Server, ln net.Listener) error {
+			if err := s.AppendCertEmbed(certPEM, keyPEM); err != nil {
+				return err
+			}
+			return s.ServeTLS(ln, "", "")
+		},
+	}
+	for name, serve := range variants {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &sluice.Server{Handler: answering("x"), Logger: &harness.LogBook{}}
+			served := make(chan error, 1)
+			go func() { served <- serve(s, ln) }()
+			config := client.Clone()
+			config.NextProtos = []string{"http/1.1"}
+			c, err := tls.Dial("tcp", ln.Addr().String(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+				t.Errorf("negotiated %q", got)
+			}
+			if a := harness.NewPeer(t, c).Get("/"); a.Body != "x" {
+				t.Errorf("answered %q", a.Body)
+			}
+			if err := errors.Join(s.Shutdown(), harness.Receive(t, served)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestCertificatesByName: of several certificates, the client's server name
+// chooses.
+func TestCertificatesByName(t *testing.T) {
+	s := &sluice.Server{Handler: answering("x"), Logger: &harness.LogBook{}}
+	var clients []*tls.Config
+	for _, host := range []string{"one.test", "two.test"} {
+		certPEM, keyPEM, client := harness.CertificateFor(t, host)
+		if err := s.AppendCertEmbed(certPEM, keyPEM); err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLS(ln, "", "") }()
+	for _, client := range clients {
+		c, err := tls.Dial("tcp", ln.Addr().String(), client)
+		if err != nil {
+			t.Errorf("%s: %v", client.ServerName, err)
+			continue
+		}
+		harness.NewPeer(t, c).Get("/")
+		c.Close()
+	}
+	if err := errors.Join(s.Shutdown(), harness.Receive(t, served)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadCertificates(t *testing.T) {
+	certPEM, keyPEM, _ := harness.CertificateFor(t, "localhost")
+	_, otherKey, _ := harness.CertificateFor(t, "localhost")
+	certFile := writeFile(t, "cert.pem", certPEM)
+	s := &sluice.Server{Handler: answering("x")}
+	for name, err := range map[string]error{
+		"missing file":  s.AppendCert(certFile, filepath.Join(t.TempDir(), "none")),
+		"no pem":        s.AppendCertEmbed([]byte("x"), keyPEM),
+		"another's key": s.AppendCertEmbed(certPEM, otherKey),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "sluice: ") || strings.Contains(err.Error(), "PRIVATE") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for name, err := range map[string]error{
+		"none":          s.ServeTLS(ln, "", ""),
+		"none embedded": s.ServeTLSEmbed(ln, nil, nil),
+		"cert only":     s.ServeTLS(ln, certFile, ""),
+		"bad":           s.ServeTLSEmbed(ln, certPEM, otherKey),
+		"listen":        s.ListenAndServeTLS("127.0.0.1:0", "", ""),
+		"listen bad":    s.ListenAndServeTLSEmbed("127.0.0.1:0", certPEM, otherKey),
+	} {
+		if err == nil {
+			t.Errorf("%s: served", name)
+		}
+	}
+}
+
+// TestTLSRefusals: over a limit there is no handshake, and no plain text.
+func TestTLSRefusals(t *testing.T) {
+	for _, under := range harness.UnderTLS() {
+		r := harness.Serve(t, harness.OverTLS(t, under), &sluice.Server{Concurrency: 1, Handler: answering("x")})
+		r.Dial().Get("/")
+		refused := r.Dial()
+		if _, err := refused.Write([]byte("x")); err == nil {
+			t.Error("the handshake succeeded over the limit")
+		}
+	}
+}
+
+// TestTLSHandshakeTimeout: ReadTimeout bounds the handshake, too.
+func TestTLSHandshakeTimeout(t *testing.T) {
+	certPEM, keyPEM, _ := harness.CertificateFor(t, "localhost")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: answering("x"), ReadTimeout: harness.Briefly, Logger: &harness.LogBook{}}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLSEmbed(ln, certPEM, keyPEM) }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	began := time.Now()
+	harness.NewPeer(t, c).Rest()
+	if time.Since(began) < harness.Briefly/2 {
+		t.Error("closed before the time-out")
+	}
+	if err := errors.Join(s.Shutdown(), harness.Receive(t, served)); err != nil {
+		t.Error(err)
+	}
+}
