@@ -43,9 +43,10 @@ const entrySize = 24
 
 // Reset empties the table and keeps its memory and KeepNames.
 func (t *Table) Reset() {
-	if t.owner.IsCopy() {
+	if !t.owner.Owns() { // new, or a copy by assignment: there is no memory of its own
 		t.buf, t.fields = nil, nil
 		t.slots = [numIDs]uint16{}
+		t.owner.Moved()
 	}
 	t.buf = t.buf[:0]
 	t.raw = 0
@@ -58,6 +59,12 @@ func (t *Table) Reset() {
 
 // own gives a table that was copied by assignment memory of its own, before a change.
 func (t *Table) own() {
+	if !t.owner.Owns() { // the first change
+		t.claim()
+	}
+}
+
+func (t *Table) claim() {
 	if t.owner.IsCopy() {
 		t.buf = slices.Clone(t.buf[:cap(t.buf)])[:len(t.buf)] // what the other one has changed is after len
 		t.fields = slices.Clone(t.fields)

@@ -71,6 +71,12 @@ func (c *Cookie) CopyTo(dst *Cookie) {
 
 // own gives a cookie that was copied by assignment memory of its own, before a change.
 func (c *Cookie) own() {
+	if !c.owner.Owns() { // the first change
+		c.claim()
+	}
+}
+
+func (c *Cookie) claim() {
 	if c.owner.IsCopy() {
 		shared := *c
 		*c = Cookie{owner: c.owner}

@@ -42,8 +42,7 @@ func (h *RequestHeader) ResetMessage() {
 	h.resetStartLine()
 }
 
-func (h *RequestHeader) resetStartLine() {
-	h.ownStartLine()
+func (h *RequestHeader) resetStartLine() { // it writes to no memory that a copy shares
 	h.methodAt, h.targetAt, h.fieldsAt, h.connectAt = h1.Span{}, h1.Span{}, h1.Span{}, h1.Span{}
 	if len(h.method) > 0 {
 		h.method = h.method[:0]
@@ -57,6 +56,12 @@ func (h *RequestHeader) resetStartLine() {
 // ownStartLine gives a header that was copied by assignment memory of its own for what is
 // set of the start line, before a change.
 func (h *RequestHeader) ownStartLine() {
+	if !h.owner.Owns() { // the first change
+		h.claimStartLine()
+	}
+}
+
+func (h *RequestHeader) claimStartLine() {
 	if h.owner.IsCopy() {
 		h.method, h.target = bytes.Clone(h.method), bytes.Clone(h.target)
 	}

@@ -310,6 +310,12 @@ func (a *Args) compact(size int) {
 
 // own gives a list that was copied by assignment memory of its own, before a change.
 func (a *Args) own() {
+	if !a.owner.Owns() { // the first change
+		a.claim()
+	}
+}
+
+func (a *Args) claim() {
 	if a.owner.IsCopy() {
 		a.pairs, a.buf = slices.Clone(a.pairs), nil
 		a.compact(len(a.text))

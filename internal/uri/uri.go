@@ -58,6 +58,12 @@ func (u *URI) Reset() {
 
 // own gives a URI that was copied by assignment memory of its own, before a change.
 func (u *URI) own() {
+	if !u.owner.Owns() { // the first change
+		u.claim()
+	}
+}
+
+func (u *URI) claim() {
 	if u.owner.IsCopy() {
 		shared := *u
 		*u = URI{owner: u.owner}
