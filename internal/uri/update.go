@@ -106,12 +106,13 @@ func (u *URI) replaceAuthority(scheme, rest []byte) error {
 }
 
 // mergePath returns the directory of u's path, percent-encoded again, followed
-// by reference (RFC 3986 section 5.2.3). reference is in u.scratch.
+// by reference (RFC 3986 section 5.2.3). reference is u.scratch. Path may give u memory of
+// its own, without scratch.
 func (u *URI) mergePath(reference []byte) []byte {
-	n := len(reference)
 	path := u.Path()
-	u.scratch = ascii.AppendPath(u.scratch, path[:bytes.LastIndexByte(path, '/')+1])
-	u.scratch = append(u.scratch, u.scratch[:n]...)
+	n := len(reference)
+	merged := ascii.AppendPath(reference, path[:bytes.LastIndexByte(path, '/')+1])
+	u.scratch = append(merged, merged[:n]...)
 	return u.scratch[n:]
 }
 
