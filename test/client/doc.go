@@ -1,0 +1,2 @@
+// Package client tests clients as programs use them.
+package client

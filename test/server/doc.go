@@ -1,0 +1,2 @@
+// Package server tests servers as programs use them.
+package server
