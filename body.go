@@ -234,10 +234,10 @@ func (b *body) SwapBody(p []byte) []byte {
 	if b.raw != nil {
 		b.own() // the caller of SetBodyRaw owns raw
 	}
-	m := b.hold()
+	b.hold() // a copy by assignment returns memory of its own
 	old := b.Body()
 	b.drop()
-	m.bytes = p
+	b.hold().bytes = p // Body may have taken other memory
 	return old
 }
 

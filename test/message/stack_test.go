@@ -59,6 +59,12 @@ var messageChanges = []func() string{
 		return text + string(r.Body())
 	},
 	func() string {
+		var r sluice.Response
+		r.SetBodyStream(strings.NewReader("stream"), -1)
+		old := string(r.SwapBody([]byte("swapped")))
+		return old + string(r.Body())
+	},
+	func() string {
 		var a sluice.Args
 		a.Parse("a=1&b=2&a=3&c")
 		a.Set("a", "a longer value")
