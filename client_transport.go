@@ -246,7 +246,7 @@ func (x *exchange) passStream() error {
 	resp.stream, resp.streamSize = nil, 0
 	switch x.IsUnwanted = x.call.wants.drops(&resp.Header); {
 	case limit > 0 && x.Length > limit && x.call.wants == wantsNone && !isFollowed(&resp.Header):
-		x.Body, x.IsLast = nil, true // nobody reads it
+		x.Body, x.IsLast = nil, true // it is not read
 	case x.IsUnwanted || limit <= 0:
 	case x.Length > limit:
 		return ErrBodyTooLarge

@@ -8,7 +8,7 @@ import (
 )
 
 // checkSurface refuses exported functions, methods, fields and methods of interfaces of
-// public packages whose type names one of an internal package: nobody outside can use them.
+// public packages whose type names one of an internal package: other modules cannot use them.
 // An alias in the public package (type A = internal.A) makes a type public.
 func (c *checker) checkSurface(p *pkg) {
 	if p.isProgram() || p.isInternal() {

@@ -239,7 +239,7 @@ func lookingUp() int {
 }
 
 // TestDNSLookupsAreBounded: so many run at a time, the others wait for their
-// turn, and those that nobody waits for any more never begin.
+// turn, and those whose waiters have left never begin.
 func TestDNSLookupsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resolver := &countingResolver{takes: time.Minute} // longer than they may

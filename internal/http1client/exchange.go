@@ -220,7 +220,7 @@ const (
 )
 
 // drop ends Body, which is unwanted. It reads a short body to its end; after one that is
-// longer or has no length, and may be waited for in vain, the Conn is closed. A body that
+// longer, or has no length and may never end, the Conn is closed. A body that
 // ends before its announced length is an error, as for a wanted body.
 func (x *Exchange) drop() error {
 	if x.Length < 0 || x.Length > MaxDropped {

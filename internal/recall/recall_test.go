@@ -38,7 +38,7 @@ func (l *list) Take(message []byte) {
 	}
 }
 
-// A peer is the Backplane of a Recall and the hub behind it: process 2, which has published
+// A peer is the Backplane of a Recall and the hub that uses it: process 2, which has published
 // count messages.
 type peer struct {
 	recall *Recall

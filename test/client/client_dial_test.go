@@ -49,7 +49,7 @@ func TestTLSHandshakeAndOtherTimeouts(t *testing.T) {
 	if err := c.Do(req, resp); !errors.As(err, &dialed) || !errors.Is(err, harness.Timeout{IsOne: true}) {
 		t.Errorf("a dialer's own: %v", err)
 	}
-	// Without TLS nothing but writing is bounded by it.
+	// Without TLS it bounds only writing.
 	c = &sluice.HostClient{Addr: "h:80", WriteTimeout: time.Hour}
 	c.DialTimeout = func(_ string, left time.Duration) (net.Conn, error) {
 		if left > sluice.DefaultDialTimeout {

@@ -67,7 +67,7 @@ func dialMethods(t *testing.T, d *sluice.TCPDialer) map[string]sluice.DialFunc {
 	}
 }
 
-// lookupTimeout is when a look-up ends that nobody waits for.
+// lookupTimeout is when a look-up without waiters ends.
 const lookupTimeout = 10 * time.Second
 
 // endlessResolver looks up until its context ends.

@@ -135,7 +135,7 @@ func RedirectNet(p *ClientPeer) *sluice.Client {
 	return &sluice.Client{Dial: func(string) (net.Conn, error) { return net.Dial("tcp", p.Addr()) }}
 }
 
-// FreeAddr returns an address that nobody listens on.
+// FreeAddr returns an address without a listener.
 func FreeAddr(t *testing.T) string {
 	t.Helper()
 	addr, err := nettest.FreeAddr()

@@ -82,7 +82,7 @@ func AdoptSocketBy(t *testing.T, s *sluice.Server) func(net.Conn, sluice.Parcel)
 	}
 }
 
-// DuplicateOf returns a descriptor that nobody owns, of c's open file.
+// DuplicateOf returns another descriptor, which the caller owns, of c's open file.
 func DuplicateOf(t *testing.T, c net.Conn) int {
 	t.Helper()
 	file, err := c.(interface{ File() (*os.File, error) }).File()

@@ -95,7 +95,7 @@ var messageChanges = []func() string{
 }
 
 // TestMessagesWhileTheStackMoves: a message on a stack is taken for a copy when the stack moves,
-// which may be at any call. Its content stays as it is.
+// which may be at any call. Its content does not change.
 func TestMessagesWhileTheStackMoves(t *testing.T) {
 	for i, change := range messageChanges {
 		want := change()
