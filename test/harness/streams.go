@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -78,12 +77,6 @@ func Assigned[T any](v *T) *T {
 	reflect.ValueOf(dup).Elem().Set(reflect.ValueOf(v).Elem())
 	return dup
 }
-
-// Noise is a stream without an end that cannot be compressed.
-type Noise struct{}
-
-// Read implements io.Reader.
-func (Noise) Read(p []byte) (int, error) { return rand.NewChaCha8([32]byte{}).Read(p) }
 
 // CloserFunc is an io.Closer.
 type CloserFunc func()

@@ -3,6 +3,7 @@ package http2_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -34,7 +35,7 @@ func TestHeldForOneHTTP2Client(t *testing.T) {
 		return (&sluice.FS{Root: dir, AcceptByteRange: true, GenerateIndexPages: true, SkipCache: skipCache}).NewRequestHandler()
 	}
 	stream := func(size int) sluice.RequestHandler {
-		return func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(io.LimitReader(harness.Noise{}, int64(size)), -1) }
+		return func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(io.LimitReader(noise{}, int64(size)), -1) }
 	}
 	tunnel := func(use func(net.Conn)) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) { switchTo(ctx, use) }
@@ -111,3 +112,9 @@ func TestHeldForOneHTTP2Client(t *testing.T) {
 		}
 	}
 }
+
+// noise is a stream without an end that cannot be compressed.
+type noise struct{}
+
+// Read implements io.Reader.
+func (noise) Read(p []byte) (int, error) { return rand.NewChaCha8([32]byte{}).Read(p) }
