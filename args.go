@@ -4,9 +4,9 @@ import (
 	"io"
 	"iter"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Args is an ordered list of key=value pairs in the notation of

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/transfer"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // body is the content of a message, with the methods that Request and Response

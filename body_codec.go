@@ -7,8 +7,8 @@ import (
 	"io"
 	"mime/multipart"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Levels of gzip and deflate. -1 means level 5. Any other level outside this

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
@@ -14,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
 	"github.com/sluicehttp/sluice/internal/transfer"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // DefaultTransport sends requests over HTTP/1.1, or over HTTP/2 if the HostClient's

@@ -8,11 +8,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/files"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // fileServer answers requests with the files of a site.

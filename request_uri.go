@@ -3,7 +3,7 @@ package sluice
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // A connScheme is the scheme of the connection on which a server has received a request. It

@@ -6,11 +6,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // AppendHTMLEscape appends s to dst with < > & " ' replaced by character

@@ -3,9 +3,9 @@ package sluice
 import (
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 const (

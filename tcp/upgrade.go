@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // ErrNotUpgrade is wrapped by the error of Server.Upgrade for a request that does not ask

@@ -71,7 +71,7 @@ func (c *checker) checkStandardImport(p *pkg, rule packageRule, s *source, spec 
 			"%s is pure (bytes in, values out) and may not import %s: take bytes, numbers or an append destination as parameters and leave I/O, clocks and locks to the caller", p.dir, name)
 	}
 	if name == "unsafe" && !rule.usesUnsafe {
-		c.report(s, spec.Pos(), "imports", "%s may not import unsafe: use the conversions of internal/ascii", p.dir)
+		c.report(s, spec.Pos(), "imports", "%s may not import unsafe: use the conversions of internal/wire/ascii", p.dir)
 	}
 }
 

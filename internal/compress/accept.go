@@ -1,6 +1,6 @@
 package compress
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/wire/ascii"
 
 // ByName returns the content coding with that name (RFC 9110 section 8.4.1).
 func ByName(name []byte) (c Coding, ok bool) {

@@ -3,8 +3,8 @@ package compress
 import (
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // streamPart is how many bytes of a stream, at most, are encoded at once.

@@ -3,7 +3,7 @@ package conditional
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // matchesAny reports whether a field, in one or more lines, is "*", or a list of

@@ -4,7 +4,7 @@
 // destination is too small.
 package conditional
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/wire/ascii"
 
 // Validators belong to the selected representation (RFC 9110 section 8.8). The zero
 // value is a representation without any.

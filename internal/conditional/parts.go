@@ -3,7 +3,7 @@ package conditional
 import (
 	"strconv"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // The elements of a multipart/byteranges body. PartsLength counts exactly what the

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // MaxRanges is the number of ranges that ParseRange reads. It ignores a field with

@@ -8,7 +8,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // An ID is a field name that the library treats specially, or that is common enough

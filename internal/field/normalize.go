@@ -1,6 +1,6 @@
 package field
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/wire/ascii"
 
 // Normalize rewrites a field name in place: the first letter and each letter after a
 // hyphen in upper case, all others in lower case. It does not change names that are

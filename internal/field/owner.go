@@ -1,6 +1,6 @@
 package field
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/wire/ascii"
 
 // An Owner is a part of a type that owns memory. It notices that the value was copied by
 // assignment, so that the copy can take memory of its own before it changes anything. The

@@ -3,7 +3,7 @@ package field
 import (
 	"slices"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // A Table holds the fields of one message in order. The zero Table is empty and ready

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Validators returns what conditions of requests are compared with: the

@@ -1,6 +1,6 @@
 package h1
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/wire/ascii"
 
 // An extensionPart is a place in chunk-ext (RFC 9112 section 7.1.1):
 //

@@ -3,7 +3,7 @@ package h1
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // ValidHost tells whether s is uri-host [ ":" port ] (RFC 9110 section 7.2, RFC 3986

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Every byte value at every position of a word, before and after bytes that could

@@ -3,7 +3,7 @@ package h1
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // maxEmptyLines bounds the empty lines that are skipped before a start line. RFC 9112

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 const (

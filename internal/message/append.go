@@ -3,10 +3,10 @@ package message
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Framing is the part of a head that depends on the body and the connection.

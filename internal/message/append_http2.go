@@ -1,10 +1,10 @@
 package message
 
 import (
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // AppendFields appends the head to a field block of HTTP/2, in the order of AppendHead.

@@ -1,9 +1,9 @@
 package message
 
 import (
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Conditions evaluates the preconditions of a request for a representation (RFC 9110

@@ -3,7 +3,7 @@ package message
 import (
 	"math"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Parse replaces c with the content of a Set-Cookie field, read as user agents

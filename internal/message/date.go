@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 const (

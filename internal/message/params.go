@@ -3,7 +3,7 @@ package message
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // VisitParams calls f with each parameter of a field value; see

@@ -3,7 +3,7 @@ package message
 import (
 	"strconv"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // unknownReason is the phrase of codes without one in reasons.

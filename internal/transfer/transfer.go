@@ -10,7 +10,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // ErrTooLarge is returned for content beyond a limit.

@@ -8,10 +8,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Sized passes content on, up to a length: more would be parsed as the next message.

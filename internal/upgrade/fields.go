@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Values returns the values of those fields whose name is name in any spelling. The methods

@@ -3,7 +3,7 @@ package uri
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // The schemes, in lower case.

@@ -3,7 +3,7 @@ package uri
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // Extent says how much of a URI Update replaced.

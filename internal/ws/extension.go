@@ -1,6 +1,6 @@
 package ws
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/wire/ascii"
 
 // deflateName is the name of the extension of RFC 7692.
 const deflateName = "permessage-deflate"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 func TestAppendUint(t *testing.T) {
