@@ -5,9 +5,9 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // body is the content of a message, with the methods that Request and Response

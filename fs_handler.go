@@ -10,9 +10,9 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/conditional"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/files"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // fileServer answers requests with the files of a site.

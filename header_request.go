@@ -5,9 +5,9 @@ import (
 	"io"
 	"iter"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // RequestHeader is the head of a request: method, target, version and fields.

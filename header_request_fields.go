@@ -3,9 +3,9 @@ package sluice
 import (
 	"iter"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // Set sets the field key to value. If there are several fields of that name,

@@ -6,9 +6,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // ResponseHeader is the head of a response: status and fields.

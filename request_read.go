@@ -3,10 +3,10 @@ package sluice
 import (
 	"bufio"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // Read reads a request from br without a limit. Use ReadLimitBody for requests

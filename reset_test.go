@@ -12,9 +12,9 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/values"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // isMemory tells whether a field is the result of a getter or scratch memory,

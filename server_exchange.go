@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // A serverExchange sends the response and reads the body of one request in the

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // bothDecoders decodes the blocks of one connection with both implementations.

@@ -1,9 +1,9 @@
 package compress
 
 import (
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // Content is what a response has, as far as it matters for encoding it.

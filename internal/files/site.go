@@ -11,9 +11,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/conditional"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // SiteOptions are the settings of a Site, with those of its Store. Root is the folder

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 func TestAppendFieldValue(t *testing.T) {

@@ -1,7 +1,7 @@
 package h1
 
 import (
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // fieldLines reads field lines up to the empty line that ends the section. It returns

@@ -3,8 +3,8 @@ package h1
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // noted is the set of the fields that note handles.

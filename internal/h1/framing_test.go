@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // framingOf parses a request with the given field lines.

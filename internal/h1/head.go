@@ -1,7 +1,7 @@
 package h1
 
 import (
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // A Role says which side's messages a parser reads. They differ in the start line, in

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // TestMaxFieldsInPieces: the number of fields is bounded for any cut of the head.

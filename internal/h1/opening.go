@@ -1,6 +1,6 @@
 package h1
 
-import "github.com/sluicehttp/sluice/internal/field"
+import "github.com/sluicehttp/sluice/internal/wire/field"
 
 // An Opening is where the field section of an earlier request begins: its first lines,
 // and what parsing them resulted in. Clients begin the requests of a connection, and

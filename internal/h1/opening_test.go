@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // headResult parses a request in pieces of at most size bytes, and returns all that it

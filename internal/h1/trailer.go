@@ -1,8 +1,8 @@
 package h1
 
 import (
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // MayTrail tells whether a field may be in a trailer section. Fields that frame,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 func unhex(t testing.TB, s string) []byte {

@@ -3,7 +3,7 @@ package h2
 import (
 	"strconv"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 const (

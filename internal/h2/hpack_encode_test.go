@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 func (e *Encoder) add(dst []byte, name, value string) []byte {

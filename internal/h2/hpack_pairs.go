@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 const (

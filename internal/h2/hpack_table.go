@@ -3,7 +3,7 @@ package h2
 import (
 	"encoding/binary"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 const (

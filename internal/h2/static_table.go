@@ -1,6 +1,6 @@
 package h2
 
-import "github.com/sluicehttp/sluice/internal/field"
+import "github.com/sluicehttp/sluice/internal/wire/field"
 
 // A staticField is an entry of the static table.
 type staticField struct {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // stories is recorded traffic: header lists, and how several encoders wrote them.

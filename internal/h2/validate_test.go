@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // fieldLines makes a block of "name: value" lines; a name may begin with ":".

@@ -2,8 +2,8 @@ package message
 
 import (
 	"github.com/sluicehttp/sluice/internal/conditional"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // Conditions evaluates the preconditions of a request for a representation (RFC 9110

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // The errors of sluice.Cookie.Parse.

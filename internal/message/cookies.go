@@ -1,8 +1,8 @@
 package message
 
 import (
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // The cookies of a request are stored as the text of its Cookie field and parsed

@@ -3,8 +3,8 @@ package message
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // Get returns the value of a field with a known name. If the head does not have

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // TestSettleHead: a response without a length closes the connection, unless it answers HEAD.

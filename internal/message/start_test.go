@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // TestHeadStartOfAnotherSecond: what a head began with serves only one second, one

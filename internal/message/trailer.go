@@ -3,9 +3,9 @@ package message
 import (
 	"errors"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // ErrBadTrailer is sluice.ErrBadTrailer.

@@ -8,8 +8,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // Args is an ordered list of key=value pairs in the notation of

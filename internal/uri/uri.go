@@ -6,8 +6,8 @@ package uri
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // URI is a parsed URI; its zero value is "http:///". Slices that methods return

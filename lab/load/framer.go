@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // What is wrong with a response besides the violations that h1 finds.

@@ -9,7 +9,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
