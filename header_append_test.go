@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 func TestResponseAppendHeadOrder(t *testing.T) {

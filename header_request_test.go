@@ -3,7 +3,7 @@ package sluice
 import (
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 func TestRequestParseAllocatesNothing(t *testing.T) {

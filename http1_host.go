@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // An acceptor is the server of its HTTP/1.1 connections, as package http1 sees it.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // maxInformational bounds the interim responses before a final one. Without the

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // MaxEvent is how many bytes the name and the data of a published event may have together.

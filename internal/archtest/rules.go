@@ -81,7 +81,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/wire/ascii", "internal/wire/field", "internal/h1", "internal/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
+				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
@@ -92,19 +92,19 @@ func packageRules() map[string]packageRule {
 		// Pure: bytes in, values out.
 		"internal/wire/ascii":  {pure: true, usesUnsafe: true},
 		"internal/wire/field":  {pure: true, own: []string{"internal/wire/ascii"}},
-		"internal/h1":          {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field"}},
-		"internal/h2":          {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/h1"}},
+		"internal/wire/h1":     {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field"}},
+		"internal/h2":          {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 		"internal/ws":          {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/conditional": {pure: true, own: []string{"internal/wire/ascii"}},
-		"internal/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/h1"}},
+		"internal/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 
 		// The server's ends of HTTP: Protocols on the seam.
-		"internal/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/h1", "internal/message", "internal/meter"}},
+		"internal/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/meter"}},
 		"internal/http2/http2test": {external: []string{xNet}}, // of tests
-		"internal/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
+		"internal/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
-		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/dial", "internal/wire/field", "internal/h1", "internal/pool"}},
-		"internal/http2client": {own: []string{"internal/wire/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
+		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/dial", "internal/wire/field", "internal/wire/h1", "internal/pool"}},
+		"internal/http2client": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/upgrade":           {own: []string{"internal/wire/ascii", "internal/engine"}},
@@ -168,7 +168,7 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
 
 		// Bodies that go on after their handler.
-		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/h1", "internal/invariants", "internal/recall", "internal/upgrade"}},
+		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/recall", "internal/upgrade"}},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
@@ -187,10 +187,10 @@ func partRules() map[string]packageRule {
 		"internal/compress":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":      {own: []string{"internal/wire/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
 		"internal/dial":       clock,
-		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/conditional", "internal/wire/field", "internal/h1", "internal/h2", "internal/uri"}},
+		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/conditional", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/uri"}},
 		"internal/bodystream": {own: []string{"internal/transfer"}},
 		"internal/bodypipe":   {own: []string{"internal/buf"}},
-		"internal/transfer":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/h1", "internal/message"}},
+		"internal/transfer":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
 		"internal/pipeline":   {own: []string{"internal/clock", "internal/dial", "internal/pool"}},
 		"internal/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/listen":     {external: []string{xSys}},
@@ -215,7 +215,7 @@ func shim() packageRule {
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/h1", "internal/h2", "internal/ws", "lab/...",
+			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/ws", "lab/...",
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "bench/...", "lab/..."}},
@@ -242,7 +242,7 @@ func mutableVars() map[string]string {
 		"internal/buf.returned":                     "the heap is one for a process, and so is what returns its memory",
 		"internal/clock.base":                       "the process's origin of monotonic time; set once, when the package is loaded",
 		"internal/clock.current":                    "the text of the current second, shared by all servers so that it is made once",
-		"internal/h1.DefaultLimits":                 "a struct cannot be a constant; passed by value",
+		"internal/wire/h1.DefaultLimits":            "a struct cannot be a constant; passed by value",
 		"internal/engine/enginetest.longestPattern": "a constant of 32 MiB, made when it is needed first",
 		"internal/engine/choose.toldMultipath":      "one line of the log for all servers of a process",
 		"prefork.startedAsChild":                    "whether the process is a worker is found out once, before anything can inherit its marker or its sockets",

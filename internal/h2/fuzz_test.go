@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 var fuzzLimits = h1.Limits{MaxLine: 100, MaxHead: 600, MaxFields: 8}

@@ -1,8 +1,8 @@
 package h2
 
 import (
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // maxSizeUpdates is the number of size updates at the beginning of a block: one for

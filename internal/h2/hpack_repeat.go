@@ -3,8 +3,8 @@ package h2
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // Clients often send one request again and again on a connection: they poll, or call one

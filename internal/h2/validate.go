@@ -1,9 +1,9 @@
 package h2
 
 import (
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // A flaw is what is wrong with a single field, in whatever message it is. Entries of

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // Config holds what all connections of a server share. It does not change, except for

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // prefaceLine is the beginning of the preface of HTTP/2 (RFC 9113 section 3.4), as far

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // A separate goroutine writes a large request while the caller's goroutine waits

@@ -7,9 +7,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // Header is the common part of RequestHeader and ResponseHeader.

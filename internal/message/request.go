@@ -5,9 +5,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // RequestHeader is the head of a request. The zero value is the head of "GET /

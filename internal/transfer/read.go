@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // Append appends the content of a received message to dst. length is that of

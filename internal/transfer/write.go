@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // Sized passes content on, up to a length: more would be parsed as the next message.

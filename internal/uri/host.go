@@ -3,8 +3,8 @@ package uri
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 var percent25 = []byte("%25")

@@ -3,8 +3,8 @@ package uri
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // ParseTarget replaces u with the target URI of a request (RFC 9112

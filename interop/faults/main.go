@@ -1,7 +1,7 @@
 // Command faults measures what a package's tests notice: it puts random faults
 // into the package, one at a time, and runs the tests of that package alone.
 //
-//	go -C interop run ./faults -n 40 internal/h1 tcp
+//	go -C interop run ./faults -n 40 internal/wire/h1 tcp
 //	go -C interop run ./faults -at tcp/adopt.go:38
 //
 // The tests that take .1 s or longer run only where the others notice nothing.

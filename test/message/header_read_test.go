@@ -13,8 +13,8 @@ import (
 	"testing/iotest"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // A cannedConn is a net.Conn whose peer has sent everything, and closed.
