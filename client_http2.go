@@ -7,8 +7,8 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/dial"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2client"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // HTTP2Mode says when a client speaks HTTP/2 (RFC 9113).

@@ -6,9 +6,9 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // http2Host is the server of one HTTP/2 connection, as package http2 sees it.

@@ -13,13 +13,13 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // http2Exchange is one request and its response in HTTP/2: the http2.Request that a

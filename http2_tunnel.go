@@ -12,10 +12,10 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // showUpgrade makes the head of an extended CONNECT for a WebSocket the upgrade of

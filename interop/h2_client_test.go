@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2client"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // serveNetHTTP answers as the tests of the client need it. The path says how.

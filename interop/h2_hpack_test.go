@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // bothDecoders decodes the blocks of one connection with both implementations.

@@ -81,7 +81,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
+				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
@@ -93,7 +93,7 @@ func packageRules() map[string]packageRule {
 		"internal/wire/ascii":  {pure: true, usesUnsafe: true},
 		"internal/wire/field":  {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/wire/h1":     {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field"}},
-		"internal/h2":          {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
+		"internal/wire/h2":     {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 		"internal/ws":          {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/conditional": {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
@@ -101,10 +101,10 @@ func packageRules() map[string]packageRule {
 		// The server's ends of HTTP: Protocols on the seam.
 		"internal/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/meter"}},
 		"internal/http2/http2test": {external: []string{xNet}}, // of tests
-		"internal/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
+		"internal/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
 		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/dial", "internal/wire/field", "internal/wire/h1", "internal/pool"}},
-		"internal/http2client": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
+		"internal/http2client": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/upgrade":           {own: []string{"internal/wire/ascii", "internal/engine"}},
@@ -187,7 +187,7 @@ func partRules() map[string]packageRule {
 		"internal/compress":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":      {own: []string{"internal/wire/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
 		"internal/dial":       clock,
-		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/conditional", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/uri"}},
+		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/uri"}},
 		"internal/bodystream": {own: []string{"internal/transfer"}},
 		"internal/bodypipe":   {own: []string{"internal/buf"}},
 		"internal/transfer":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
@@ -215,11 +215,11 @@ func shim() packageRule {
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/h2", "internal/ws", "lab/...",
+			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/ws", "lab/...",
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "bench/...", "lab/..."}},
-		"lab/internal/member":       {anyModule: true, own: []string{".", "internal/h2", "prefork", "sse", "tcp", "websocket", "websocket/room", "lab/..."}},
+		"lab/internal/member":       {anyModule: true, own: []string{".", "internal/wire/h2", "prefork", "sse", "tcp", "websocket", "websocket/room", "lab/..."}},
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // units is how often an attack is repeated.

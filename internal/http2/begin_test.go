@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // newBegunEngine returns a connection of which another Protocol has read the first bytes of

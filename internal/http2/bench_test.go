@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A steady connection has the same streams again and again, with new numbers. Nothing of

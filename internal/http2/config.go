@@ -3,9 +3,9 @@ package http2
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // Config holds what all connections of a server share. It must not change, except for what

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A connection ends gracefully in two steps (RFC 9113 section 6.8). The first GOAWAY

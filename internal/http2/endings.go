@@ -1,6 +1,6 @@
 package http2
 
-import "github.com/sluicehttp/sluice/internal/h2"
+import "github.com/sluicehttp/sluice/internal/wire/h2"
 
 // rememberedStreams is of how many of the newest streams it is known how they have ended.
 const rememberedStreams = 2048

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A model drives a connection with steps that bytes choose: frames that are valid and

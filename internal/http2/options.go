@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // Options are those of sluice.HTTP2Config, which converts to them.

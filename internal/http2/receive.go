@@ -6,9 +6,9 @@ import (
 	"os"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // headersReceived handles a piece of a field block. All blocks are decoded, because

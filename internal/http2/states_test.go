@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A streamCase is a state of RFC 9113 section 5.1 that stream 1 is in, and the answers to

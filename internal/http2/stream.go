@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // An inputState is what the peer may still send on a stream.

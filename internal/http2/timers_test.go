@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // TestTimeouts: what the Conn does when the peer does not go on.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A Tunnel is the net.Conn over the stream of an extended CONNECT (RFC 8441 section 4).

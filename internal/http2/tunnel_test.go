@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 var connect = h2.RequestFields{Method: []byte("CONNECT"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/"), Protocol: []byte("websocket")}

@@ -3,8 +3,8 @@ package http2client
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // Config holds what all connections to a host share. It must not change. The zero value

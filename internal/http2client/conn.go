@@ -12,9 +12,9 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/pool"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A Watcher learns what a pool has to know of a connection. Its methods are called

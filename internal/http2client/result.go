@@ -3,7 +3,7 @@ package http2client
 import (
 	"errors"
 
-	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // An Outcome tells how far a request that failed has come.

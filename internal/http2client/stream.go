@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A Request is a request and its response. Its methods are called with the Conn locked,

@@ -2,9 +2,9 @@ package message
 
 import (
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // AppendFields appends the head to a field block of HTTP/2, in the order of AppendHead.

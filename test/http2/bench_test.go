@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
