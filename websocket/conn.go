@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // A Kind is the type of a message.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/nettest"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // TestHeldForOnePeer: a peer that sends without an end and reads nothing makes a WebSocket hold

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/http2/http2test"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // TestHTTP2Goroutines: WebSockets over HTTP/2 hold none while they are idle, and go on after

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/nettest"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // TestIdleMemory: what an idle connection costs after one message. The server is a process

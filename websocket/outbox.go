@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // An outbox holds the frames that wait while no call of the session is running. It exists

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/compress"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // A Prepared is a message that is encoded once, to be sent to any number of connections.

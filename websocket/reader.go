@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // errLeft is returned by the reader of a message after another call of Read or Reader.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // beginFlush lets another goroutine write the output of a call that is still running,

@@ -3,7 +3,7 @@ package websocket
 import (
 	"fmt"
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // A SlowPolicy says what happens to a message that must not wait for room, of TryWrite,

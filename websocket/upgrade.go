@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/upgrade"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // Upgrade answers a handshake (RFC 6455 section 4.2). When the handler returns, the

@@ -5,7 +5,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // maxFragment is the largest payload of a frame of a Writer.

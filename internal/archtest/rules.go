@@ -94,7 +94,7 @@ func packageRules() map[string]packageRule {
 		"internal/wire/field":  {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/wire/h1":     {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field"}},
 		"internal/wire/h2":     {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
-		"internal/ws":          {pure: true, own: []string{"internal/wire/ascii"}},
+		"internal/wire/ws":     {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/conditional": {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 
@@ -156,7 +156,7 @@ func satelliteRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/wire/ascii", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/uri", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
@@ -215,7 +215,7 @@ func shim() packageRule {
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/ws", "lab/...",
+			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "lab/...",
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "bench/...", "lab/..."}},

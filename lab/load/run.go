@@ -12,7 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // Config is what a run does. Address, Request and one of Duration and Requests

@@ -10,7 +10,7 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
-	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 // A WebSocket makes the connections of a run WebSockets (RFC 6455). Each connection begins
