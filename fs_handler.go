@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/sluicehttp/sluice/internal/compress"
-	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/files"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/conditional"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/wire/conditional"
 )
 
 // TestRanges: the parts of a file in memory and of a larger one are those that

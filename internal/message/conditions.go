@@ -1,8 +1,8 @@
 package message
 
 import (
-	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/conditional"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
