@@ -5,8 +5,8 @@ import (
 	"iter"
 
 	"github.com/sluicehttp/sluice/internal/invariants"
-	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // Args is an ordered list of key=value pairs in the notation of

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/balance"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // A BalancingClient is a client that an LBClient can use. *HostClient and

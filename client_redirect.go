@@ -1,8 +1,8 @@
 package sluice
 
 import (
-	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // doRedirects sends req with c and follows redirects.

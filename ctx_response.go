@@ -4,10 +4,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // Write appends p to the response's body. It implements io.Writer. The error is

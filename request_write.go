@@ -9,9 +9,9 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
-	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // errMissingHost is the error for a request with neither a Host field nor a URI

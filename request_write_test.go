@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // post prepares a POST to http://h/p.

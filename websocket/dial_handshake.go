@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/dial"
-	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 

@@ -84,7 +84,7 @@ func packageRules() map[string]packageRule {
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
-				"internal/balance", "internal/wire/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
+				"internal/balance", "internal/wire/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
 		},
@@ -96,7 +96,7 @@ func packageRules() map[string]packageRule {
 		"internal/wire/h2":          {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 		"internal/wire/ws":          {pure: true, own: []string{"internal/wire/ascii"}},
 		"internal/wire/conditional": {pure: true, own: []string{"internal/wire/ascii"}},
-		"internal/uri":              {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
+		"internal/wire/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 
 		// The server's ends of HTTP: Protocols on the seam.
 		"internal/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/meter"}},
@@ -156,7 +156,7 @@ func satelliteRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/wire/ascii", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/wire/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
@@ -187,7 +187,7 @@ func partRules() map[string]packageRule {
 		"internal/compress":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":      {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
 		"internal/dial":       clock,
-		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/uri"}},
+		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
 		"internal/bodystream": {own: []string{"internal/transfer"}},
 		"internal/bodypipe":   {own: []string{"internal/buf"}},
 		"internal/transfer":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // The errors of sluice.Cookie.Parse.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // Read reads a head from r, whose rest stays in r. It keeps the settings of h. After
