@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server/http1"
 )
 
 // Flush sends the response so far. The first call sends the head with the

@@ -37,7 +37,7 @@
 //
 // # The life of a request
 //
-// The HTTP of a connection is an explicit state machine (internal/http1) that does
+// The HTTP of a connection is an explicit state machine (internal/server/http1) that does
 // no I/O. An engine (internal/engine) feeds it the bytes that arrived and writes
 // the bytes that it returns. An idle connection holds neither buffers nor a
 // RequestCtx, and on the event engine no goroutine either. Memory grows with

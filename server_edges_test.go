@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/http1"
+	"github.com/sluicehttp/sluice/internal/server/http1"
 )
 
 // TestALPNConn: nothing is done with the bytes of a connection that a ServeHandler gets.

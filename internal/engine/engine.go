@@ -2,7 +2,7 @@
 // sockets, and protocols, which interpret the bytes.
 //
 // An Engine moves bytes between sockets and a Protocol. A Protocol owns no
-// descriptor, and waits only through its Conn. Conn of internal/http1 implements
+// descriptor, and waits only through its Conn. Conn of internal/server/http1 implements
 // Protocol (HTTP/1.1); the packages below this one implement Engine.
 package engine
 

@@ -125,7 +125,7 @@ type Switcher interface {
 // Pause returned false, an engine may call CanRewind and, with no other call in
 // between, Rewind. Rewind returns the input that was fed since the end of the last
 // request; the caller owns it. The connection is then between requests. Root's
-// Conn of internal/http1 implements it for an incomplete head; DetachIdle calls it.
+// Conn of internal/server/http1 implements it for an incomplete head; DetachIdle calls it.
 type Rewinder interface {
 	CanRewind() bool
 	Rewind() []byte
@@ -137,7 +137,7 @@ type Rewinder interface {
 // When an event arrives for the connection, the engine gets another Protocol from
 // its Acceptor, which is a Waker. Deadlines and the write time-out remain set.
 // If Sleep returns false, the engine retains the Protocol during this wait, and
-// may ask again after the next Pause. Conn of internal/http1 implements it. The event
+// may ask again after the next Pause. Conn of internal/server/http1 implements it. The event
 // engines call it for each wait, netconn for long ones.
 type Sleeper interface {
 	Sleep() (m Memo, ok bool)
