@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/server/http1"
+	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
-	"github.com/sluicehttp/sluice/internal/http2/http2test"
+	"github.com/sluicehttp/sluice/internal/server/http2/http2test"
 	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/tcp"
 	"github.com/sluicehttp/sluice/test/harness"

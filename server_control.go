@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
-	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 

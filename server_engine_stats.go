@@ -1,6 +1,6 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/http2"
+import "github.com/sluicehttp/sluice/internal/server/http2"
 
 // EngineStats is a snapshot of the gauges of a Server's engine. Its fields are
 // read one after the other while the server runs, so they may disagree

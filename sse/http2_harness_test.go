@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/http2/http2test"
+	"github.com/sluicehttp/sluice/internal/server/http2/http2test"
 )
 
 // A wire is the client of a connection of HTTP/2.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/http2/http2test"
+	"github.com/sluicehttp/sluice/internal/server/http2/http2test"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 

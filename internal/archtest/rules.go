@@ -81,7 +81,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
+				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
 				"internal/balance", "internal/wire/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
@@ -99,9 +99,9 @@ func packageRules() map[string]packageRule {
 		"internal/wire/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 
 		// The server's ends of HTTP: Protocols on the seam.
-		"internal/server/http1":    {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/meter"}},
-		"internal/http2/http2test": {external: []string{xNet}}, // of tests
-		"internal/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
+		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/meter"}},
+		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
+		"internal/server/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
 		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/dial", "internal/wire/field", "internal/wire/h1", "internal/pool"}},
 		"internal/http2client": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/pool"}},
