@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/cancel"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // doneState returns the state of ctx, which it creates on the first call.

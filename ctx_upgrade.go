@@ -1,6 +1,6 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/upgrade"
+import "github.com/sluicehttp/sluice/internal/server/upgrade"
 
 // takeover is what takeOver has arranged.
 type takeover struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
 	"github.com/sluicehttp/sluice/internal/server/http2"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // ErrServerClosed says that the server did not take a connection because it is

@@ -2,7 +2,7 @@ package sluice
 
 import (
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // hostOf returns the Host of family on the Server's engine, and makes it if there is none.

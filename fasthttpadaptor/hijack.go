@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // hijackBufferSize is the buffer size of the writer that Hijack returns.

@@ -3,7 +3,7 @@ package sse
 import (
 	"encoding/binary"
 
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // messageVersion is the first byte of what Hubs publish to each other. Processes of

@@ -5,7 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // acceptor is the engine.Acceptor of one Serve or ServeConn.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // dialed has the connections of Dial. They share one engine, because a loop for each

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // The defaults of the fields of Endpoint.

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // castBatch is how many members a broadcast sends to before others may join and leave.

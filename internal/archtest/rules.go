@@ -82,7 +82,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/http1client", "internal/http2client", "internal/message",
-				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
+				"internal/engine", "internal/engine/choose", "internal/meter", "internal/server/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
 				"internal/balance", "internal/wire/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
@@ -107,7 +107,7 @@ func packageRules() map[string]packageRule {
 		"internal/http2client": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
-		"internal/upgrade":           {own: []string{"internal/wire/ascii", "internal/engine"}},
+		"internal/server/upgrade":    {own: []string{"internal/wire/ascii", "internal/engine"}},
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},
 		"internal/engine/drive":      {own: []string{"internal/engine"}},
@@ -153,11 +153,11 @@ func satelliteRules() map[string]packageRule {
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
 
 		// Another protocol on the seam. It uses root's names of engines.
-		"tcp": {own: []string{".", "internal/wire/ascii", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
+		"tcp": {own: []string{".", "internal/wire/ascii", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/wire/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
-		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/upgrade", "websocket"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/wire/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/server/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
 		"backplane":                {},
@@ -168,12 +168,12 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
 
 		// Bodies that go on after their handler.
-		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/recall", "internal/upgrade"}},
+		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/recall", "internal/server/upgrade"}},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
 		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},
-		"fasthttpadaptor": {own: []string{".", "internal/upgrade"}},
+		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}},
 	}
 }
 
