@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/meter"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
+	"github.com/sluicehttp/sluice/internal/server/meter"
 )
 
 // A Meter holds the atomic counters that a Server updates (ServerControl.Meter).

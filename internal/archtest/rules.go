@@ -82,7 +82,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/http1client", "internal/http2client", "internal/message",
-				"internal/engine", "internal/engine/choose", "internal/meter", "internal/server/upgrade",
+				"internal/engine", "internal/engine/choose", "internal/server/meter", "internal/server/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
 				"internal/balance", "internal/wire/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
@@ -99,7 +99,7 @@ func packageRules() map[string]packageRule {
 		"internal/wire/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
 
 		// The server's ends of HTTP: Protocols on the seam.
-		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/meter"}},
+		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server/meter"}},
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
@@ -130,7 +130,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/meter", "internal/values", "internal/nettest", "internal/archtest", "internal/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/server/meter", "internal/values", "internal/nettest", "internal/archtest", "internal/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/meter"
+	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 

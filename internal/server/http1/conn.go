@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/meter"
+	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 

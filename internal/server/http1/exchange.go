@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/meter"
+	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )

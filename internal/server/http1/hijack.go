@@ -4,7 +4,7 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/meter"
+	"github.com/sluicehttp/sluice/internal/server/meter"
 )
 
 // hijack answers, unless the handler did, and makes the engine hand the

@@ -5,7 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/meter"
+	"github.com/sluicehttp/sluice/internal/server/meter"
 )
 
 // A Meter has the counters that connections update. One that is nil is skipped.
