@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/http1client"
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/http2client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"

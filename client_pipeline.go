@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 

@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/bodystream"
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
 	"github.com/sluicehttp/sluice/internal/transfer"

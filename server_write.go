@@ -4,7 +4,7 @@ import (
 	"io"
 	"runtime/debug"
 
-	"github.com/sluicehttp/sluice/internal/http1client"
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )

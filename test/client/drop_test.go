@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/http1client"
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 

@@ -151,7 +151,7 @@ func stackShows(parts ...string) bool {
 	return false
 }
 
-// What the times of internal/http1client are.
+// What the times of internal/client/http1 are.
 const (
 	refusalTime  = time.Second
 	refusalGrace = 100 * time.Millisecond

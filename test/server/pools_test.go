@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/http1client"
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 )
 
 func TestPooledObjectsAreEmpty(t *testing.T) {

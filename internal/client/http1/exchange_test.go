@@ -1,4 +1,4 @@
-package http1client
+package http1
 
 import (
 	"bufio"

@@ -1,8 +1,8 @@
-// Package http1client is the client's end of an HTTP/1.1 connection (RFC 9112): one
+// Package http1 is the client's end of an HTTP/1.1 connection (RFC 9112): one
 // request and its response at a time, with their time limits, over any net.Conn. A large
 // request is written while its response is awaited. It knows no request or response type:
 // an Exchange has a Message, which writes and reads.
-package http1client
+package http1
 
 import (
 	"bufio"
