@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/buf"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
-	"github.com/sluicehttp/sluice/internal/http2client"
+	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/field"

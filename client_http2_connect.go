@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/http2client"
+	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 )
 
 // ConnectProtocol asks the server of req for another protocol, such as "websocket", on a

@@ -3,7 +3,7 @@ package sluice
 import (
 	"sync/atomic"
 
-	"github.com/sluicehttp/sluice/internal/http2client"
+	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/pool"
 )
 

@@ -1,4 +1,4 @@
-package http2client
+package http2
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-// Package http2client is the client's end of an HTTP/2 connection (RFC 9113): streams,
+// Package http2 is the client's end of an HTTP/2 connection (RFC 9113): streams,
 // flow control, limits, health and time-outs, over any net.Conn. It knows no request or
 // response type: a Stream has a Request, which appends and receives fields.
 //
@@ -11,4 +11,4 @@
 //
 // Only a Stream with a Source has a goroutine of its own, because a Source may block. The
 // stream of an extended CONNECT becomes a net.Conn: a Tunnel.
-package http2client
+package http2

@@ -1,4 +1,4 @@
-package http2client
+package http2
 
 import (
 	"github.com/sluicehttp/sluice/internal/wire/h1"
