@@ -5,9 +5,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 // clientConn is a connection of a HostClient. The pool owns it while it is

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 // hostSetup is what a HostClient derives from its fields, once.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
-	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/pool"
 )
 

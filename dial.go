@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/client/dial"
 )
 
 const (

@@ -1,6 +1,6 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/dial"
+import "github.com/sluicehttp/sluice/internal/client/dial"
 
 // ErrDialTimeout is returned, wrapped in an *ErrDialWithUpstream, when a dial
 // function has no connection within its time limit. Its method Timeout returns

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/conditional"

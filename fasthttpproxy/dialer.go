@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	"golang.org/x/net/http/httpproxy"
 )
 

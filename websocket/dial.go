@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/client/dial"
 )
 
 const (

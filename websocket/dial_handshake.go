@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )

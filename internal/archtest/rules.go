@@ -84,7 +84,7 @@ func packageRules() map[string]packageRule {
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/server/meter", "internal/server/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
-				"internal/balance", "internal/wire/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
+				"internal/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
 		},
@@ -103,7 +103,7 @@ func packageRules() map[string]packageRule {
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
-		"internal/client/http1": {own: []string{"internal/bodystream", "internal/clock", "internal/dial", "internal/wire/field", "internal/wire/h1", "internal/pool"}},
+		"internal/client/http1": {own: []string{"internal/bodystream", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/pool"}},
 		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
@@ -156,7 +156,7 @@ func satelliteRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/wire/ascii", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/wire/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/client/dial", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/wire/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/server/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
@@ -172,7 +172,7 @@ func satelliteRules() map[string]packageRule {
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
-		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},
+		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}},
 	}
 }
@@ -182,21 +182,21 @@ func satelliteRules() map[string]packageRule {
 func partRules() map[string]packageRule {
 	clock := packageRule{own: []string{"internal/clock"}}
 	return map[string]packageRule{
-		"internal/balance":    clock,
-		"internal/buf":        {own: []string{"internal/invariants"}},
-		"internal/compress":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
-		"internal/files":      {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
-		"internal/dial":       clock,
-		"internal/message":    {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
-		"internal/bodystream": {own: []string{"internal/transfer"}},
-		"internal/bodypipe":   {own: []string{"internal/buf"}},
-		"internal/transfer":   {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
-		"internal/pipeline":   {own: []string{"internal/clock", "internal/dial", "internal/pool"}},
-		"internal/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
-		"internal/listen":     {external: []string{xSys}},
-		"internal/supervise":  {external: []string{xSys}},
-		"internal/mesh":       {own: []string{"backplane"}},
-		"internal/recall":     {own: []string{"backplane"}},
+		"internal/balance":     clock,
+		"internal/buf":         {own: []string{"internal/invariants"}},
+		"internal/compress":    {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
+		"internal/files":       {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
+		"internal/client/dial": clock,
+		"internal/message":     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
+		"internal/bodystream":  {own: []string{"internal/transfer"}},
+		"internal/bodypipe":    {own: []string{"internal/buf"}},
+		"internal/transfer":    {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
+		"internal/pipeline":    {own: []string{"internal/clock", "internal/client/dial", "internal/pool"}},
+		"internal/pool":        {own: []string{"internal/clock", "internal/engine/sock"}},
+		"internal/listen":      {external: []string{xSys}},
+		"internal/supervise":   {external: []string{xSys}},
+		"internal/mesh":        {own: []string{"backplane"}},
+		"internal/recall":      {own: []string{"backplane"}},
 	}
 }
 

@@ -132,7 +132,7 @@ func expectPhase(t *testing.T, err error, phase sluice.Phase) {
 }
 
 // clientCode finds what a client runs in a stack.
-var clientCode = regexp.MustCompile(`sluice\.(\(\*(HostClient|exchange|clientConn|transport)\)|dialAside)|internal/client/http1\.|internal/dial\.Aside`)
+var clientCode = regexp.MustCompile(`sluice\.(\(\*(HostClient|exchange|clientConn|transport)\)|dialAside)|internal/client/http1\.|internal/client/dial\.Aside`)
 
 // expectNoClientGoroutines waits until no goroutine runs code of a client.
 func expectNoClientGoroutines(t *testing.T) {
