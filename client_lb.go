@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/client/balance"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 )

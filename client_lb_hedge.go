@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/client/balance"
 )
 
 // A hedge sends a request to several clients until one gives a good answer.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/client/balance"
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 

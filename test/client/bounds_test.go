@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/client/balance"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
