@@ -12,8 +12,8 @@ import (
 	"time"
 
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
+	"github.com/sluicehttp/sluice/internal/client/pipeline"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
 // A PipelineClient sends requests to one host without waiting for the answers

@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/pipeline"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
 const (
