@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/pool"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 )
 
 // A RoundTripper sends a request on one of a HostClient's connections and reads

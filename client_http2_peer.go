@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
-	"github.com/sluicehttp/sluice/internal/pool"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 )
 
 // http2Peer is a connection of HTTP/2 of a HostClient.

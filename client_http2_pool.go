@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/pool"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 )
 
 const (

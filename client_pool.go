@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // poolSettings returns the settings that concern the pool.

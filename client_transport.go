@@ -7,9 +7,9 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/pool"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"

@@ -84,7 +84,7 @@ func packageRules() map[string]packageRule {
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/server/meter", "internal/server/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants", "internal/selfsigned",
-				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/pool", "internal/transfer", "internal/wire/uri", "internal/values",
+				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/client/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
 		},
@@ -103,8 +103,8 @@ func packageRules() map[string]packageRule {
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
-		"internal/client/http1": {own: []string{"internal/bodystream", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/pool"}},
-		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/pool"}},
+		"internal/client/http1": {own: []string{"internal/bodystream", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
+		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/server/upgrade":    {own: []string{"internal/wire/ascii", "internal/engine"}},
@@ -191,8 +191,8 @@ func partRules() map[string]packageRule {
 		"internal/bodystream":      {own: []string{"internal/transfer"}},
 		"internal/bodypipe":        {own: []string{"internal/buf"}},
 		"internal/transfer":        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
-		"internal/client/pipeline": {own: []string{"internal/clock", "internal/client/dial", "internal/pool"}},
-		"internal/pool":            {own: []string{"internal/clock", "internal/engine/sock"}},
+		"internal/client/pipeline": {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
+		"internal/client/pool":     {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/listen":          {external: []string{xSys}},
 		"internal/supervise":       {external: []string{xSys}},
 		"internal/mesh":            {own: []string{"backplane"}},

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // A Conn is a connection of HTTP/1.1. Init makes it ready. One Exchange at a time may

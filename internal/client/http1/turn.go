@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/pool"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 )
 
 // limitsRead reports whether there is a limit for reading the response.

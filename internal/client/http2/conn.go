@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/pool"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )

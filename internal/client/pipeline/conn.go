@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
+	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // A conn is the connection of a lane. The lane's goroutine
