@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
 // Serve serves HTTP on connections from ln with handler; see Server.Serve.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
 const unixPrefix = "unix:"

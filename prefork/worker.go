@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/reuseport"
 	"github.com/sluicehttp/sluice/shared"

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 	"github.com/sluicehttp/sluice/internal/mesh"
 	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/internal/supervise"

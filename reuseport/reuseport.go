@@ -8,7 +8,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
 // ErrNoReusePort is the error of Listen, as a pointer, on systems without

@@ -6,7 +6,7 @@ import (
 	"context"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
 // Config is a set of options for NewListener. The zero value asks for a plain

@@ -12,8 +12,8 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/epoll"
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
-	"github.com/sluicehttp/sluice/internal/listen"
 )
 
 // New returns the event engine, which leaves connections that are not bare sockets

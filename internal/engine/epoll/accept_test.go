@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	reuse "github.com/sluicehttp/sluice/internal/listen"
+	reuse "github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
 // A crowd counts connections that arrive.
