@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/internal/mesh"
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
 

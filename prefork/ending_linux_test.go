@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 )
 
 // isQueueEmpty sees waiting connections in listeners of the system; for others it

@@ -8,7 +8,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine/listen"
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/reuseport"
 	"github.com/sluicehttp/sluice/shared"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/listen"
 	"github.com/sluicehttp/sluice/internal/mesh"
 	"github.com/sluicehttp/sluice/internal/nettest"
-	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
 

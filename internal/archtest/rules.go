@@ -147,7 +147,7 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "backplane", "internal/mesh", "internal/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":   {own: []string{".", "backplane", "internal/mesh", "internal/process/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport": {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten": {own: []string{"internal/engine/listen"}},
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
@@ -182,21 +182,21 @@ func satelliteRules() map[string]packageRule {
 func partRules() map[string]packageRule {
 	clock := packageRule{own: []string{"internal/clock"}}
 	return map[string]packageRule{
-		"internal/client/balance":  clock,
-		"internal/buf":             {own: []string{"internal/invariants"}},
-		"internal/compress":        {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
-		"internal/files":           {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
-		"internal/client/dial":     clock,
-		"internal/message":         {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
-		"internal/bodystream":      {own: []string{"internal/transfer"}},
-		"internal/bodypipe":        {own: []string{"internal/buf"}},
-		"internal/transfer":        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
-		"internal/client/pipeline": {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
-		"internal/client/pool":     {own: []string{"internal/clock", "internal/engine/sock"}},
-		"internal/engine/listen":   {external: []string{xSys}},
-		"internal/supervise":       {external: []string{xSys}},
-		"internal/mesh":            {own: []string{"backplane"}},
-		"internal/recall":          {own: []string{"backplane"}},
+		"internal/client/balance":    clock,
+		"internal/buf":               {own: []string{"internal/invariants"}},
+		"internal/compress":          {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
+		"internal/files":             {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
+		"internal/client/dial":       clock,
+		"internal/message":           {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
+		"internal/bodystream":        {own: []string{"internal/transfer"}},
+		"internal/bodypipe":          {own: []string{"internal/buf"}},
+		"internal/transfer":          {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
+		"internal/client/pipeline":   {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
+		"internal/client/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
+		"internal/engine/listen":     {external: []string{xSys}},
+		"internal/process/supervise": {external: []string{xSys}},
+		"internal/mesh":              {own: []string{"backplane"}},
+		"internal/recall":            {own: []string{"backplane"}},
 	}
 }
 
