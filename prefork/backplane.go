@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/backplane"
-	"github.com/sluicehttp/sluice/internal/mesh"
+	"github.com/sluicehttp/sluice/internal/process/mesh"
 	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/mesh"
+	"github.com/sluicehttp/sluice/internal/process/mesh"
 	"github.com/sluicehttp/sluice/internal/process/supervise"
 )
 

@@ -147,7 +147,7 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "backplane", "internal/mesh", "internal/process/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":   {own: []string{".", "backplane", "internal/process/mesh", "internal/process/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport": {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten": {own: []string{"internal/engine/listen"}},
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
@@ -195,7 +195,7 @@ func partRules() map[string]packageRule {
 		"internal/client/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/engine/listen":     {external: []string{xSys}},
 		"internal/process/supervise": {external: []string{xSys}},
-		"internal/mesh":              {own: []string{"backplane"}},
+		"internal/process/mesh":      {own: []string{"backplane"}},
 		"internal/recall":            {own: []string{"backplane"}},
 	}
 }
