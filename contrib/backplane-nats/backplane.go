@@ -24,7 +24,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluicehttp/sluice/backplane"
-	"github.com/sluicehttp/sluice/internal/relay"
+	"github.com/sluicehttp/sluice/internal/process/relay"
 )
 
 // Options configure a Backplane; all fields may be zero.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/backplane/backplanetest"
-	"github.com/sluicehttp/sluice/internal/relay"
-	"github.com/sluicehttp/sluice/internal/relay/relaytest"
+	"github.com/sluicehttp/sluice/internal/process/relay"
+	"github.com/sluicehttp/sluice/internal/process/relay/relaytest"
 )
 
 // start starts a server in this process; port -1: any.

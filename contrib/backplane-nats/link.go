@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/sluicehttp/sluice/internal/relay"
+	"github.com/sluicehttp/sluice/internal/process/relay"
 )
 
 const (

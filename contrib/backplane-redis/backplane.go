@@ -21,7 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluicehttp/sluice/backplane"
-	"github.com/sluicehttp/sluice/internal/relay"
+	"github.com/sluicehttp/sluice/internal/process/relay"
 )
 
 // Options configure a Backplane; all fields may be zero.

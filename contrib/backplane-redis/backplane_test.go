@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/backplane/backplanetest"
-	"github.com/sluicehttp/sluice/internal/relay/relaytest"
+	"github.com/sluicehttp/sluice/internal/process/relay/relaytest"
 )
 
 func (s *server) open(t *testing.T, n int, o Options) (all []backplane.Backplane) {

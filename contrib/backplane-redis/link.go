@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluicehttp/sluice/internal/relay"
+	"github.com/sluicehttp/sluice/internal/process/relay"
 )
 
 // The client connects again by itself, and does not tell. So each of its PubSubs is used

@@ -160,12 +160,12 @@ func satelliteRules() map[string]packageRule {
 		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/server/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
-		"backplane":                {},
-		"backplane/backplanetest":  {own: []string{"backplane"}},
-		"internal/relay":           {own: []string{"backplane"}},
-		"internal/relay/relaytest": {own: []string{".", "backplane", "sse", "websocket", "websocket/room"}},
-		"contrib/backplane-nats":   {anyModule: true, own: []string{"backplane", "internal/relay"}},
-		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
+		"backplane":                        {},
+		"backplane/backplanetest":          {own: []string{"backplane"}},
+		"internal/process/relay":           {own: []string{"backplane"}},
+		"internal/process/relay/relaytest": {own: []string{".", "backplane", "sse", "websocket", "websocket/room"}},
+		"contrib/backplane-nats":           {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
+		"contrib/backplane-redis":          {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
 
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/recall", "internal/server/upgrade"}},

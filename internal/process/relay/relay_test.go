@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/backplane/backplanetest"
-	"github.com/sluicehttp/sluice/internal/relay/relaytest"
+	"github.com/sluicehttp/sluice/internal/process/relay/relaytest"
 )
 
 // A broker connects Links of one process.
