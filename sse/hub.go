@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/backplane"
-	"github.com/sluicehttp/sluice/internal/recall"
+	"github.com/sluicehttp/sluice/internal/process/recall"
 )
 
 const (

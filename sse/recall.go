@@ -3,7 +3,7 @@ package sse
 import (
 	"bytes"
 
-	"github.com/sluicehttp/sluice/internal/recall"
+	"github.com/sluicehttp/sluice/internal/process/recall"
 )
 
 // receiver is the backplane.Receiver of a Hub.

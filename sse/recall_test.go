@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/recall"
+	"github.com/sluicehttp/sluice/internal/process/recall"
 )
 
 // TestRecall: a Hub that begins gets the history of the others, whole events in order, in

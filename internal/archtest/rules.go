@@ -157,7 +157,7 @@ func satelliteRules() map[string]packageRule {
 
 		// A protocol that follows HTTP/1.1 on a connection.
 		"websocket":      {own: []string{".", "internal/compress", "internal/client/dial", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/wire/uri", "internal/wire/ws", "internal/clock", "internal/buf", "internal/invariants"}},
-		"websocket/room": {own: []string{"backplane", "internal/recall", "internal/server/upgrade", "websocket"}},
+		"websocket/room": {own: []string{"backplane", "internal/process/recall", "internal/server/upgrade", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
 		"backplane":                        {},
@@ -168,7 +168,7 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":          {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
 
 		// Bodies that go on after their handler.
-		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/recall", "internal/server/upgrade"}},
+		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
@@ -196,7 +196,7 @@ func partRules() map[string]packageRule {
 		"internal/engine/listen":     {external: []string{xSys}},
 		"internal/process/supervise": {external: []string{xSys}},
 		"internal/process/mesh":      {own: []string{"backplane"}},
-		"internal/recall":            {own: []string{"backplane"}},
+		"internal/process/recall":    {own: []string{"backplane"}},
 	}
 }
 

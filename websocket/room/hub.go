@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/backplane"
-	"github.com/sluicehttp/sluice/internal/recall"
+	"github.com/sluicehttp/sluice/internal/process/recall"
 	"github.com/sluicehttp/sluice/websocket"
 )
 

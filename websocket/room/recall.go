@@ -1,6 +1,6 @@
 package room
 
-import "github.com/sluicehttp/sluice/internal/recall"
+import "github.com/sluicehttp/sluice/internal/process/recall"
 
 // recalled is the recall.Log of a Hub with a History.
 type recalled struct{ hub *Hub }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/recall"
+	"github.com/sluicehttp/sluice/internal/process/recall"
 )
 
 // TestRecall: a hub that begins has the messages from before it, of all processes, also for
