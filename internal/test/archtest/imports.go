@@ -14,7 +14,7 @@ func (c *checker) checkImports(p *pkg) {
 	rule, known := c.rules.ruleFor(p.dir)
 	if !known {
 		c.report(p.sources[0], 0, "imports",
-			"package %s has no import rule: add it to packageRules in internal/archtest/rules.go with the imports that it needs", p.dir)
+			"package %s has no import rule: add it to packageRules in internal/test/archtest/rules.go with the imports that it needs", p.dir)
 	}
 	for _, s := range p.sources {
 		for _, spec := range s.file.Imports {
@@ -51,7 +51,7 @@ func (c *checker) checkImport(p *pkg, rule packageRule, s *source, spec *ast.Imp
 	case own:
 		if !rule.admits(dir) {
 			c.report(s, spec.Pos(), "imports",
-				"%s may not import %s, only %s: move the code to where both can reach it, or pass what is needed in; widen the rule in internal/archtest/rules.go only with an ADR",
+				"%s may not import %s, only %s: move the code to where both can reach it, or pass what is needed in; widen the rule in internal/test/archtest/rules.go only with an ADR",
 				p.dir, dir, list(rule.own))
 		}
 	case isStandard(name):
@@ -60,7 +60,7 @@ func (c *checker) checkImport(p *pkg, rule packageRule, s *source, spec *ast.Imp
 		c.report(s, spec.Pos(), "imports", "only %s imports compressors: use its functions instead of %s", c.rules.compressorOwner, name)
 	case !rule.anyModule && !slices.ContainsFunc(rule.external, func(m string) bool { return within(name, m) }):
 		c.report(s, spec.Pos(), "imports",
-			"%s may not import %s: use the standard library, or add the module to the package's rule in internal/archtest/rules.go with an ADR", p.dir, name)
+			"%s may not import %s: use the standard library, or add the module to the package's rule in internal/test/archtest/rules.go with an ADR", p.dir, name)
 	}
 }
 

@@ -64,7 +64,7 @@ func (c *checker) varProblem(p *pkg, s *source, v *ast.ValueSpec, name *ast.Iden
 		return ""
 	default:
 		return "can change: make it a const, a field of a struct that its users own, or a parameter; " +
-			"if it is really needed, list it with a reason in mutableVars of internal/archtest/rules.go"
+			"if it is really needed, list it with a reason in mutableVars of internal/test/archtest/rules.go"
 	}
 }
 
@@ -207,10 +207,10 @@ func isName(e ast.Expr, name string) bool {
 func (c *checker) checkUnusedAllowances(packages []*pkg) {
 	for key, reason := range c.rules.mutableVars {
 		if strings.TrimSpace(reason) == "" {
-			c.found = append(c.found, violation{file: "internal/archtest/rules.go", rule: "state", text: "mutableVars[" + key + "] gives no reason: say why the variable must be one"})
+			c.found = append(c.found, violation{file: "internal/test/archtest/rules.go", rule: "state", text: "mutableVars[" + key + "] gives no reason: say why the variable must be one"})
 		}
 		if !slices.ContainsFunc(packages, func(p *pkg) bool { return declares(p, key) }) {
-			c.found = append(c.found, violation{file: "internal/archtest/rules.go", rule: "state", text: "mutableVars lists " + key + ", which is gone: remove the entry"})
+			c.found = append(c.found, violation{file: "internal/test/archtest/rules.go", rule: "state", text: "mutableVars lists " + key + ", which is gone: remove the entry"})
 		}
 	}
 }
