@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // What a worker has handed over waits for the next worker if the successor dies, also when the

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // After SIGTERM, slow requests finish, and only one that never ends is cut at the

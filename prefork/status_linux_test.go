@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // withStatus adds the status to a fleet's handler.

@@ -18,9 +18,9 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine/listen"
-	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/internal/process/mesh"
 	"github.com/sluicehttp/sluice/internal/process/supervise"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/shared"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // TestHeldForOneClient: clients that read nothing hold some buffers each, no events, whether

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/tcp"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/invariants"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // OKAnswer is what peers send where it does not matter what.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/test/harness"
 	"golang.org/x/net/http2"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/reuseport"
 	"github.com/sluicehttp/sluice/tcplisten"
 	"github.com/sluicehttp/sluice/test/harness"

@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 func TestIsMultipath(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // lineProtocol answers each byte of input with a byte.

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluicehttp/sluice/internal/nettest"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // patience bounds waits that normally take milliseconds.

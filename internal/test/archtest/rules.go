@@ -115,7 +115,7 @@ func packageRules() map[string]packageRule {
 		"internal/engine/choose":     {own: []string{"internal/engine", "internal/engine/epoll", "internal/engine/netconn", "internal/engine/listen"}},
 		"internal/engine/core":       {own: engineOwn},
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
-		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/nettest", "internal/selfsigned"}},
+		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/test/nettest", "internal/selfsigned"}},
 
 		// Tests of the public API; tests may import what they like, and nothing imports them.
 		"test/...": {},
@@ -130,7 +130,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/server/meter", "internal/values", "internal/nettest", "internal/test/archtest", "internal/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/server/meter", "internal/values", "internal/test/nettest", "internal/test/archtest", "internal/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
