@@ -1,6 +1,6 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/selfsigned"
+import "github.com/sluicehttp/sluice/internal/test/selfsigned"
 
 // GenerateTestCertificate returns a new self-signed certificate for host and
 // its key, both in PEM. host is a name or an IP address, with or without

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/selfsigned"
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 // newCertificate returns a certificate for "localhost".

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/selfsigned"
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 // TestConnWrites: a large request is written in pieces, which are counted; an error is kept, with what

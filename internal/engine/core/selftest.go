@@ -6,7 +6,7 @@ import (
 	"crypto/tls"
 	"net"
 
-	"github.com/sluicehttp/sluice/internal/selfsigned"
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 const testMessage = "a record that comes in two parts"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/selfsigned"
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 // serverTLS returns a configuration for servers that any client accepts that

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/selfsigned"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 // A Network is a kind of connection to test engines on.

@@ -53,7 +53,7 @@ const (
 
 // engineOwn is what the engines build on. Never field, h1 or root: an engine
 // moves bytes and does not know what they mean.
-var engineOwn = []string{"internal/engine", "internal/engine/drive", "internal/engine/sock", "internal/buf", "internal/clock", "internal/engine/listen", "internal/invariants", "internal/selfsigned"}
+var engineOwn = []string{"internal/engine", "internal/engine/drive", "internal/engine/sock", "internal/buf", "internal/clock", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned"}
 
 // repositoryRules is the table of docs/style.md and ARCHITECTURE.md. A package
 // that is not in it fails the test: add it here, with as little as it needs.
@@ -83,7 +83,7 @@ func packageRules() map[string]packageRule {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/server/meter", "internal/server/upgrade",
-				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/selfsigned",
+				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
 				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/client/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
@@ -115,7 +115,7 @@ func packageRules() map[string]packageRule {
 		"internal/engine/choose":     {own: []string{"internal/engine", "internal/engine/epoll", "internal/engine/netconn", "internal/engine/listen"}},
 		"internal/engine/core":       {own: engineOwn},
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
-		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/test/nettest", "internal/selfsigned"}},
+		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/test/nettest", "internal/test/selfsigned"}},
 
 		// Tests of the public API; tests may import what they like, and nothing imports them.
 		"test/...": {},
@@ -130,7 +130,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/server/meter", "internal/values", "internal/test/nettest", "internal/test/archtest", "internal/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/server/meter", "internal/values", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
