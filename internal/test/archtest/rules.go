@@ -90,13 +90,8 @@ func packageRules() map[string]packageRule {
 		},
 
 		// Pure: bytes in, values out.
-		"internal/wire/ascii":       {pure: true, usesUnsafe: true},
-		"internal/wire/field":       {pure: true, own: []string{"internal/wire/ascii"}},
-		"internal/wire/h1":          {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field"}},
-		"internal/wire/h2":          {pure: true, usesAtomics: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
-		"internal/wire/ws":          {pure: true, own: []string{"internal/wire/ascii"}},
-		"internal/wire/conditional": {pure: true, own: []string{"internal/wire/ascii"}},
-		"internal/wire/uri":         {pure: true, own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
+		"internal/wire/...":   {pure: true, usesAtomics: true, own: []string{"internal/wire/..."}},
+		"internal/wire/ascii": {pure: true, usesUnsafe: true},
 
 		// The server's ends of HTTP: Protocols on the seam.
 		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server/meter"}},

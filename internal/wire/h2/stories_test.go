@@ -223,7 +223,7 @@ func testStories(t *testing.T, s *stories, cuts func(wire []byte, decode func(pi
 
 func TestStories(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	testStories(t, readStories(t, "../../../shared/hpack/stories.json.gz"), func(wire []byte, decode func(pieces ...[]byte)) {
+	testStories(t, readStories(t, "../../../../shared/hpack/stories.json.gz"), func(wire []byte, decode func(pieces ...[]byte)) {
 		a, b := random.IntN(len(wire)+1), random.IntN(len(wire)+1)
 		a, b = min(a, b), max(a, b)
 		decode(wire[:a], wire[a:b], wire[b:])
