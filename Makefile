@@ -19,11 +19,11 @@ fuzz: ## every fuzz target for FUZZ_TIME (60s)
 	@FUZZ_TIME=$(or $(FUZZ_TIME),60s) bash .ci/run fuzz
 
 bench: ## Go benchmarks: ours, fasthttp and net/http
-	go -C bench test -run '^$$' -bench . -benchmem ./...
+	go -C tools/bench test -run '^$$' -bench . -benchmem ./...
 
-# The comparisons; "go -C bench run . --help" says what each of them does.
+# The comparisons; "go -C tools/bench run . --help" says what each of them does.
 $(comparisons):
-	go -C bench run . $@
+	go -C tools/bench run . $@
 
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api

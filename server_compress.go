@@ -12,7 +12,7 @@ import (
 // quickFlate is the level of gzip and deflate that CompressHandler uses. From 8 KiB
 // on it takes 0.53 to 0.67 of the CPU time of level 6, for 5 to 12 % more bytes.
 // zstd's default takes 0.55 to 0.73 of it, for the same bytes, give or take 2 %:
-// go -C bench run . ratios --table levels.
+// go -C tools/bench run . ratios --table levels.
 const quickFlate = 3
 
 // CompressHandler returns a handler that calls h and encodes the body of the

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 // benchOptions are the flags of "sluice bench".

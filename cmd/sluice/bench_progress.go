@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 	"golang.org/x/term"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 )
 
 var (

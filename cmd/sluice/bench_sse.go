@@ -17,8 +17,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/lab/load"
 	"github.com/sluicehttp/sluice/sse"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 )
 
 // measurement is a run of "sluice bench", and what it has found.

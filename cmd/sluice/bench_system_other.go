@@ -5,7 +5,7 @@ package main
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 )
 
 // checkDescriptors: there is no limit that is known beforehand.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 )
 
 const (

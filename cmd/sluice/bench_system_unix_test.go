@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 )
 
 // TestCheckDescriptors: threads take descriptors, too.

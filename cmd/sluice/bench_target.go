@@ -17,7 +17,7 @@ import (
 	"unicode"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 // benchTarget is what "sluice bench" asks for, and where.

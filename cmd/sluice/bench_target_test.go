@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/lab/load"
+	"github.com/sluicehttp/sluice/tools/lab/load"
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 // parseBench returns the options of a command line.

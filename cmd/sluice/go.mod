@@ -8,7 +8,7 @@ require (
 	github.com/klauspost/compress v1.20.3
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/sluicehttp/sluice v0.1.0
-	github.com/sluicehttp/sluice/lab v0.1.0
+	github.com/sluicehttp/sluice/tools/lab v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/term v0.47.0

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/lab"
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 func newRootCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 // serveOptions are the flags of "sluice serve".

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/pflag"
 
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 // fileOptions are the flags for serving a folder.

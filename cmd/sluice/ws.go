@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 	"github.com/sluicehttp/sluice/websocket"
 )
 

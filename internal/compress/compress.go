@@ -42,7 +42,7 @@ const (
 // Another encoder encodes long messages with brotli. It cannot flush and does not
 // know brotli's dictionary, and is more than twice as fast. At 8 KiB JSON becomes 1 %
 // smaller and HTML (doc/go_spec.html of Go) 4 % larger, at 64 KiB 6 % and 1 %
-// smaller: go -C bench run . ratios --table compress --bench br. Shorter messages
+// smaller: go -C tools/bench run . ratios --table compress --bench br. Shorter messages
 // lose more.
 const (
 	minLongBrotli = 8 << 10

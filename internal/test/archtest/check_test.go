@@ -25,10 +25,10 @@ func fixtureRules() rules {
 		"internal/engine/...": {
 			external: []string{xSys},
 		},
-		"satellite": {own: []string{"."}},
-		"bench":     {anyModule: true, own: []string{".", "bench/..."}},
-		"bench/...": {anyModule: true, own: []string{".", "bench/..."}},
-		"cmd":       {},
+		"satellite":       {own: []string{"."}},
+		"tools/bench":     {anyModule: true, own: []string{".", "tools/bench/..."}},
+		"tools/bench/...": {anyModule: true, own: []string{".", "tools/bench/..."}},
+		"cmd":             {},
 	}
 	return r
 }
@@ -62,8 +62,8 @@ var _ error = ErrBad
 		"internal/compress/compress.go": "// Package compress compresses.\npackage compress\n\nimport _ \"github.com/klauspost/compress/zstd\"\n",
 		"internal/engine/fast/fast.go":  "// Package fast is fast.\npackage fast\n\nimport (\n\t_ \"net\"\n\n\t_ \"golang.org/x/sys/unix\"\n)\n",
 		"satellite/satellite.go":        "// Package satellite is one.\npackage satellite\n\nimport _ \"example.com/m\"\n",
-		"bench/bench.go":                "// Package bench may use anything.\npackage bench\n\nimport (\n\t_ \"example.com/m\"\n\t_ \"example.com/m/bench/sub\"\n\t_ \"github.com/else/where\"\n)\n",
-		"bench/sub/sub.go":              "// Package sub is measured.\npackage sub\n",
+		"tools/bench/bench.go":          "// Package bench may use anything.\npackage bench\n\nimport (\n\t_ \"example.com/m\"\n\t_ \"example.com/m/tools/bench/sub\"\n\t_ \"github.com/else/where\"\n)\n",
+		"tools/bench/sub/sub.go":        "// Package sub is measured.\npackage sub\n",
 		"cmd/main.go":                   "package main\n\nfunc main() {}\n\nfunc Exported() {}\n",
 		"testdata/broken.go":            "this is not Go",
 		".hidden/x.go":                  "neither",
@@ -117,15 +117,15 @@ func importFixtures() []fixture {
 		{"root imported by an engine", "internal/engine/fast/x.go", "package fast\n\nimport _ \"example.com/m\"\n", "may not import ."},
 		{"module that is not allowed", "x.go", "package m\n\nimport _ \"github.com/else/where\"\n", "may not import github.com/else/where"},
 		{"compressor outside compress", "x.go", "package m\n\nimport _ \"github.com/andybalholm/brotli\"\n", "only internal/compress imports compressors"},
-		{"bench imported", "x.go", "package m\n\nimport _ \"example.com/m/bench/sub\"\n", "nothing may import bench"},
-		{"bench imported by a test", "x_test.go", "package m\n\nimport _ \"example.com/m/bench\"\n", "nothing may import bench"},
+		{"bench imported", "x.go", "package m\n\nimport _ \"example.com/m/tools/bench/sub\"\n", "nothing may import tools/bench"},
+		{"bench imported by a test", "x_test.go", "package m\n\nimport _ \"example.com/m/tools/bench\"\n", "nothing may import tools/bench"},
 		{"unsafe", "x.go", "package m\n\nimport _ \"unsafe\"\n", "may not import unsafe"},
 		{"impure test of a pure package", "internal/pure/x_test.go", fmt.Sprintf(pure, "os"), ""},
 		{"pure package with bytes", "internal/pure/x.go", fmt.Sprintf(pure, "bytes"), ""},
 		{"atomics of a pure package that may", "internal/leaf/x.go", "package leaf\n\nimport _ \"sync/atomic\"\n", ""},
 		{"locks of a pure package with atomics", "internal/leaf/x.go", "package leaf\n\nimport _ \"sync\"\n", "may not import sync: take bytes"},
 		{"vague file name", "conn_util.go", "package m\n", `"util" in a file's name says nothing`},
-		{"vague folder name", "bench/misc/x.go", "// Package misc is vague.\npackage misc\n", `folder "misc" says nothing`},
+		{"vague folder name", "tools/bench/misc/x.go", "// Package misc is vague.\npackage misc\n", `folder "misc" says nothing`},
 	}
 	for _, impure := range []string{"net", "net/url", "os", "io", "io/fs", "bufio", "sync", "sync/atomic", "time", "fmt", "log", "log/slog"} {
 		fixtures = append(fixtures, fixture{"pure package imports " + impure, "internal/pure/x.go", fmt.Sprintf(pure, impure), "may not import " + impure + ": take bytes"})

@@ -65,7 +65,7 @@ func repositoryRules() rules {
 		allowedModules:  []string{xCrypto, xNet, xSys, xText, zstd, brotli},
 		compressors:     []string{zstd, brotli},
 		compressorOwner: "internal/compress",
-		isolated:        []string{"bench", "interop"},
+		isolated:        []string{"tools/bench", "tools/interop"},
 		mutableVars:     mutableVars(),
 		poolFiles:       []string{"internal/buf"},
 		maxFileLines:    800,
@@ -116,11 +116,11 @@ func packageRules() map[string]packageRule {
 		"test/...": {},
 
 		// Modules of their own: the root's public packages, and what they like.
-		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
-		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "interop/..."}},
+		"tools/bench":     {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "tools/bench/...", "tools/lab/..."}},
+		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "lab/..."}},
-		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
@@ -131,7 +131,7 @@ func packageRules() map[string]packageRule {
 	maps.Copy(all, partRules())
 	maps.Copy(all, satelliteRules())
 	all["contrib/fasthttp"] = shim()
-	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "lab"} {
+	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "tools/lab"} {
 		all[nested+"/..."] = all[nested]
 	}
 	maps.Copy(all, labRules())
@@ -205,16 +205,16 @@ func shim() packageRule {
 }
 
 // labRules returns the rules of the lab's packages that use the wire formats of the
-// library, so that each has one parser. lab/load, which "sluice bench" and the comparisons
+// library, so that each has one parser. tools/lab/load, which "sluice bench" and the comparisons
 // use, drives its sockets itself; see docs/adr/0010-load-generator.md.
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
-		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "lab/...",
+		"tools/lab/load": {anyModule: true, usesUnsafe: true, own: []string{
+			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "tools/lab/...",
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
-		"bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "bench/...", "lab/..."}},
-		"lab/internal/member":       {anyModule: true, own: []string{".", "internal/wire/h2", "prefork", "sse", "tcp", "websocket", "websocket/room", "lab/..."}},
+		"tools/bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "tools/bench/...", "tools/lab/..."}},
+		"tools/lab/internal/member":       {anyModule: true, own: []string{".", "internal/wire/h2", "prefork", "sse", "tcp", "websocket", "websocket/room", "tools/lab/..."}},
 	}
 }
 

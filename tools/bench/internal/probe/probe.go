@@ -1,0 +1,80 @@
+// Package probe measures what the rest of a server's process gets of its CPU:
+// how long a round trip on another socket takes, and how late a timer is.
+package probe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
+)
+
+// A Config says what to measure.
+type Config struct {
+	Echo     string // address of what Echo serves, in another process
+	Duration time.Duration
+}
+
+// A Result is what was measured.
+type Result struct {
+	RoundTrip latency.Histogram // of a byte to the echo and back
+	TimerLate latency.Histogram // how much later than a millisecond a sleep ended
+}
+
+// Run measures. It is to be called in the server's process while the server is
+// under load: its goroutines stand for a database client and a timer.
+func Run(c Config) (*Result, error) {
+	conn, err := net.Dial("tcp4", c.Echo)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	result := new(Result)
+	end := time.Now().Add(c.Duration)
+	// A round trip that never ends must not be waited for.
+	if err := conn.SetDeadline(end.Add(time.Minute)); err != nil {
+		return nil, err
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		const period = time.Millisecond
+		for before := time.Now(); before.Before(end); before = time.Now() {
+			time.Sleep(period)
+			result.TimerLate.Record(time.Since(before) - period)
+		}
+	})
+	wg.Go(func() {
+		var ball [1]byte
+		for before := time.Now(); err == nil && before.Before(end); before = time.Now() {
+			if _, err = conn.Write(ball[:]); err == nil {
+				_, err = io.ReadFull(conn, ball[:])
+			}
+			result.RoundTrip.Record(time.Since(before))
+		}
+	})
+	wg.Wait()
+	return result, err
+}
+
+// Echo sends back what it receives on connections to ln, until ctx ends.
+func Echo(ctx context.Context, ln net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(c, c) // ends with the connection
+		}()
+	}
+}

@@ -1,0 +1,186 @@
+// Package websockets compares servers of WebSocket by their CPU time per message, and by
+// the memory of idle connections. Run it in the bench module, on Linux with taskset and two
+// CPUs:
+//
+//	go -C tools/bench run . ws [--rounds N] [--duration D] [--conns N] [--case REGEXP] [--servers LIST]
+//
+// Every server is a process pinned to CPU 0 with one P; the client, the event loop of
+// "sluice bench", is pinned to CPU 1. All servers of a case are alive at once, and take
+// turns in random order in every round; ratios are medians of the rounds' ratios.
+package websockets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/command"
+	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/lab/process"
+	"github.com/sluicehttp/sluice/tools/lab/report"
+)
+
+// The CPUs of servers and of the client.
+const (
+	serverCPU = 0
+	clientCPU = 1
+)
+
+// allKinds are the servers that echo. floor does no more; bare is only in broadcasts.
+var allKinds = []string{epoll, perConn, accept, gws, gorilla, fastHTTP, coder, gobwas, floor}
+
+// What the others are divided by.
+const (
+	echoBaseline      = gws
+	broadcastBaseline = bare
+)
+
+// An echoCase is messages that each connection sends when the last was answered.
+type echoCase struct {
+	name        string
+	conns, size int
+}
+
+var echoCases = []echoCase{
+	{"echo of 32 B, 64 connections", 64, 32},
+	{"echo of 1 KiB, 64 connections", 64, 1 << 10},
+	{"echo of 64 KiB, 16 connections", 16, 64 << 10},
+}
+
+const (
+	broadcastName = "broadcast of 32 B"
+	broadcastSize = 32
+	perTurn       = 5 // broadcasts of a server in a round
+)
+
+// options are the command's flags.
+type options struct {
+	rounds    int
+	duration  time.Duration
+	conns     int // of broadcasts, and idle
+	untilIdle time.Duration
+	kinds     []string
+	cases     []echoCase
+	broadcast bool
+}
+
+// Command returns the subcommand.
+func Command() *cobra.Command {
+	return command.New("ws", "Compare servers of WebSocket", flags, run)
+}
+
+func flags(flags *pflag.FlagSet) func() (options, error) {
+	o := options{untilIdle: untilIdle}
+	flags.IntVar(&o.rounds, "rounds", 7, "rounds, after one to warm up")
+	flags.DurationVar(&o.duration, "duration", time.Second, "how long a server has messages to answer in a round")
+	flags.IntVar(&o.conns, "conns", 10_000, "connections of a server that are idle, and get broadcasts")
+	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
+	servers := flags.String("servers", strings.Join(allKinds, ","), "servers to compare; "+echoBaseline+" always is")
+	return func() (_ options, err error) {
+		if o.rounds < 1 || o.duration <= 0 {
+			return o, fmt.Errorf("--rounds %d --duration %v: want at least one round", o.rounds, o.duration)
+		}
+		if err := process.CheckConnections(o.conns); err != nil {
+			return o, err
+		}
+		wanted, err := regexp.Compile(*pattern)
+		if err != nil {
+			return o, err
+		}
+		o.broadcast = wanted.MatchString(broadcastName)
+		for _, c := range echoCases {
+			if wanted.MatchString(c.name) {
+				o.cases = append(o.cases, c)
+			}
+		}
+		if o.cases == nil && !o.broadcast {
+			return o, errors.New("no case matches --case")
+		}
+		o.kinds, err = peers.ParseKinds(*servers+","+echoBaseline, allKinds)
+		return o, err
+	}
+}
+
+func run(ctx context.Context, o options) (d report.Document, err error) {
+	if err := command.Require("taskset"); err != nil {
+		return d, err
+	}
+	d.Title = "WebSocket over the wire"
+	if len(o.cases) > 0 {
+		s, err := runEchoes(ctx, o)
+		if err != nil {
+			return d, err
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	if o.broadcast {
+		sections, err := runBroadcast(ctx, o)
+		if err != nil {
+			return d, fmt.Errorf("%s: %w", broadcastName, err)
+		}
+		d.Sections = append(d.Sections, sections...)
+	}
+	return d, nil
+}
+
+func runEchoes(ctx context.Context, o options) (report.Section, error) {
+	s := report.Section{
+		Title: "CPU µs of the server per message, medians of the rounds",
+		Head:  []string{"load", "server", "CPU µs/message", "CPU ÷ " + echoBaseline, "failures"},
+		Notes: []string{fmt.Sprintf("%d rounds of %v for each server, in random order, after one to warm up. A message is text; the handler checks that it is UTF-8 "+
+			"(where the library does not), and makes the answer from it. epoll and perconn are Sluice with callbacks and these engines, accept is Endpoint.Accept on epoll. floor is epoll_wait(2), read(2) and write(2) with no check. "+
+			"In brackets the lowest and the highest round's ratio; gaps under 15 %% are ties.", o.rounds, o.duration)},
+	}
+	for _, c := range o.cases {
+		all, err := measureEcho(ctx, o, c)
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", c.name, err)
+		}
+		for _, kind := range o.kinds {
+			got := all[kind]
+			s.Rows = append(s.Rows, []string{c.name, kind, fmt.Sprintf("%.2f", report.Median(got.cpu)),
+				report.Ratio(report.Ratios(got.cpu, all[echoBaseline].cpu)), fmt.Sprint(got.failures)})
+		}
+	}
+	return s, nil
+}
+
+func withoutFloor(kinds []string) []string {
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == floor })
+}
+
+func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
+	o.kinds = append(withoutFloor(o.kinds), broadcastBaseline)
+	all, err := measureBroadcast(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	broadcasts := report.Section{
+		Title: fmt.Sprintf("CPU µs of the server per member, %s to %d", broadcastName, o.conns),
+		Head:  []string{"server", "CPU µs/member", "CPU ÷ " + broadcastBaseline, "ms first to last", "÷ " + broadcastBaseline},
+		Notes: []string{fmt.Sprintf("%d rounds of %d broadcasts for each server, in random order, after one to warm up. The next broadcast begins when all members have the last. "+
+			"epoll, perconn and accept are a room of websocket/room. gws, gorilla and fasthttp send what is prepared once, gobwas a frame. %s is a loop of the system call over the sockets.", o.rounds, perTurn, bare)},
+	}
+	idle := report.Section{
+		Title: fmt.Sprintf("Anonymous memory of %d idle connections", o.conns),
+		Head:  []string{"server", "bytes/connection after GC", "goroutines/connection"},
+		Notes: []string{fmt.Sprintf("%v after one message each; all connections are members of the room, or of the set that a program has for broadcasts.", untilIdle)},
+	}
+	for _, kind := range o.kinds {
+		got := all[kind]
+		broadcasts.Rows = append(broadcasts.Rows, []string{kind, fmt.Sprintf("%.2f", report.Median(got.cpu)),
+			report.Ratio(report.Ratios(got.cpu, all[broadcastBaseline].cpu)), fmt.Sprintf("%.1f", report.Median(got.spans)),
+			report.Ratio(report.Ratios(got.spans, all[broadcastBaseline].spans))})
+		if kind != bare {
+			idle.Rows = append(idle.Rows, []string{kind, fmt.Sprint(got.idleBytes), fmt.Sprintf("%.2f", got.goroutines)})
+		}
+	}
+	return []report.Section{broadcasts, idle}, nil
+}

@@ -1,0 +1,65 @@
+package websockets
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/command"
+	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
+	"github.com/sluicehttp/sluice/tools/lab/process"
+)
+
+func TestMain(m *testing.M) {
+	roles := servers.Roles()
+	for name, role := range Roles() {
+		roles[name] = role
+	}
+	process.Main(roles)
+	os.Exit(m.Run())
+}
+
+func TestParseFlags(t *testing.T) {
+	o, err := command.Parse(flags, "--rounds", "2", "--duration", "10ms", "--conns", "20", "--case", "32 B", "--servers", "epoll,coder")
+	if err != nil || o.rounds != 2 || o.duration != 10*time.Millisecond || o.conns != 20 || len(o.cases) != 1 || !o.broadcast {
+		t.Errorf("options %+v, %v", o, err)
+	}
+	if want := []string{epoll, coder, echoBaseline}; !slices.Equal(o.kinds, want) {
+		t.Errorf("servers %q, want %q", o.kinds, want)
+	}
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "0s"}, {"--conns", "0"}, {"--case", "("}, {"--case", "none"}, {"--servers", "nginx"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
+			t.Errorf("%v: no error", bad)
+		}
+	}
+}
+
+// TestMeasure has every server answer each kind of message, and broadcast.
+func TestMeasure(t *testing.T) {
+	if err := command.Require("taskset"); err != nil {
+		t.Skip(err)
+	}
+	o := options{rounds: 1, duration: 150 * time.Millisecond, conns: 20, kinds: allKinds}
+	for _, c := range []echoCase{echoCases[0], echoCases[2]} {
+		all, err := measureEcho(t.Context(), o, c)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		for _, kind := range allKinds {
+			if got := all[kind]; len(got.cpu) != 1 || got.failures != 0 {
+				t.Errorf("%s, %s: %+v", c.name, kind, got)
+			}
+		}
+	}
+	o.kinds = append(withoutFloor(allKinds), bare)
+	all, err := measureBroadcast(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range o.kinds {
+		if got := all[kind]; len(got.cpu) != 1 || got.cpu[0] <= 0 {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package websockets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/command"
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice/tools/lab/process"
+	"github.com/sluicehttp/sluice/tools/lab/report"
+)
+
+// handshake is what clients of broadcasts ask with.
+const handshake = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+
+// helloFrame is "hi" in a frame of a client, whose mask has zeros only.
+const helloFrame = "\x81\x82\x00\x00\x00\x00hi"
+
+// collections are how often a server collects its garbage before its memory counts: each
+// halves stacks that are larger than their goroutines need.
+const collections = 5
+
+// untilIdle is how long connections have been quiet when their memory is measured. Some
+// servers keep the buffers of a connection for a second or two after its last message.
+const untilIdle = 4 * time.Second
+
+// samples are what was measured of one server, round by round.
+type samples struct {
+	cpu        []float64 // µs per message, or per member
+	spans      []float64 // of broadcasts: ms from when the first member has the message until the last has it
+	failures   int
+	idleBytes  int64
+	goroutines float64 // per connection
+}
+
+// A contender is a server that is alive, with the process that holds its connections in
+// broadcasts.
+type contender struct {
+	*process.Server
+	kind   string
+	holder *process.Child // nil: none
+}
+
+func (c *contender) stop() (err error) {
+	if c.holder != nil {
+		err = c.holder.Stop()
+	}
+	return errors.Join(err, c.Stop())
+}
+
+// startAll starts a server of each kind. What it returns is to be stopped even if it failed.
+func startAll(ctx context.Context, kinds []string) (all []*contender, err error) {
+	for _, kind := range kinds {
+		s, err := process.StartService(ctx, process.Options{CPU: serverCPU, Procs: 1}, serveRole, kind)
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", kind, err)
+		}
+		all = append(all, &contender{Server: s, kind: kind})
+	}
+	return all, nil
+}
+
+func stopAll(all []*contender) (err error) {
+	for _, c := range all {
+		err = errors.Join(err, c.stop())
+	}
+	return err
+}
+
+// A turn is what was measured of a server in one round.
+type turn struct {
+	cpu, span float64
+	failures  int
+}
+
+// inRounds has each server take its turns, in random order, and keeps what take returns
+// but for the first round.
+func inRounds(name string, rounds int, servers []*contender, take func(c *contender) (turn, error)) (map[string]*samples, error) {
+	all := make(map[string]*samples)
+	for _, c := range servers {
+		all[c.kind] = new(samples)
+	}
+	for round := range rounds + 1 {
+		command.Progress("%s: round %d/%d", name, round, rounds)
+		for _, i := range rand.Perm(len(servers)) {
+			c := servers[i]
+			turn, err := take(c)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.kind, err)
+			}
+			if round > 0 {
+				got := all[c.kind]
+				got.cpu, got.spans = append(got.cpu, turn.cpu), append(got.spans, turn.span)
+				got.failures += turn.failures
+			}
+		}
+	}
+	return all, nil
+}
+
+// measureEcho starts a case's servers, runs its rounds, and stops them.
+func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*samples, err error) {
+	servers, err := startAll(ctx, o.kinds)
+	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	if err != nil {
+		return nil, err
+	}
+	generator, err := load.Start(ctx, process.Options{CPU: clientCPU, Procs: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, generator.Stop()) }()
+	return inRounds(e.name, o.rounds, servers, func(c *contender) (turn, error) {
+		err := generator.Open(load.Load{
+			Addr: c.Addr, Conns: e.conns, Duration: o.duration,
+			Request: load.Get("/", ""), Message: bytes.Repeat([]byte("a"), e.size),
+		})
+		if err != nil {
+			return turn{}, err
+		}
+		var result load.Result
+		used, err := usedBy(c, func() error {
+			results, err := generator.Run()
+			if err == nil {
+				result = results[0]
+			}
+			return err
+		})
+		return turn{cpu: used / float64(max(result.Requests, 1)), failures: result.Failures}, err
+	})
+}
+
+// usedBy returns how many µs of CPU time the server uses while run runs.
+func usedBy(c *contender, run func() error) (float64, error) {
+	before, err := c.CPU()
+	if err != nil {
+		return 0, err
+	}
+	if err := run(); err != nil {
+		return 0, err
+	}
+	after, err := c.CPU()
+	return float64(after-before) / float64(time.Microsecond), err
+}
+
+// measureBroadcast holds connections to all servers, measures what they cost while they are
+// idle, and sends them broadcasts.
+func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, err error) {
+	servers, err := startAll(ctx, o.kinds)
+	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	if err != nil {
+		return nil, err
+	}
+	idle := make(map[string]*samples)
+	for _, c := range servers {
+		command.Progress("%s: connections to %s", broadcastName, c.kind)
+		if idle[c.kind], err = holdIdle(ctx, c, o); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.kind, err)
+		}
+	}
+	text := string(bytes.Repeat([]byte("b"), broadcastSize))
+	const frameSize = broadcastSize + 2
+	all, err = inRounds(broadcastName, o.rounds, servers, func(c *contender) (turn, error) {
+		var spans []float64
+		used, err := usedBy(c, func() error {
+			for range perTurn {
+				if err := c.Tell(broadcastCommand + " " + text); err != nil {
+					return err
+				}
+				span, err := c.take(o.conns * frameSize)
+				if err != nil {
+					return err
+				}
+				spans = append(spans, float64(span)/float64(time.Millisecond))
+				var sent int
+				if err := c.Result(&sent); err != nil || sent != o.conns {
+					return fmt.Errorf("it was sent to %d: %w", sent, err)
+				}
+			}
+			return nil
+		})
+		return turn{cpu: used / float64(perTurn*o.conns), span: report.Median(spans)}, err
+	})
+	for kind, got := range all {
+		got.idleBytes, got.goroutines = idle[kind].idleBytes, idle[kind].goroutines
+	}
+	return all, err
+}
+
+// take waits until the holder has got so many bytes, and returns the time from the first to
+// the last.
+func (c *contender) take(bytes int) (span time.Duration, err error) {
+	if err := c.holder.Tell(strconv.Itoa(bytes)); err != nil {
+		return 0, err
+	}
+	err = c.holder.Result(&span)
+	return span, err
+}
+
+// holdIdle opens connections, and measures them.
+func holdIdle(ctx context.Context, c *contender, o options) (*samples, error) {
+	before, goroutines, err := c.state()
+	if err != nil {
+		return nil, err
+	}
+	c.holder, err = process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, holdRole, holdConfig{
+		Addr: c.Addr, Conns: o.conns, Message: []byte(helloFrame), Answer: len("\x81\x02Hi"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var isOpen bool
+	if err := c.holder.Result(&isOpen); err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(o.untilIdle):
+	}
+	after, more, err := c.state()
+	return &samples{idleBytes: (after - before) / int64(o.conns), goroutines: float64(more-goroutines) / float64(o.conns)}, err
+}
+
+// state returns the server's memory after garbage collections, and its goroutines.
+func (c *contender) state() (memory int64, goroutines int, err error) {
+	for range collections {
+		if err := c.Settle(); err != nil {
+			return 0, 0, err
+		}
+	}
+	if memory, err = c.AnonymousMemory(); err != nil {
+		return 0, 0, err
+	}
+	goroutines, err = c.Goroutines()
+	return memory, goroutines, err
+}

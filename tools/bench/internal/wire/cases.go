@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/lab/process"
+)
+
+// A sample is one server's turn in one round.
+type sample struct {
+	load.Result
+	usage    process.Usage // of the server with its processes
+	resident int64         // bytes of its memory, afterwards
+}
+
+// A wireCase is a load, what the servers are to reach under it, and what was
+// measured.
+type wireCase struct {
+	name   string
+	load   load.Load
+	fields string // further fields of the request's head
+	target string // "": peers.Target
+	peer   peers.Options
+	idle   int  // connections that do nothing, besides the load's
+	shared bool // nothing is pinned: servers have all CPUs, and share them with the client
+	extra  bool // not with -quick
+	spread bool // with -full, this case is repeated on all CPUs
+
+	goal goal // of Sluice on the engine epoll
+
+	samples map[string][]sample // by kind, round by round
+	perIdle map[string]float64  // bytes of memory for each idle connection, by kind
+	absent  map[string]string   // why a kind is not there
+	sizes   map[string]int      // bytes of a response, by kind
+}
+
+// A goal is the most that CPU time per request may be; 0: there is none.
+type goal struct {
+	cpu   float64 // ÷ the baseline's
+	user  float64 // user time ÷ the baseline's
+	floor float64 // ÷ the floor's
+}
+
+// browserFields make a request's head as long as a browser's, some 677 bytes.
+const browserFields = "Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n" +
+	"Accept-Encoding: gzip, deflate, br, zstd\r\n" +
+	"Referer: http://www.example.com/articles/2026/11/\r\n" +
+	"Cookie: session=2f7d9c1e8a6b4350; theme=dark; consent=all; _ga=GA1.1.1234567890.1700000000; _gid=GA1.1.987654321.1700000000; cart=8e1f0c7a5b3d9246f01e; last=%2Farticles%2F2026%2F10%2F\r\n" +
+	"Upgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\nCache-Control: max-age=0\r\n"
+
+// fileName is the file of the case of static files.
+const fileName = "file.html"
+
+// allCases returns the cases with the project's goals.
+func allCases() []*wireCase {
+	return []*wireCase{
+		{name: "64 connections", load: load.Load{Conns: 64}, spread: true, goal: goal{user: .50, floor: 1.12}},
+		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, goal: goal{user: .50, floor: 1.12}},
+		{name: "pipeline of 16", load: load.Load{Conns: 64, Depth: 16}, spread: true, goal: goal{user: .55, floor: 1.6}},
+		{name: "connection per request", load: load.Load{Conns: 64, Close: true}, goal: goal{floor: 1.15}},
+		{name: "10,000 idle and 64 active", load: load.Load{Conns: 64}, idle: 10_000, goal: goal{floor: 1.12}},
+		{name: "POST 1 KiB", load: load.Load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}, goal: goal{cpu: .85}},
+		{name: "100 KiB response", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}, goal: goal{cpu: .85}},
+		{name: "static file of 10 KiB", load: load.Load{Conns: 64}, target: "/" + fileName, peer: peers.Options{Answer: peers.AnswerFile}},
+		{name: "JSON", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}, goal: goal{cpu: .85}},
+		{name: "gzip of 10 KiB", load: load.Load{Conns: 64}, fields: "Accept-Encoding: gzip\r\n", peer: peers.Options{Answer: peers.AnswerGzip}},
+		{name: "TLS", load: load.Load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}, goal: goal{cpu: .85}},
+		{name: "browser-size head", load: load.Load{Conns: 64}, fields: browserFields, extra: true},
+		{name: "sleeps 1 ms, 64 connections", load: load.Load{Conns: 64}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
+		{name: "sleeps 1 ms, 512 connections", load: load.Load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
+	}
+}
+
+// request returns the case's request.
+func (c *wireCase) request() []byte {
+	target, method, fields := c.target, "GET", c.fields
+	if target == "" {
+		target = peers.Target
+	}
+	if c.load.Close {
+		fields += "Connection: close\r\n"
+	}
+	body := make([]byte, c.peer.BodySize)
+	if len(body) > 0 {
+		method = "POST"
+		fields += "Content-Type: application/octet-stream\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
+		for i := range body {
+			body[i] = 'x'
+		}
+	}
+	head := method + " " + target + " HTTP/1.1\r\nHost: www.example.com\r\n" +
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" + fields + "\r\n"
+	return append([]byte(head), body...)
+}
+
+// body returns what every answer's body has to be.
+func (c *wireCase) body() []byte {
+	switch c.peer.Answer {
+	case peers.AnswerLarge:
+		return peers.Large()
+	case peers.AnswerJSON:
+		return peers.JSONBody()
+	case peers.AnswerGzip, peers.AnswerFile:
+		return peers.Text()
+	}
+	return []byte(peers.Body)
+}

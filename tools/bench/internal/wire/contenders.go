@@ -1,0 +1,186 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/floor"
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
+	"github.com/sluicehttp/sluice/tools/lab/process"
+)
+
+// A contender is a server that is compared.
+type contender struct {
+	kind, addr string
+	process    interface {
+		TreeMemory() (process.TreeMemory, error)
+		TreeUsage() (process.Usage, error)
+		Stop() error
+	}
+
+	isOther bool            // its answer is not that of the case
+	size    int             // of its response, with the head
+	fields  string          // names of its response's header fields
+	idlers  *load.Generator // holds idle connections; nil: none
+}
+
+// stop ends the server and its idle connections.
+func (c *contender) stop() error {
+	var err error
+	if c.idlers != nil {
+		err = c.idlers.Stop()
+	}
+	return errors.Join(err, c.process.Stop())
+}
+
+// startOptions say how servers are started.
+type startOptions struct {
+	cpu    int    // or process.AnyCPU
+	procs  int    // processes, or CPUs of one
+	folder string // for files
+	others map[string]string
+	floor  string // the program; "": it cannot be built
+	noGCC  error  // why not
+}
+
+// start starts a server for a case. An error that isAbsence means that this
+// kind has no such case.
+func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*contender, error) {
+	switch kind {
+	case nginx:
+		return startNginx(ctx, c, o)
+	case floorKind:
+		return startFloor(ctx, c, o)
+	}
+	if command, ok := o.others[kind]; ok {
+		return startOther(ctx, kind, command, c, o)
+	}
+	if c.peer.Answer == peers.AnswerGzip && (kind == peers.NetHTTP || kind == peers.Hertz) {
+		return nil, errNoGzip
+	}
+	options := c.peer
+	if options.Answer == peers.AnswerFile {
+		options.Root = filepath.Join(o.folder, "files")
+		if err := os.MkdirAll(options.Root, 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(options.Root, fileName), c.body(), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	service := servers.Options{Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options}
+	if kind == multipath {
+		service.Kind, service.Multipath = peers.Epoll, true
+	}
+	server, err := servers.Start(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	return &contender{kind: kind, addr: server.Addr, process: server}, nil
+}
+
+var (
+	errNoGzip  = errors.New("has no compression of its own")
+	errNoTLS   = errors.New("the floor has no TLS")
+	errNoSleep = errors.New("the floor does not sleep")
+	errOther   = errors.New("a program of --program is asked for a short text only")
+)
+
+// isAbsence says whether an error means that a server has no such case here.
+func isAbsence(err error) bool {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errOther, errNginx, errNoNginx, process.ErrNoCompiler} {
+		if errors.Is(err, absence) {
+			return true
+		}
+	}
+	return false
+}
+
+// startFloor starts the C program with the baseline's response.
+func startFloor(ctx context.Context, c *wireCase, o startOptions) (*contender, error) {
+	switch {
+	case c.peer.TLS:
+		return nil, errNoTLS
+	case c.peer.Handler.Sleep > 0:
+		return nil, errNoSleep
+	case o.floor == "":
+		return nil, o.noGCC
+	}
+	response, err := os.CreateTemp(o.folder, "response")
+	if err != nil {
+		return nil, err
+	}
+	_, err = response.Write(floorResponse(c))
+	if err := errors.Join(err, response.Close()); err != nil {
+		return nil, err
+	}
+	addr, err := process.FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	arguments, err := floor.Arguments(floor.Options{Addr: addr, Processes: o.procs, Close: c.load.Close, Response: response.Name()})
+	if err != nil {
+		return nil, err
+	}
+	program, err := process.StartProgram(ctx, o.cpu, o.floor, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	return startedProgram(ctx, floorKind, addr, program)
+}
+
+// startOther starts a program of --program. Its answer may be another than that of the
+// others: it only has to be one.
+func startOther(ctx context.Context, kind, command string, c *wireCase, o startOptions) (*contender, error) {
+	if c.peer != (peers.Options{}) {
+		return nil, errOther
+	}
+	addr, err := process.FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(strings.NewReplacer("{addr}", addr, "{port}", port).Replace(command))
+	program, err := process.StartProgram(ctx, o.cpu, words[0], words[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	server, err := startedProgram(ctx, kind, addr, program)
+	if err == nil {
+		server.isOther = true
+	}
+	return server, err
+}
+
+// startedProgram waits until a program serves that takes no listener.
+func startedProgram(ctx context.Context, kind, addr string, program *process.Program) (*contender, error) {
+	if err := process.AwaitServer(ctx, addr); err != nil {
+		return nil, errors.Join(err, program.Stop())
+	}
+	return &contender{kind: kind, addr: addr, process: program}, nil
+}
+
+// holdIdle opens a case's idle connections to a server, and returns by how many
+// bytes each made it grow.
+func (c *wireCase) holdIdle(ctx context.Context, server *contender) (perConnection float64, err error) {
+	before, err := server.process.TreeMemory()
+	if err != nil {
+		return 0, err
+	}
+	server.idlers, err = load.Hold(ctx, load.Load{Addr: server.addr, Conns: c.idle, Request: c.request()})
+	if err != nil {
+		return 0, fmt.Errorf("idle connections: %w", err)
+	}
+	after, err := server.process.TreeMemory()
+	return float64(after.Anonymous-before.Anonymous) / float64(c.idle), err
+}
