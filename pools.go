@@ -1,6 +1,11 @@
 package sluice
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
+)
 
 // The pools of the small message types. The caller owns an object from the time
 // that it is acquired until it is released.
@@ -98,3 +103,127 @@ func releaseSingle(one *single) {
 		singlePool.Put(one)
 	}
 }
+
+// The pools of messages. The caller owns a message from the time that it is
+// acquired until it is released.
+var (
+	requestPool  = sync.Pool{New: func() any { return new(Request) }}
+	responsePool = sync.Pool{New: func() any { return new(Response) }}
+)
+
+// maxPooledFields is the number of fields for which a pooled message may keep
+// memory.
+const maxPooledFields = 256
+
+// AcquireRequest returns an empty Request from a pool, to which ReleaseRequest may return it.
+func AcquireRequest() *Request { return requestPool.Get().(*Request) }
+
+// ReleaseRequest returns r to the pool. Do not use r, or a slice of it, afterwards.
+func ReleaseRequest(r *Request) {
+	r.recycle()
+	requestPool.Put(r)
+}
+
+// recycle resets a request and releases excessive memory, for a pool.
+func (r *Request) recycle() {
+	r.KeepBodyBuffer = false
+	r.Reset()
+	r.shrink()
+}
+
+// shrink releases the memory that a request in a pool must not hold: a request
+// of uncommon size would keep it indefinitely. Reset does the same for the body.
+func (r *Request) shrink() {
+	r.Header.m.Shrink(maxPooledBytes, maxPooledFields)
+	if cap(r.wire) > maxPooledBytes {
+		r.wire = nil
+	}
+	if r.uri.heldBytes() > maxPooledBytes {
+		r.uri = URI{}
+	}
+	if r.postArgs.heldBytes() > maxPooledBytes {
+		r.postArgs = Args{}
+	}
+}
+
+// AcquireResponse returns an empty Response from a pool, to which ReleaseResponse may return it.
+func AcquireResponse() *Response { return responsePool.Get().(*Response) }
+
+// ReleaseResponse returns r to the pool. Do not use r, or a slice of it, afterwards.
+func ReleaseResponse(r *Response) {
+	r.recycle()
+	responsePool.Put(r)
+}
+
+// recycle resets a response and releases excessive memory, for a pool.
+func (r *Response) recycle() {
+	r.KeepBodyBuffer = false
+	r.Reset()
+	r.Header.m.Shrink(maxPooledBytes, maxPooledFields)
+}
+
+// fetchingPool holds *fetching.
+var fetchingPool = sync.Pool{New: func() any { return new(fetching) }}
+
+func acquireFetching() *fetching { return fetchingPool.Get().(*fetching) }
+
+func releaseFetching(f *fetching) {
+	f.req.recycle()
+	f.resp.recycle()
+	fetchingPool.Put(f)
+}
+
+// http2CallPool holds *http2Call.
+var http2CallPool = sync.Pool{New: func() any { return new(http2Call) }}
+
+func acquireHTTP2Call() *http2Call { return http2CallPool.Get().(*http2Call) }
+
+// releaseHTTP2Call forgets the request, and keeps the memory.
+func releaseHTTP2Call(x *http2Call) {
+	s := &x.stream
+	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
+	s.Length, s.HasTrailer, s.IsHead = 0, false, false
+	x.c, x.member, x.req, x.resp, x.content, x.late = nil, nil, nil, nil, nil, nil
+	x.framing, x.source = message.Framing{}, transfer.Source{}
+	x.form, x.unwanted = noFinalHead, 0
+	x.trailers.Reset()
+	http2CallPool.Put(x)
+}
+
+// pipelineWorkPool is a pool of requests for the queues of a PipelineClient. Each
+// PipelineClient has its own pool: the requests have channels, which must not
+// leave a bubble of testing/synctest.
+type pipelineWorkPool struct{ pool sync.Pool } // of *pipelineWork
+
+// acquire returns a work of c, which the caller owns.
+func (p *pipelineWorkPool) acquire(c *PipelineClient) *pipelineWork {
+	if w, ok := p.pool.Get().(*pipelineWork); ok {
+		return w
+	}
+	w := &pipelineWork{c: c}
+	w.Init(w)
+	return w
+}
+
+// release returns w to the pool. w must not be in any list, and no goroutine may
+// wait for it.
+func (p *pipelineWorkPool) release(w *pipelineWork) {
+	if w.into == &w.resp {
+		w.resp.recycle()
+	}
+	w.into = nil
+	out := w.Out[:0]
+	if cap(out) > maxPooledBytes {
+		out = nil
+	}
+	w.Out, w.Err = out, nil
+	p.pool.Put(w)
+}
+
+// http1ExchangePool holds exchanges without a request. A connection owns its exchange until
+// http1.Request.Release.
+var http1ExchangePool = sync.Pool{New: func() any { return newHTTP1Exchange() }}
+
+// http2ExchangePool holds exchanges without a request. A stream owns its exchange until
+// http2Request.End.
+var http2ExchangePool = sync.Pool{New: func() any { return newHTTP2Exchange() }}
