@@ -2,7 +2,11 @@ package sluice
 
 import (
 	"errors"
+	"io"
+	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/dial"
+	"github.com/sluicehttp/sluice/internal/client/pipeline"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
@@ -159,3 +163,100 @@ type ErrBrokenChunk = message.ErrBrokenChunk
 // its body was written. Use errors.As to find it. Its Unwrap returns the panic's value
 // as an error, or nil if it is unknown.
 type ErrBodyStreamWritePanic = message.ErrBodyStreamWritePanic
+
+// Errors of clients.
+var (
+	// ErrNoFreeConns is returned when MaxConns connections to the host are in use
+	// and none became free within MaxConnWaitTimeout. Raise either of them.
+	ErrNoFreeConns = errors.New("sluice: no free connections to the host")
+	// ErrTLSHandshakeTimeout is returned when a TLS handshake took too long, or
+	// when dialing and the handshake together took longer than WriteTimeout.
+	ErrTLSHandshakeTimeout = errors.New("sluice: the TLS handshake took too long")
+	// ErrTooManyRedirects is returned when there are more redirects than the call
+	// may follow.
+	ErrTooManyRedirects = errors.New("sluice: too many redirects")
+	// ErrMissingLocation is returned for a redirect without a Location.
+	ErrMissingLocation = errors.New("sluice: the redirect has no Location")
+	// ErrRedirectBodyStream is returned for a redirect that requires the body
+	// again after the body was a stream.
+	ErrRedirectBodyStream = errors.New("sluice: the redirect asks for a body stream that was sent already")
+	// ErrHostClientRedirectToDifferentScheme is returned by a HostClient when the
+	// scheme of a request does not match IsTLS, for example after a redirect from
+	// https to http.
+	ErrHostClientRedirectToDifferentScheme = errors.New("sluice: the scheme of the request is not that of the HostClient")
+	// ErrNoConnectProtocol is returned by ConnectProtocol if the server, or the field HTTP2
+	// of the client, does not admit extended CONNECT.
+	ErrNoConnectProtocol = errors.New("sluice: extended CONNECT is not possible with this server")
+	// ErrConnPoolStrategyNotImpl is returned when ConnPoolStrategy is neither
+	// FIFO nor LIFO.
+	ErrConnPoolStrategyNotImpl = errors.New("sluice: unknown ConnPoolStrategy")
+
+	errSpokenFirst       = errors.New("sluice: the server has sent something before the request")
+	errRedirectScheme    = errors.New("sluice: the redirect's scheme is neither http nor https")
+	errUnsupportedScheme = errors.New("sluice: the scheme of the request is neither http nor https")
+)
+
+// ErrDialTimeout is returned, wrapped in an *ErrDialWithUpstream, when a dial
+// function has no connection within its time limit. Its method Timeout returns
+// true.
+var ErrDialTimeout = dial.ErrTimeout
+
+// ErrDialWithUpstream is returned when connecting failed. A failed lookup is
+// not wrapped in it; it is a *net.DNSError. The error is a pointer: use
+// errors.As to find it and its causes (ErrDialTimeout, *net.OpError, an errno).
+//
+// Its field Upstream is the address that failed: IP address and port. It is the address
+// as it was dialed if no IP address was tried: because the time ran out
+// before, or with TCPDialer.DisableDNSResolution.
+type ErrDialWithUpstream = dial.ErrDialWithUpstream
+
+const (
+	// DefaultMaxPendingRequests is the default of
+	// PipelineClient.MaxPendingRequests.
+	DefaultMaxPendingRequests = 1024
+
+	// DefaultLBClientTimeout is the default of LBClient.Timeout.
+	DefaultLBClientTimeout = time.Second
+)
+
+// Errors of PipelineClient and LBClient.
+var (
+	// ErrPipelineOverflow is returned by PipelineClient for a request that was
+	// not sent because the queue is full: a newer request took its place, or none
+	// of the requests there could be displaced. Raise MaxPendingRequests or
+	// MaxConns, or send fewer requests.
+	ErrPipelineOverflow = pipeline.ErrOverflow
+	// ErrNoAvailableClients is returned by LBClient when it has no clients.
+	ErrNoAvailableClients = errors.New("sluice: the LBClient has no clients")
+
+	errPipelineClosed = message.Known(ErrConnectionClosed, io.EOF)
+	errPlainHTTPS     = errors.New("sluice: a request with the scheme https must not be sent without TLS")
+)
+
+// A misuse is what a handler does with a request that loses something, and of which no error
+// can tell. Each Server logs each kind once.
+type misuse uint8
+
+const (
+	misuseReadsBody misuse = iota
+	misuseHead
+	misuseBody
+	misuseReplaced
+	misuseHijack
+	misuses // how many there are
+)
+
+var misuseTexts = [misuses]string{
+	misuseReadsBody: "reads a streamed body by Request.Body, which keeps all of it in memory: use BodyStream",
+	misuseHead:      "has changed the status or a field after Flush, which the client does not see: set them before",
+	misuseBody:      "has set a body although the connection was given away, as by Upgrade, Serve or HijackSetNoResponse: the body is not sent",
+	misuseReplaced:  "has replaced the response after the connection was given to another protocol, as by Upgrade or Serve: the client gets that response, and the protocol does not begin",
+	misuseHijack:    "has called Hijack after the connection was given away, as by Upgrade or Serve: that has no effect",
+}
+
+// warn logs m, once for each Server.
+func (ctx *RequestCtx) warn(m misuse) {
+	if ctx.server.gauges.hasWarned[m].CompareAndSwap(false, true) {
+		ctx.cfg.logger.Printf("a handler %s (this is logged once)", misuseTexts[m])
+	}
+}
