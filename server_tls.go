@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"runtime/debug"
 	"slices"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 // NextProto makes nph serve the connections on which the client chose the
@@ -120,4 +122,45 @@ func (s *Server) appendCertificate(cert tls.Certificate) {
 	}
 	config.Certificates = append(slices.Clip(config.Certificates), cert)
 	s.TLSConfig = config
+}
+
+// GenerateTestCertificate returns a new self-signed certificate for host and
+// its key, both in PEM. host is a name or an IP address, with or without
+// brackets. The certificate is valid for a year. It may sign, so that tests can
+// add it to their roots. Do not use it in production: no authority vouches for
+// it.
+func GenerateTestCertificate(host string) (certPEM, keyPEM []byte, err error) {
+	return selfsigned.PEM(host)
+}
+
+// alpnConn is the engine.Protocol of a connection that negotiated another
+// protocol than HTTP/1.1. It passes the connection to its ServeHandler before
+// anything is read.
+type alpnConn struct {
+	engine.Leaver
+	conn    engine.Conn
+	cfg     *serverConfig
+	handler ServeHandler
+}
+
+// Detached runs the ServeHandler.
+func (a *alpnConn) Detached(conn net.Conn) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.cfg.logger.Printf("panic in protocol handler: %v\n%s", v, debug.Stack())
+		}
+		conn.Close()
+	}()
+	if err := a.handler(conn); err != nil {
+		a.cfg.fail(err)
+		a.cfg.logConnError(a.conn, err)
+	}
+}
+
+// Closed implements engine.Protocol.
+func (a *alpnConn) Closed(err error) {
+	a.cfg.tellState(a.conn, StateClosed)
+	if err != nil {
+		a.cfg.logConnError(a.conn, err)
+	}
 }
