@@ -340,3 +340,20 @@ func (h *ResponseHeader) Cookies() iter.Seq2[[]byte, []byte] {
 //
 // Deprecated: Use Cookies.
 func (h *ResponseHeader) VisitAllCookie(f func(key, value []byte)) { h.m.VisitCookies(visitor(f)) }
+
+// Read reads the head of a response from r. What follows the head stays in r. h
+// keeps its settings. Up to four line ends before the head are skipped.
+//
+// The errors are those of RequestHeader.Read, with two differences. If r fails
+// before the first byte, the error is ErrTimeout for a time-out; for any other
+// failure, it matches both io.EOF and the error of r. The error of a malformed
+// head also matches ErrReadingResponseHeaders.
+func (h *ResponseHeader) Read(r *bufio.Reader) error {
+	h.m.ResetMessage()
+	return startError(h.m.Read(r, message.ReaderLimits(r)), io.EOF)
+}
+
+// ReadTrailer is RequestHeader.ReadTrailer.
+func (h *ResponseHeader) ReadTrailer(r *bufio.Reader) error {
+	return h.m.ReadTrailer(r, message.ReaderLimits(r))
+}
