@@ -199,3 +199,83 @@ func (c *HostClient) PendingRequests() int { return int(c.pending.Load()) }
 // half a second too early. If there was none, it returns the time when the
 // process started.
 func (c *HostClient) LastUseTime() time.Time { return clock.Time(c.lastUse.Load()) }
+
+// clientCall is the state of a request while a client sends it. It is part of
+// the Request, so that it reaches the RoundTripper.
+type clientCall struct {
+	clock.Bounds
+	trace    *ClientTrace // of the context or the client; nil: none
+	upstream string       // address of the last attempt
+	phase    Phase        // the present phase
+	isFresh  bool         // only a new connection is acceptable
+	// offersHTTP2: a new connection may speak HTTP/2.
+	offersHTTP2 bool
+	needsHTTP1  bool // the server has answered HTTP_1_1_REQUIRED
+	hasConn     bool // the last attempt got a connection
+	hasSent     bool // bytes of the last attempt were written
+	looksLater  bool // a turn looks whether the connection is quiet
+	wants       bodyWanted
+}
+
+// bodyWanted says what happens to the body of a response with StreamBody.
+type bodyWanted uint8
+
+const (
+	wantsStream bodyWanted = iota // the caller reads it as a stream
+	wantsFinal                    // as wantsStream, but the body of a redirect that is followed is dropped
+	wantsBytes                    // as wantsFinal, but the attempt reads the body into memory
+	wantsNone                     // the body is dropped
+)
+
+// drops reports whether the body of the response with head h is unwanted.
+func (w bodyWanted) drops(h *ResponseHeader) bool {
+	return w == wantsNone || w != wantsStream && isFollowed(h)
+}
+
+// err returns the reason why the call must end, or nil if it may continue.
+func (c *clientCall) err() error {
+	if err := clock.EndOf(c.Context, c.phase); err != nil {
+		return err
+	}
+	if c.IsOver() {
+		return ErrTimeout
+	}
+	return nil
+}
+
+// explain returns the error for a call that failed with err. If the call's
+// context or time ended, the result says that instead of the consequence err.
+func (c *clientCall) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := clock.EndOf(c.Context, c.phase); ended != nil {
+		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
+			return phase // the dialer knows the phase more exactly
+		}
+		return ended
+	}
+	var dialed *ErrDialWithUpstream
+	if clock.IsTimeout(err) && !errors.As(err, &dialed) || c.IsOver() {
+		return ErrTimeout
+	}
+	return err
+}
+
+// Phase is a phase of sending a request. Its String returns the phase in words.
+type Phase = clock.Phase
+
+// The phases, in their order.
+const (
+	PhaseWait  = clock.PhaseWait  // waiting for a connection of the pool
+	PhaseDNS   = clock.PhaseDNS   // looking up the host's addresses
+	PhaseDial  = clock.PhaseDial  // connecting
+	PhaseTLS   = clock.PhaseTLS   // the TLS handshake
+	PhaseWrite = clock.PhaseWrite // writing the request
+	PhaseRead  = clock.PhaseRead  // reading the response
+)
+
+// PhaseError is the error of a request whose context ended. Its field Phase is the phase
+// in which the request was, and Err is the context's cause, which errors.Is finds in it.
+// Its Timeout reports whether the context ended because its deadline passed.
+type PhaseError = clock.PhaseError
