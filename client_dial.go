@@ -225,3 +225,12 @@ func (c *clientCall) dialError(err error, addr string) error {
 	}
 	return dial.WithUpstream(err, addr)
 }
+
+// AcquireTimer returns a timer from a pool. The timer sends the time on its
+// channel after timeout. Return it with ReleaseTimer when it is no longer used.
+// This is optional and saves allocations.
+func AcquireTimer(timeout time.Duration) *time.Timer { return clock.AcquireTimer(timeout) }
+
+// ReleaseTimer stops t and returns it to the pool. t must come from AcquireTimer
+// or time.NewTimer, and must not be used afterwards.
+func ReleaseTimer(t *time.Timer) { clock.ReleaseTimer(t) }

@@ -157,3 +157,12 @@ func (ctx *RequestCtx) sendFile(part engine.File) bool {
 	}
 	return err == nil
 }
+
+// SendFile is ServeFile.
+func (ctx *RequestCtx) SendFile(path string) { ServeFile(ctx, path) }
+
+// SendFileBytes is ServeFileBytes.
+func (ctx *RequestCtx) SendFileBytes(path []byte) { ServeFileBytes(ctx, path) }
+
+// SendFileLiteral is ServeFileLiteral.
+func (ctx *RequestCtx) SendFileLiteral(path string) { ServeFileLiteral(ctx, path) }
