@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server/http1"
+	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -209,4 +211,80 @@ func (x *http1Exchange) Release(hasWaited bool) {
 	x.ctx.shrink()
 	x.ctx.detach()
 	http1ExchangePool.Put(x)
+}
+
+// An acceptor is the server of its HTTP/1.1 connections, as package http1 sees it.
+var (
+	_ http1.Host   = (*acceptor)(nil)
+	_ engine.Waker = (*acceptor)(nil)
+)
+
+// The lowest bits of Memo.Served. The others store the number of requests, or the record
+// of a connection of HTTP/2, or name an upgrade.Host and what it has stored.
+const (
+	memoTLS      = http1.MemoTLS // connFacts.IsTLS
+	memoHTTP2    = memoTLS << 1  // the protocol
+	memoUpgraded = memoTLS << 2  // the protocol is that of an upgrade.Host
+	memoShift    = http1.MemoShift
+)
+
+// Wake restores what Sleep returned; see engine.Waker.
+func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	switch {
+	case m.Served&memoUpgraded != 0:
+		return a.server.wakeUpgraded(conn, m)
+	case m.Served&memoHTTP2 != 0:
+		facts := connFacts{ID: m.ID, Opened: m.Opened, IsTLS: m.Served&memoTLS != 0}
+		return a.wakeHTTP2(conn, facts, http2.Record(m.Served>>memoShift))
+	}
+	return http1.Wake(conn, a, &a.cfg.Config, m)
+}
+
+// NewExchange implements http1.Host.
+func (a *acceptor) NewExchange() *http1.Exchange {
+	x := http1ExchangePool.Get().(*http1Exchange)
+	x.ctx.attach(a.server, a.cfg)
+	return &x.Exchange
+}
+
+// http1States are the states of package http1.
+var http1States = [...]ConnState{http1.StateActive: StateActive, http1.StateIdle: StateIdle, http1.StateHijacked: StateHijacked, http1.StateClosed: StateClosed}
+
+// TellState implements http1.Host.
+func (a *acceptor) TellState(c net.Conn, s http1.State) { a.cfg.connState(c, http1States[s]) }
+
+// Fail implements http1.Host.
+func (a *acceptor) Fail(err error) { a.cfg.fail(err) }
+
+// Log implements http1.Host. Without LogAllErrors it skips errors that the client causes.
+func (a *acceptor) Log(c engine.Conn, err error) {
+	var violation *h1.Error
+	if a.cfg.LogsAll || !errors.As(err, &violation) {
+		a.cfg.logConnError(c, err)
+	}
+}
+
+// RunHijacked implements http1.Host.
+func (a *acceptor) RunHijacked(conn net.Conn, handler func(net.Conn)) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.cfg.logger.Printf("panic in hijack handler: %v\n%s", v, debug.Stack())
+			conn.Close()
+		}
+	}()
+	handler(conn)
+	if !a.cfg.keepHijacked {
+		conn.Close()
+	}
+}
+
+// OpenHTTP2 implements http1.Host.
+func (a *acceptor) OpenHTTP2(conn engine.Conn, f *http1.Facts, begun []byte, start int64) engine.Protocol {
+	if !a.cfg.speaksHTTP2(a.server) {
+		return nil
+	}
+	c := a.openHTTP2(conn, connFacts{ID: f.ID, Opened: f.Opened, IsTLS: f.IsTLS}, begun)
+	c.BeganAt(start)
+	c.isActive = true // as ConnState was told
+	return c
 }
