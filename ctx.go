@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"runtime/debug"
@@ -12,7 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
-	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // RequestCtx holds one request, its response, and the connection that carries
@@ -137,29 +135,6 @@ func (ctx *RequestCtx) reset() {
 	}
 	ctx.remoteAddr = nil
 	ctx.requestMarks = requestMarks{}
-}
-
-// LogPanic logs v, the value of a panic on the calling goroutine, with its stack. It is for
-// handlers that run others on goroutines of their own, and raise their panics again in
-// the RequestHandler: the server does not log v a second time.
-func (ctx *RequestCtx) LogPanic(v any) {
-	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
-	ctx.loggedPanic = panicSum(v)
-}
-
-// panicSum tells panics apart, whose values need not be comparable. It is not 0.
-func panicSum(v any) uint32 { return ascii.AddSum(0, []byte(fmt.Sprint(v))) | 1 }
-
-// letGo releases what ends with a request, on a ctx that other goroutines still
-// use as a context. The user values stay, because they may still be read.
-func (ctx *RequestCtx) letGo() {
-	ctx.Request.ResetBody()
-	ctx.Response.ResetBody()
-	ctx.VisitUserValuesAll(func(_, value any) {
-		if c, ok := value.(io.Closer); ok {
-			ctx.closeValue(c)
-		}
-	})
 }
 
 // closeValue closes a user value at the end of the request. The answer, and what else

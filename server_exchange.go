@@ -1,10 +1,7 @@
 package sluice
 
 import (
-	"errors"
-	"fmt"
 	"net"
-	"runtime/debug"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -154,52 +151,6 @@ func (ctx *RequestCtx) runHandler() (*RequestCtx, handlerEnd) {
 	}
 	return ctx, end
 }
-
-// callHandler runs the handler and recovers its panics.
-func (ctx *RequestCtx) callHandler() (end handlerEnd) {
-	defer func() {
-		if v := recover(); v != nil {
-			end = ctx.handlerPanicked(v)
-		}
-	}()
-	ctx.cfg.handler(ctx)
-	return handlerReturned
-}
-
-// handlerPanicked makes the response a 500 if nothing was sent yet.
-func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
-	if v == ErrAbortHandler {
-		return handlerAborted
-	}
-	if ctx.cfg.crashOnPanic {
-		crash(v)
-	}
-	if ctx.loggedPanic != panicSum(v) {
-		ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
-	}
-	switch {
-	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
-		ctx.TimeoutErrorWithCode(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-		return handlerPanicked
-	case ctx.phase == phaseFlushed:
-		return handlerAborted
-	}
-	ctx.hijackHandler, ctx.takeover = nil, nil
-	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-	return handlerPanicked
-}
-
-// crash ends the process because of a panic (Server.CrashOnPanic). Engines
-// recover panics, so it panics in another goroutine.
-func crash(v any) {
-	text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
-	go panic(text)
-	select {}
-}
-
-// ErrAbortHandler, as the value of a panic in a handler, makes the server close
-// the connection without a response and without a log entry.
-var ErrAbortHandler = errors.New("sluice: abort handler")
 
 // end ends the request and gives back what it holds. It returns the RequestCtx
 // for the next request: ctx, or a fresh one if other goroutines may still use

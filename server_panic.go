@@ -1,0 +1,79 @@
+package sluice
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
+)
+
+// callHandler runs the handler and recovers its panics.
+func (ctx *RequestCtx) callHandler() (end handlerEnd) {
+	defer func() {
+		if v := recover(); v != nil {
+			end = ctx.handlerPanicked(v)
+		}
+	}()
+	ctx.cfg.handler(ctx)
+	return handlerReturned
+}
+
+// handlerPanicked makes the response a 500 if nothing was sent yet.
+func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
+	if v == ErrAbortHandler {
+		return handlerAborted
+	}
+	if ctx.cfg.crashOnPanic {
+		crash(v)
+	}
+	if ctx.loggedPanic != panicSum(v) {
+		ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
+	}
+	switch {
+	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
+		ctx.TimeoutErrorWithCode(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+		return handlerPanicked
+	case ctx.phase == phaseFlushed:
+		return handlerAborted
+	}
+	ctx.hijackHandler, ctx.takeover = nil, nil
+	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	return handlerPanicked
+}
+
+// crash ends the process because of a panic (Server.CrashOnPanic). Engines
+// recover panics, so it panics in another goroutine.
+func crash(v any) {
+	text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+	go panic(text)
+	select {}
+}
+
+// ErrAbortHandler, as the value of a panic in a handler, makes the server close
+// the connection without a response and without a log entry.
+var ErrAbortHandler = errors.New("sluice: abort handler")
+
+// LogPanic logs v, the value of a panic on the calling goroutine, with its stack. It is for
+// handlers that run others on goroutines of their own, and raise their panics again in
+// the RequestHandler: the server does not log v a second time.
+func (ctx *RequestCtx) LogPanic(v any) {
+	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
+	ctx.loggedPanic = panicSum(v)
+}
+
+// panicSum tells panics apart, whose values need not be comparable. It is not 0.
+func panicSum(v any) uint32 { return ascii.AddSum(0, []byte(fmt.Sprint(v))) | 1 }
+
+// letGo releases what ends with a request, on a ctx that other goroutines still
+// use as a context. The user values stay, because they may still be read.
+func (ctx *RequestCtx) letGo() {
+	ctx.Request.ResetBody()
+	ctx.Response.ResetBody()
+	ctx.VisitUserValuesAll(func(_, value any) {
+		if c, ok := value.(io.Closer); ok {
+			ctx.closeValue(c)
+		}
+	})
+}
