@@ -14,10 +14,12 @@ import (
 // share. At most one of raw, stream and memory has content; setting one drops
 // the others.
 type body struct {
-	// memory holds the buffered body, nil if there was none. Only hold returns it for a
-	// change. Copies by assignment share it, so that they see one length.
+	// memory holds the buffered body, nil if there was none. Before a change, call
+	// hold. Copies by assignment share it, so that they see one length.
 	memory *bodyBuffer
-	owner  field.Owner // of memory
+	owner  field.Owner // of memory, which is not nil if it Owns
+	// hasOthers: raw, stream, failure or form may be set.
+	hasOthers bool
 	// raw is a body that the caller of SetBodyRaw owns.
 	raw []byte
 	// stream is read when the message is written. streamSize is its length, < 0 if
@@ -54,14 +56,22 @@ func (b *body) buffered() []byte {
 	return b.memory.bytes
 }
 
-// hold returns the memory of the buffered body for a change: memory of its own in a message
-// that was copied by assignment.
-func (b *body) hold() *bodyBuffer {
+// hold makes memory what a change of the buffered body needs: not nil, and the message's own
+// in one that was copied by assignment.
+func (b *body) hold() {
+	if !b.owner.Owns() { // the first change
+		b.claim()
+	}
+}
+
+func (b *body) claim() {
 	if b.owner.IsCopy() || b.memory == nil {
 		b.memory = &bodyBuffer{bytes.Clone(b.buffered())}
 	}
-	return b.memory
 }
+
+// leave drops the memory of the buffered body.
+func (b *body) leave() { b.memory, b.owner = nil, field.Owner{} }
 
 // bodyPoolLimits holds the limits of SetBodySizePoolLimit.
 var bodyPoolLimits struct{ request, response buf.Limit }
@@ -83,23 +93,29 @@ const burstBody = 32 << 10
 // clear removes the body and its limit. It drops memory over the limit unless
 // keep is set.
 func (b *body) clear(keep bool, limit *buf.Limit) {
+	b.limit = 0
+	if b.hasOthers || b.memory != nil {
+		b.clearAll(keep, limit)
+	}
+}
+
+func (b *body) clearAll(keep bool, limit *buf.Limit) {
 	if !b.isBuffered() { // drop, of which the call would cost more than the rest
 		b.dropOthers()
 	}
-	b.limit = 0
-	held := cap(b.buffered())
-	switch {
-	case held == 0:
+	if b.memory == nil {
 		return
-	case b.owner.IsCopy():
-		b.memory = nil
+	}
+	if b.owner.IsCopy() {
+		b.leave()
 		return
-	case !keep:
+	}
+	if held := cap(b.memory.bytes); !keep {
 		if held >= burstBody {
 			buf.LetGo(held)
 		}
 		if !limit.Allows(held) {
-			b.memory = nil
+			b.leave()
 			return
 		}
 	}
@@ -114,13 +130,11 @@ func (b *body) drop() {
 }
 
 // isBuffered reports whether the body, which may be empty, is no more than memory.
-func (b *body) isBuffered() bool {
-	return b.raw == nil && b.stream == nil && b.form == nil && b.failure == nil
-}
+func (b *body) isBuffered() bool { return !b.hasOthers }
 
 // dropOthers is drop for a body that is not buffered.
 func (b *body) dropOthers() {
-	b.raw, b.failure = nil, nil
+	b.raw, b.failure, b.hasOthers = nil, nil, false
 	_ = b.closeStream(nil) // there is no caller to return the error to
 	b.removeForm()
 }
@@ -143,7 +157,8 @@ func (b *body) Body() []byte {
 	}
 	content, err := b.content()
 	if err != nil {
-		m := b.hold()
+		b.hold()
+		m := b.memory
 		m.bytes = append(m.bytes[:0], err.Error()...)
 		return m.bytes
 	}
@@ -175,13 +190,15 @@ func (b *body) bodyBytes() []byte {
 // SetBody makes a copy of p the body.
 func (b *body) SetBody(p []byte) {
 	b.drop()
-	m := b.hold()
+	b.hold()
+	m := b.memory
 	m.bytes = append(m.bytes[:0], p...)
 }
 
 // empty makes the buffered body empty.
 func (b *body) empty() {
-	m := b.hold()
+	b.hold()
+	m := b.memory
 	m.bytes = m.bytes[:0]
 }
 
@@ -195,7 +212,7 @@ func (b *body) SetBodyRaw(p []byte) {
 	if len(b.buffered()) > 0 {
 		b.empty()
 	}
-	b.raw = p
+	b.raw, b.hasOthers = p, true
 }
 
 // AppendBody appends a copy of p to the body. It drops a body stream.
@@ -203,7 +220,9 @@ func (b *body) AppendBody(p []byte) {
 	if !b.isBuffered() {
 		b.own()
 	}
-	b.appendBodyBytes(p)
+	b.hold()
+	m := b.memory
+	m.bytes = append(m.bytes, p...)
 }
 
 // AppendBodyString appends s to the body. It drops a body stream.
@@ -211,7 +230,8 @@ func (b *body) AppendBodyString(s string) { b.AppendBody(ascii.Bytes(s)) }
 
 // appendBodyBytes appends received bytes.
 func (b *body) appendBodyBytes(p []byte) {
-	m := b.hold()
+	b.hold()
+	m := b.memory
 	m.bytes = append(m.bytes, p...)
 }
 
@@ -219,7 +239,8 @@ func (b *body) appendBodyBytes(p []byte) {
 func (b *body) own() {
 	switch {
 	case b.raw != nil:
-		m := b.hold()
+		b.hold()
+		m := b.memory
 		m.bytes = append(m.bytes[:0], b.raw...)
 	case b.form != nil && b.form.isBody:
 		b.marshalForm()
@@ -237,7 +258,8 @@ func (b *body) SwapBody(p []byte) []byte {
 	b.hold() // a copy by assignment returns memory of its own
 	old := b.Body()
 	b.drop()
-	b.hold().bytes = p // Body may have taken other memory
+	b.hold() // Body may have taken other memory
+	b.memory.bytes = p
 	return old
 }
 
@@ -269,7 +291,7 @@ func (b *body) ReleaseBody(size int) {
 		if b.stream == nil {
 			b.drop()
 		}
-		b.memory = nil
+		b.leave()
 	}
 }
 
@@ -299,7 +321,8 @@ func (b *body) copyBodyTo(dst *body) {
 		content = b.marshalForm()
 	}
 	if len(content) > 0 {
-		m := dst.hold()
+		dst.hold()
+		m := dst.memory
 		m.bytes = append(m.bytes[:0], content...)
 	}
 }

@@ -58,7 +58,7 @@ func (b *body) CloseBodyStream() error { return b.closeStream(nil) }
 
 // setStream makes s the body. The caller has cleared the body.
 func (b *body) setStream(s io.Reader, size int) {
-	b.stream, b.streamSize = s, size
+	b.stream, b.streamSize, b.hasOthers = s, size, true
 }
 
 // setStreamWriter makes the output of sw the body. The caller has cleared the
@@ -112,7 +112,8 @@ func (b *body) bufferStream() error {
 	if b.limit > 0 && b.streamSize > b.limit {
 		return b.closeStream(ErrBodyTooLarge)
 	}
-	m := b.hold()
+	b.hold()
+	m := b.memory
 	content, err := transfer.AppendStream(m.bytes[:0], b.takeStream(), b.limit)
 	m.bytes = content
 	_ = b.closeStream(err)

@@ -66,6 +66,7 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 		}
 		return nil, err
 	}
+	b.hasOthers = true
 	b.form = &formData{form: form, files: message.FilesOf(form), boundary: boundary, isBody: isStream}
 	if isStream {
 		if err := b.closeStream(nil); err != nil {
@@ -87,7 +88,8 @@ func (b *body) removeForm() {
 // marshalForm writes the form to b.memory and returns them. If that fails, they
 // are the text of the error.
 func (b *body) marshalForm() []byte {
-	m := b.hold()
+	b.hold()
+	m := b.memory
 	text := bytes.NewBuffer(m.bytes[:0])
 	if err := WriteMultipartForm(text, b.form.form, b.form.boundary); err != nil {
 		text.Reset()

@@ -93,7 +93,8 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) (err error) {
 	r.ResetBody()
 	r.limit = max(maxBodySize, 0)
-	m := r.hold()
+	r.hold()
+	m := r.memory
 	m.bytes, err = transfer.Append(m.bytes, br, contentLength, maxBodySize)
 	if err != nil {
 		r.ResetBody()

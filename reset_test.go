@@ -102,7 +102,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 	}
 	uri := []string{"target", "isPathLent", "isQueryLent", "query"} // the copy has path and query of target in memory of its own
 	message := slices.Concat(header, uri, []string{
-		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", // bodies that cannot be copied
+		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", "hasOthers", // bodies that cannot be copied
 		"call", "timeout", "userValues", "strayWriters", // of this use of the request
 		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", // settings of the original
 	})

@@ -47,7 +47,7 @@ type Response struct {
 // and KeepBodyBuffer determine whether the memory of the body is kept.
 func (r *Response) Reset() {
 	r.Header.Reset()
-	r.ResetBody()
+	r.clear(r.KeepBodyBuffer, &bodyPoolLimits.response) // ResetBody, inlined
 	r.ImmediateHeaderFlush = false
 	r.StreamBody = false
 	r.SkipBody = false

@@ -117,7 +117,8 @@ func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int)
 		r.setStream(transfer.NewReader(br, &r.Header.m.Header, length, limits), length)
 		return nil
 	}
-	m := r.hold()
+	r.hold()
+	m := r.memory
 	m.bytes, err = transfer.Append(m.bytes, br, length, maxBodySize)
 	if length < -1 {
 		r.Header.SetContentLength(len(r.buffered()))
