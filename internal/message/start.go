@@ -6,7 +6,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
-	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // A headStart is how a response's head began the last time: status line, Server, Date
@@ -30,7 +29,7 @@ const longestStartType = 127
 
 // startFor returns the start of the head, nil if it is an unusual one.
 func (h *ResponseHeader) startFor(f *Framing) *headStart {
-	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 || h.reasonAt != (h1.Span{}) ||
+	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 || h.reasonAt.End > 0 ||
 		h.Table.Index(field.Server) >= 0 || !h.ShowsServer && !f.NamesServer {
 		return nil
 	}

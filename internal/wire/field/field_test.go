@@ -401,3 +401,19 @@ func TestCopyWith(t *testing.T) {
 		}
 	}
 }
+
+// TestReceivedHeadHasAnOwner: a table that was never reset owns the head that it has received,
+// so that a copy by assignment takes memory of its own before it changes.
+func TestReceivedHeadHasAnOwner(t *testing.T) {
+	var received Table
+	head := []byte("Host: a\r\n\r\n")
+	received.Append(append(head, make([]byte, 64)...))
+	received.PushParsed(Host, 0, 4, 6, 7)
+	received.Seal(len(head))
+	dup := received
+	dup.Add(Other, []byte("X"), []byte("of the copy"))
+	received.Add(Other, []byte("Y"), []byte("of the original"))
+	if string(dup.Value(1)) != "of the copy" || string(received.Value(1)) != "of the original" {
+		t.Errorf("copy: %q, original: %q", dup.Value(1), received.Value(1))
+	}
+}

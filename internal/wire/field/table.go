@@ -360,12 +360,15 @@ func (t *Table) Set(id ID, value []byte) {
 		t.Add(id, canonical[id], value)
 		return
 	}
-	t.reserve(len(value))
-	n := uint32(len(value))
 	if len(value) > cap(t.buf)-len(t.buf) {
+		t.reserve(len(value))
 		t.part()
 	}
-	t.push(entry{id: id, valueOff: uint32(len(t.buf)), valueLen: n, valueCap: n})
+	n := uint32(len(value))
+	t.fields = append(t.fields, entry{id: id, valueOff: uint32(len(t.buf)), valueLen: n, valueCap: n})
+	if len(t.fields) <= maxSlot {
+		t.slots[id] = uint16(len(t.fields))
+	}
 	t.buf = append(t.buf, value...) // last, because nothing else is needed after the copy
 }
 
@@ -472,11 +475,8 @@ func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
 // also what setters have stored.
 func (t *Table) Raw() []byte { return t.buf }
 
-// Append adds bytes to the raw head that is being received.
-func (t *Table) Append(raw []byte) {
-	t.own()
-	t.store(raw)
-}
+// Append adds bytes to the raw head that is being received. t is new, or was reset before.
+func (t *Table) Append(raw []byte) { t.store(raw) }
 
 // SetRaw replaces the buffer by head, which a parser has made by appending to Raw.
 func (t *Table) SetRaw(head []byte) {
@@ -491,6 +491,7 @@ func (t *Table) SetRaw(head []byte) {
 func (t *Table) Seal(n int) {
 	t.buf = t.buf[:n]
 	t.raw = n
+	t.owner.Moved() // Append does not ask
 }
 
 // PushParsed records a field by its offsets in the raw head. t was reset before the first.

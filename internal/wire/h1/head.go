@@ -153,30 +153,29 @@ func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err 
 		raw = t.Raw()
 	}
 	end, err := p.parse(t, raw)
+	if err == nil && end == 0 && len(raw) >= p.Limits.MaxHead {
+		err = p.tooLarge()
+	}
 	if err != nil {
 		return 0, false, err
 	}
-	if end == 0 {
-		if len(raw) >= p.Limits.MaxHead {
-			return 0, false, p.tooLarge()
-		}
+	isWhole := end > 0
+	if !isWhole {
 		end = len(raw)
-	} else {
-		done = true
 	}
 	if len(t.Raw()) == 0 { // parsed in the caller's buffer: one copy, at the end
 		t.Append(raw[:end])
 	}
-	if done {
-		t.Seal(end)
-		if !p.isTrailer {
-			err = p.finish(t)
+	if !isWhole {
+		return end - kept, false, nil
+	}
+	t.Seal(end)
+	if !p.isTrailer {
+		if err := p.finish(t); err != nil {
+			return 0, false, err
 		}
 	}
-	if err != nil {
-		return 0, false, err
-	}
-	return end - kept, done, nil
+	return end - kept, true, nil
 }
 
 // tooLarge returns the error for the limit that the head exceeds.
