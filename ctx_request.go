@@ -267,7 +267,7 @@ func (ctx *RequestCtx) RequestURI() []byte { return ctx.Request.Header.RequestUR
 func (ctx *RequestCtx) URI() *URI { return ctx.Request.URI() }
 
 // Path returns the normalised path.
-func (ctx *RequestCtx) Path() []byte { return ctx.URI().Path() }
+func (ctx *RequestCtx) Path() []byte { return ctx.URI().m.Path() }
 
 // Host returns the host of the request-target, otherwise that of the Host
 // field.

@@ -43,7 +43,6 @@ func (r *Request) parseURI() {
 	r.hasURI = true
 	if host, target, ok := r.Header.m.LendOrigin(); ok { // what servers receive: there is nothing to check
 		r.uri.DisablePathNormalizing = false
-		r.uri.queryArgs.m.Reset()
 		r.uri.m.SetOrigin(host, target, r.connection == overHTTPS)
 		return
 	}

@@ -123,9 +123,13 @@ func (a *Args) Parse(b []byte) {
 		a.text, a.pairs = make([]byte, 0, 2*n), nil // copies by assignment keep the old ones
 	}
 	rest := a.text[:len(b)+8]
-	a.text = rest[:copy(rest, b)]
+	copy(rest, b)
+	a.text = a.text[:len(b)]
 	binary.LittleEndian.PutUint64(rest[len(b):], end)
-	pairs, n := a.pairs[:min(cap(a.pairs), maxParsed)], 0
+	pairs, n := a.pairs[:cap(a.pairs)], 0
+	if len(pairs) > maxParsed {
+		pairs = pairs[:maxParsed]
+	}
 	start, equals, isEncoded := 0, -1, false
 	for read := 0; len(rest) >= 8; rest, read = rest[8:], read+8 {
 		for marks := delimiters(binary.LittleEndian.Uint64(rest)); marks != 0; marks &= marks - 1 {
@@ -149,8 +153,8 @@ func (a *Args) Parse(b []byte) {
 							a.pairs = pairs
 							return
 						}
-						pairs = slices.Grow(pairs, 1)
-						pairs = pairs[:min(cap(pairs), maxParsed)]
+						a.pairs = slices.Grow(pairs, 1)
+						pairs = a.pairs[:min(cap(a.pairs), maxParsed)]
 					}
 					p := &pairs[n]
 					n++
@@ -161,7 +165,7 @@ func (a *Args) Parse(b []byte) {
 					}
 				}
 				if at >= len(b) {
-					a.pairs = pairs[:n]
+					a.pairs = a.pairs[:n]
 					return
 				}
 				start, equals, isEncoded = at+1, -1, false

@@ -13,7 +13,8 @@ import (
 // Unlike Parse it allows neither user information nor a fragment, and accepts
 // only a strictly valid host. After an error u is the zero URI.
 func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
-	u.beginTarget(isTLS)
+	u.Reset()
+	u.setScheme(isTLS)
 	if len(target) > 0 && target[0] == '/' && u.setRequestHost(host) && u.setOriginForm(target) {
 		return nil
 	}
@@ -28,7 +29,8 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 // checked. The bytes of target must stay as they are until u is reset or changed:
 // path and query are parts of it.
 func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
-	u.beginTarget(isTLS)
+	u.Reset()
+	u.setScheme(isTLS)
 	// The requests of a connection are mostly for one host, which is there from the last
 	// one, in lower case. An IPv6 address may have had a zone, which is decoded.
 	if n := len(host); n <= cap(u.host) && string(u.host[:n]) == string(host) && (n == 0 || host[0] != '[') {
@@ -48,22 +50,16 @@ func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
 	u.isPathLent, u.isQueryLent = true, true
 }
 
-// beginTarget makes u the zero URI with the scheme of a connection.
-func (u *URI) beginTarget(isTLS bool) {
-	u.Reset()
-	if isTLS {
-		u.scheme = withScheme(u.scheme, HTTPS)
-	} else {
-		u.scheme = withScheme(u.scheme, HTTP)
+// setScheme gives u, which was reset, the scheme of a connection.
+func (u *URI) setScheme(isTLS bool) {
+	switch n := len(HTTP); {
+	case isTLS:
+		u.scheme = append(u.scheme, HTTPS...)
+	case n <= cap(u.scheme) && string(u.scheme[:n]) == HTTP: // mostly, it had it before
+		u.scheme = u.scheme[:n]
+	default:
+		u.scheme = append(u.scheme, HTTP...)
 	}
-}
-
-// withScheme returns scheme in the memory of old, which has mostly had it before.
-func withScheme(old []byte, scheme string) []byte {
-	if n := len(scheme); n <= cap(old) && string(old[:n]) == scheme {
-		return old[:n]
-	}
-	return append(old[:0], scheme...)
 }
 
 // setOriginForm fills path and query from a target in origin-form. It takes one

@@ -124,8 +124,16 @@ func (u *URI) SetHost(host []byte) {
 
 // Path returns the path in normal form.
 func (u *URI) Path() []byte {
+	if u.isPathOriginal && u.isPathLent { // the usual case
+		return u.target[:len(u.target):len(u.target)]
+	}
+	return u.ownPath()
+}
+
+// ownPath is Path for a path in memory of u.
+func (u *URI) ownPath() []byte {
 	if u.isPathOriginal {
-		return u.PathOriginal()
+		return u.pathOriginal
 	}
 	if len(u.path) == 0 {
 		u.own()
