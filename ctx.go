@@ -122,7 +122,9 @@ func (ctx *RequestCtx) reset() {
 	}
 	ctx.Request.resetForServer()
 	ctx.Response.resetForServer()
-	ctx.prepareMessages()
+	if ctx.cfg.keepNames {
+		ctx.keepNames()
+	}
 	ctx.requestStream.reset()
 	ctx.time, ctx.bodyHeld, ctx.streamID = 0, 0, 0
 	if dropped := ctx.hijackDropped; dropped != nil {

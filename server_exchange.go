@@ -86,11 +86,16 @@ type connFacts = http1.Facts
 // attach makes ctx, which has an exchange, serve requests of s.
 func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig) {
 	ctx.server, ctx.cfg = s, cfg
-	ctx.prepareMessages()
+	if cfg.keepNames {
+		ctx.keepNames()
+	}
 }
 
 // begin starts a request. start is when its first byte arrived, as of clock.Nanos.
-func (ctx *RequestCtx) begin(f *connFacts, start int64) { ctx.facts, ctx.start = *f, start }
+func (ctx *RequestCtx) begin(f *connFacts, start int64) {
+	ctx.facts, ctx.start = *f, start
+	ctx.prepareResponse()
+}
 
 // headComplete prepares for what follows the head. An error refuses the
 // request.

@@ -46,7 +46,7 @@ func (ctx *RequestCtx) setForm() {
 		return
 	case status == StatusResetContent, resp.SkipBody && !isHead:
 		return
-	case status/100 == 2 && ctx.verb == verbConnect: // what follows the head is the tunnel's (RFC 9110 section 9.3.6)
+	case ctx.verb == verbConnect && status/100 == 2: // what follows the head is the tunnel's (RFC 9110 section 9.3.6)
 		f.Length, f.HasContent = -2, !ctx.leavesHTTP()
 		f.OmitDefaultType = !f.HasContent || resp.stream == nil && len(resp.bodyBytes()) == 0
 		return
@@ -201,14 +201,11 @@ func failureStatus(err error) int {
 // errBodyMemory says that Server.MaxBodyMemory is used up.
 var errBodyMemory = errors.New("sluice: no memory left for request bodies")
 
-// prepareMessages applies the server's settings to the request and the
-// response.
-func (ctx *RequestCtx) prepareMessages() {
-	if ctx.cfg.keepNames {
-		ctx.Request.Header.DisableNormalizing()
-	}
-	ctx.prepareResponse()
-}
+// keepNames applies the server's setting to the request, before its head is parsed. It is not
+// inlined, so that its callers can be.
+//
+//go:noinline
+func (ctx *RequestCtx) keepNames() { ctx.Request.Header.DisableNormalizing() }
 
 // prepareResponse applies the server's defaults to the response.
 func (ctx *RequestCtx) prepareResponse() {
