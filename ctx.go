@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
@@ -31,8 +32,8 @@ type RequestCtx struct {
 	server *Server       // nil: outside a server
 	cfg    *serverConfig // of server
 
-	exchange serverExchange // nil: outside a server, or after giveUp
-	facts    connFacts
+	exchange server.Exchange // nil: outside a server, or after giveUp
+	facts    server.Facts
 
 	requestStream requestStream
 
@@ -70,7 +71,7 @@ type requestMarks struct {
 }
 
 // A ctxPhase is how far a request and its response have come. The zero value
-// changes to phaseReceived in headComplete, and this to phaseFlushed in Flush.
+// changes to phaseReceived in HeadComplete, and this to phaseFlushed in Flush.
 // The end of the request, and giveUp for the fresh RequestCtx, set the zero
 // value again.
 type ctxPhase uint8

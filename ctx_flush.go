@@ -90,7 +90,7 @@ type unfinishedBody struct{}
 func (unfinishedBody) Read([]byte) (int, error) { return 0, io.EOF }
 
 // finishFlushed completes a response whose head the handler has flushed; see
-// respond.
+// Respond.
 func (ctx *RequestCtx) finishFlushed() bool {
 	resp := &ctx.Response
 	f := &ctx.form

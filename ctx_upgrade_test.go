@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
@@ -200,17 +201,18 @@ func (t *takeOverTest) run() {
 // TestTakeOverWithoutHost: without an engine, nothing is taken over.
 func TestTakeOverWithoutHost(t *testing.T) {
 	s := quietServer(func(*RequestCtx) {})
-	x := newValueExchange(s)
-	if err := upgrade.TakeOver(x.ctx, upgrade.Takeover{Family: &echoFamily{}}); err != ErrServerClosed || x.ctx.takeover != nil {
+	ctx := &RequestCtx{exchange: &http1.Exchange{}}
+	ctx.attach(s, s.config())
+	if err := upgrade.TakeOver(ctx, upgrade.Takeover{Family: &echoFamily{}}); err != ErrServerClosed || ctx.takeover != nil {
 		t.Errorf("without an engine: %v", err)
 	}
 	s.engine()
 	known := &echoFamily{}
 	for range 2 {
-		if err := upgrade.TakeOver(x.ctx, upgrade.Takeover{Family: known}); err != nil || x.ctx.takeover.host != s.upgrades.At(0) {
+		if err := upgrade.TakeOver(ctx, upgrade.Takeover{Family: known}); err != nil || ctx.takeover.host != s.upgrades.At(0) {
 			t.Error(err)
 		}
-		x.ctx.takeover = nil
+		ctx.takeover = nil
 	}
 	u := s.upgrades.At(0).(*echoHost).server
 	for _, m := range []uint64{0, 7, 1<<upgrade.MemoBits - 1, 1 << upgrade.MemoBits} {

@@ -14,7 +14,7 @@ type ctxWire struct {
 	// isDetached is set once: the exchange no longer belongs to the RequestCtx.
 	isDetached atomic.Bool
 	// isWriting is set while the holder of the Mutex may wait for the client;
-	// serverExchange.InterruptWrite can then end the wait.
+	// server.Exchange.InterruptWrite can then end the wait.
 	isWriting atomic.Bool
 }
 

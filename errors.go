@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/client/pipeline"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
@@ -31,7 +32,7 @@ var (
 	ErrNilConnection = errors.New("sluice: there is no connection")
 	// ErrConnectionClosed is returned when the peer closed the connection before
 	// a whole message was written or read.
-	ErrConnectionClosed = errors.New("sluice: the connection was closed by the peer")
+	ErrConnectionClosed = server.ErrConnectionClosed
 	// ErrHeadSent is returned by what decides about the head of a response, such as
 	// EarlyHints and websocket.Endpoint.Upgrade, when Flush has sent it already.
 	ErrHeadSent = errors.New("sluice: the head of the response was sent already: do this before Flush")

@@ -91,7 +91,7 @@ func acquireSingle(s *Server) *single {
 	if one.config.name != nil {
 		one.name = one.config.name
 	}
-	one.config.single, one.config.IsSingle = one, true
+	one.config.single, one.config.IsSingle, one.config.ShowsErrors = one, true, true
 	one.acceptor = acceptor{server: s, cfg: &one.config}
 	return one
 }
@@ -219,10 +219,6 @@ func (p *pipelineWorkPool) release(w *pipelineWork) {
 	w.Out, w.Err = out, nil
 	p.pool.Put(w)
 }
-
-// http1ExchangePool holds exchanges without a request. A connection owns its exchange until
-// http1.Request.Release.
-var http1ExchangePool = sync.Pool{New: func() any { return newHTTP1Exchange() }}
 
 // http2ExchangePool holds exchanges without a request. A stream owns its exchange until
 // http2Request.End.

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/values"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
@@ -195,7 +196,7 @@ func fillAll(v reflect.Value, depth int) {
 	case reflect.Chan:
 		v.Set(reflect.MakeChan(v.Type(), 1))
 	case reflect.Interface:
-		for _, value := range []any{errors.New("old"), io.NopCloser(nil), io.Discard, &net.TCPAddr{}, &clientConn{}, &http1Exchange{}} {
+		for _, value := range []any{errors.New("old"), io.NopCloser(nil), io.Discard, &net.TCPAddr{}, &clientConn{}, &http1.Exchange{}, (*servedRequest)(nil)} {
 			if reflect.TypeOf(value).Implements(v.Type()) {
 				v.Set(reflect.ValueOf(value))
 				break

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 )
@@ -184,7 +185,7 @@ func (a *acceptor) AcceptError(err error) {
 // Open creates the state of a new connection; see engine.Acceptor.
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.server
-	facts := connFacts{ID: s.gauges.connID.Add(1), Opened: clock.Nanos()}
+	facts := server.Facts{ID: s.gauges.connID.Add(1), Opened: clock.Nanos()}
 	a.cfg.tellState(conn, StateNew)
 	if !conn.IsSocket() {
 		if stater, ok := conn.NetConn().(tlsStater); ok {

@@ -8,24 +8,35 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
-// headerReceived calls Server.HeaderReceived and applies the limits that it
-// returns.
-func (ctx *RequestCtx) headerReceived() (err error) {
+// HeaderReceived implements server.Request. It applies the limits that the callback returns.
+func (r *servedRequest) HeaderReceived() (err error) {
+	ctx := (*RequestCtx)(r)
 	if ctx.cfg.headerReceived == nil {
 		return nil
 	}
 	defer ctx.recoverCallback(&err)
-	r := ctx.cfg.headerReceived(&ctx.Request.Header)
-	if r.MaxRequestBodySize > 0 {
-		ctx.maxBodySize, ctx.Request.limit = r.MaxRequestBodySize, r.MaxRequestBodySize
+	own := ctx.cfg.headerReceived(&ctx.Request.Header)
+	if own.MaxRequestBodySize > 0 {
+		ctx.maxBodySize, ctx.Request.limit = own.MaxRequestBodySize, own.MaxRequestBodySize
 	}
-	if r.ReadTimeout > 0 {
-		ctx.readTimeout = r.ReadTimeout
+	if own.ReadTimeout > 0 {
+		ctx.readTimeout = own.ReadTimeout
 	}
-	if r.WriteTimeout > 0 {
-		ctx.exchange.SetWriteTimeout(r.WriteTimeout)
+	if own.WriteTimeout > 0 {
+		ctx.exchange.SetWriteTimeout(own.WriteTimeout)
 	}
 	return nil
+}
+
+// ExpectContinue implements server.Request.
+func (r *servedRequest) ExpectContinue(isWaiting bool) (isWanted bool, err error) {
+	ctx := (*RequestCtx)(r)
+	status, err := ctx.expectStatus()
+	if err == nil && status != StatusContinue {
+		ctx.refuseBody(status)
+	}
+	ctx.requestStream.awaitsContinue = isWaiting && status == StatusContinue && ctx.requestStream.exchange != nil
+	return status == StatusContinue, err
 }
 
 // expectStatus returns the status for a body that waits for 100-continue (RFC
@@ -64,9 +75,10 @@ func (ctx *RequestCtx) refuseBody(status int) {
 	}
 }
 
-// expectBody prepares for a body of length bytes, -1 if the length is unknown.
-// If the body is streamed, the handler runs before it has arrived.
-func (ctx *RequestCtx) expectBody(length int64) (isStreamed bool, err error) {
+// ExpectBody implements server.Request. If the body is streamed, the handler runs before it
+// has arrived.
+func (r *servedRequest) ExpectBody(length int64) (isStreamed bool, err error) {
+	ctx := (*RequestCtx)(r)
 	switch {
 	case length >= message.TooLong: // an int cannot hold the length
 		return false, ErrBodyTooLarge
@@ -79,19 +91,23 @@ func (ctx *RequestCtx) expectBody(length int64) (isStreamed bool, err error) {
 	return false, nil
 }
 
-// keepBody stores received bytes of the body. Memory grows with the bytes that
-// have arrived, within the limits of this request and of the server.
-func (ctx *RequestCtx) keepBody(data []byte) error {
-	if !ctx.mayHold(uint64(len(data))) {
+// BodyReceived implements server.Request. Memory grows with the bytes that have arrived,
+// within the limits of this request and of the server.
+func (r *servedRequest) BodyReceived(p []byte, more uint64) error {
+	ctx := (*RequestCtx)(r)
+	if !ctx.mayHold(uint64(len(p))) {
 		return ErrBodyTooLarge
 	}
-	ctx.bodyHeld += int64(len(data))
+	ctx.bodyHeld += int64(len(p))
 	if ctx.cfg.maxBodyMemory > 0 {
-		if ctx.server.gauges.bodyMemory.Add(int64(len(data))) > ctx.cfg.maxBodyMemory {
+		if ctx.server.gauges.bodyMemory.Add(int64(len(p))) > ctx.cfg.maxBodyMemory {
 			return errBodyMemory
 		}
 	}
-	ctx.Request.appendBodyBytes(data)
+	ctx.Request.appendBodyBytes(p)
+	if !ctx.mayHold(more) {
+		return ErrBodyTooLarge
+	}
 	return nil
 }
 
@@ -103,10 +119,10 @@ func (ctx *RequestCtx) mayHold(n uint64) bool {
 // bodyRateGrace is how long a body may arrive more slowly than MinBodyRate.
 const bodyRateGrace = 5 * time.Second
 
-// bodyTimeout returns how long the rest of the body may take, counted from the
-// start of the request. With a minimum rate, every byte that arrives extends
+// BodyTimeout implements server.Request. With a minimum rate, every byte that arrives extends
 // it.
-func (ctx *RequestCtx) bodyTimeout() time.Duration {
+func (r *servedRequest) BodyTimeout() time.Duration {
+	ctx := (*RequestCtx)(r)
 	timeout := ctx.readTimeout
 	if minRate := ctx.cfg.minBodyRate; minRate > 0 {
 		earned := bodyRateGrace + time.Duration(float64(ctx.bodyHeld)/float64(minRate)*float64(time.Second))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
@@ -50,8 +51,11 @@ func (s *Server) Control() *ServerControl {
 // Value returns what packages of this module need to know of the server, under keys that
 // they alone can name; nil for any other key.
 func (c *ServerControl) Value(key any) any {
-	if key == any(upgrade.Key{}) {
+	switch key {
+	case any(upgrade.Key{}):
 		return &c.server.upgrades
+	case any(server.Key{}):
+		return server.Host(newAcceptor(c.server, c.server.config()))
 	}
 	return nil
 }

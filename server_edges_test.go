@@ -130,9 +130,8 @@ func TestDoneAtShutdown(t *testing.T) {
 		fmt.Fprint(ctx, ctx.Err())
 	})
 	s.done.Close()
-	const want = `200 length 16; "context canceled"; end`
-	if got := newValueExchange(s).serve(valueRequest{method: MethodGet, target: "/"}); got != want {
-		t.Errorf("%s, want %s", got, want)
+	if sent, _ := (&scriptedConn{}).converse(t, s, []byte(simpleGet)); !strings.HasPrefix(sent, "HTTP/1.1 200") || !strings.HasSuffix(sent, "\r\n\r\ncontext canceled") {
+		t.Errorf("%q", sent)
 	}
 	if n := s.done.Len(); n != 0 || !s.done.IsClosed() {
 		t.Errorf("%d states are kept", n)

@@ -1,87 +1,29 @@
 package sluice
 
 import (
-	"net"
-	"time"
-
-	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/server/http1"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
-// A serverExchange sends the response and reads the body of one request in the
-// protocol of its connection. Each protocol of the server implements it. It is
-// all that RequestCtx knows about the protocol.
-//
-// In the other direction, the protocol calls RequestCtx, in this order:
-//
-//	begin                         the first byte of a request has arrived
-//	headComplete                  the head is in Request.Header
-//	headerReceived, expectStatus  callbacks that decide about the body
-//	expectBody, keepBody          the body arrives
-//	runHandler, respond           or, for a request that is not served, refuse, respond
-//	end                           the RequestCtx is ready for the next request
-//
-// The methods of an exchange are called during runHandler and respond. While a
-// handler runs, ctxWire is locked, except for ReadBody and the two methods
-// whose comments say so. A result of type bool is false when the client cannot
-// be reached any more.
-type serverExchange interface {
-	// SendInterim sends an interim response at once: 100 (Continue), or 103 (Early
-	// Hints) with links as its Link fields.
-	SendInterim(status int, links [][]byte) bool
-	// SendHead sends the head of RequestCtx.Response, with the content that f
-	// describes, and p, the first part of the content. With isLast, the response
-	// ends after p. It is called once for each request.
-	SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
-	// SendData sends p as the next part of the content. With isLast, the response
-	// ends after p, with the trailer fields of RequestCtx.Response. p belongs to
-	// the caller, except for the last part, which does not change until
-	// RequestCtx.end.
-	SendData(p []byte, isLast bool) bool
-	// SendFile sends part as the rest of the content. It owns part, and closes
-	// part.Done, possibly after the handler's Run. After ErrConnectionClosed, the
-	// client cannot be reached.
-	SendFile(part engine.File) error
-	// Flush sends what the methods above may have collected.
-	Flush() bool
+// A servedRequest is a RequestCtx as the protocol of its connection sees it: a
+// server.Request. While a handler runs, the methods of its exchange are called with ctxWire
+// locked, except for ReadBody, InterruptRead and InterruptWrite.
+type servedRequest RequestCtx
 
-	// ReadBody waits for a part of the request's body. It returns io.EOF at the
-	// verified end, possibly with the last bytes. Before it waits for the client,
-	// it calls requestStream.mayWait.
-	ReadBody(p []byte) (int, error)
+var _ server.Request = (*servedRequest)(nil)
 
-	// Arm prepares for the next two methods. Every call that may wait for the
-	// client comes after it.
-	Arm()
-	// InterruptRead makes a waiting ReadBody return, and every further one.
-	// InterruptWrite makes a waiting Send or Flush return, and every further one:
-	// the response is then torn. They are called on any goroutine, while another
-	// one holds ctxWire.
-	InterruptRead()
-	InterruptWrite()
-
-	// OnPeerGone arranges that f is called, on any goroutine, if the client goes
-	// away while the handler runs.
-	OnPeerGone(f func())
-	// SetReadDeadline bounds waits for the request's body: now+timeout, in Nanos; 0 means
-	// for ever. SetWriteTimeout bounds each blocked write of this response.
-	SetReadDeadline(now int64, timeout time.Duration)
-	SetWriteTimeout(timeout time.Duration)
-
-	LocalAddr() net.Addr
-	RemoteAddr() net.Addr
-	// NetConn returns the connection for its addresses and TLS state. It is valid
-	// even after the connection has ended.
-	NetConn() net.Conn
-	// UserConn returns the connection for RequestCtx.Conn.
-	UserConn() net.Conn
+// NewRequest implements server.Host.
+func (a *acceptor) NewRequest(x server.Exchange, kept server.Request) server.Request {
+	r, isKept := kept.(*servedRequest)
+	if !isKept {
+		r = &servedRequest{}
+	}
+	r.exchange = x
+	(*RequestCtx)(r).attach(a.server, a.cfg)
+	return r
 }
-
-// connFacts are the facts about a connection that its requests report. Served is the
-// number of the request.
-type connFacts = http1.Facts
 
 // attach makes ctx, which has an exchange, serve requests of s.
 func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig) {
@@ -91,15 +33,20 @@ func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig) {
 	}
 }
 
-// begin starts a request. start is when its first byte arrived, as of clock.Nanos.
-func (ctx *RequestCtx) begin(f *connFacts, start int64) {
-	ctx.facts, ctx.start = *f, start
-	ctx.prepareResponse()
+// Headers implements server.Request.
+func (r *servedRequest) Headers() (*message.RequestHeader, *message.ResponseHeader) {
+	return &r.Request.Header.m, &r.Response.Header.m
 }
 
-// headComplete prepares for what follows the head. An error refuses the
-// request.
-func (ctx *RequestCtx) headComplete(isHTTP10 bool) error {
+// Begin implements server.Request.
+func (r *servedRequest) Begin(f *server.Facts, start int64) {
+	r.facts, r.start = *f, start
+	(*RequestCtx)(r).prepareResponse()
+}
+
+// HeadComplete implements server.Request.
+func (r *servedRequest) HeadComplete(isHTTP10 bool) error {
+	ctx := (*RequestCtx)(r)
 	ctx.phase = phaseReceived
 	ctx.isHTTP10 = isHTTP10
 	ctx.Request.connection = connSchemeOf(ctx.facts.IsTLS)
@@ -118,19 +65,11 @@ func (ctx *RequestCtx) headComplete(isHTTP10 bool) error {
 	return nil
 }
 
-// A handlerEnd is how a call of the handler has ended.
-type handlerEnd uint8
-
-const (
-	handlerReturned handlerEnd = iota
-	handlerPanicked            // the response is a 500
-	handlerAborted             // no response may be sent, and what was sent must look incomplete
-)
-
-// runHandler calls the handler. The RequestCtx that it returns has the response.
-// That is a fresh one if the handler has called TimeoutError: other goroutines
-// may then still use ctx, without its exchange.
-func (ctx *RequestCtx) runHandler() (*RequestCtx, handlerEnd) {
+// Serve implements server.Request. Other goroutines may still use ctx, without its exchange,
+// if the handler has called TimeoutError.
+func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outcome) {
+	ctx := (*RequestCtx)(r)
+	ctx.start = start
 	if !ctx.cfg.lazyTime {
 		ctx.time = ctx.start
 	}
@@ -138,40 +77,71 @@ func (ctx *RequestCtx) runHandler() (*RequestCtx, handlerEnd) {
 		ctx.Response.Header.m.Table.DelID(field.Server) // ExpectHandler may have set it
 	}
 	ctx.Response.Header.m.ShowsServer = true
-	end := ctx.callHandler()
+	o = ctx.callHandler()
 	if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
-		fresh, isTorn := ctx.replaceTimedOut()
+		replaced, isTorn := ctx.replaceTimedOut()
 		if isTorn {
-			end = handlerAborted
+			o = server.OutcomeAbort
 		}
-		return fresh, end
+		return (*servedRequest)(replaced), o
 	}
-	if end == handlerReturned {
-		switch {
-		case ctx.takeover != nil:
-			ctx.settleTakeover()
-		case ctx.isSilent():
-			ctx.dropBody()
-		}
+	if o == server.OutcomeResponse && ctx.leavesHTTP() {
+		o = ctx.leave()
 	}
-	return ctx, end
+	return nil, o
 }
 
-// end ends the request and gives back what it holds. It returns the RequestCtx
-// for the next request: ctx, or a fresh one if other goroutines may still use
-// ctx.
-func (ctx *RequestCtx) end() *RequestCtx {
+// leave returns how the connection leaves HTTP, or OutcomeResponse if it does not.
+func (ctx *RequestCtx) leave() server.Outcome {
+	if ctx.takeover != nil {
+		ctx.settleTakeover()
+	} else if ctx.isSilent() {
+		ctx.dropBody()
+	}
+	switch {
+	case ctx.hijackHandler != nil:
+		ctx.cfg.retain()
+		if ctx.hijackNoResponse && (ctx.phase != phaseFlushed || ctx.form.Next == message.UseHijack) { // otherwise there is one
+			return server.OutcomeSilent
+		}
+		return server.OutcomeHijack
+	case ctx.takeover == nil:
+		return server.OutcomeResponse
+	case !ctx.takeover.WritesBody:
+		return server.OutcomeTakeover
+	case ctx.mayBeginBody():
+		return server.OutcomeBody
+	}
+	return server.OutcomeResponse
+}
+
+// End implements server.Request.
+func (r *servedRequest) End() (fresh server.Request) {
+	ctx := (*RequestCtx)(r)
 	if ctx.cfg.maxBodyMemory > 0 && ctx.bodyHeld > 0 {
 		ctx.server.gauges.bodyMemory.Add(-ctx.bodyHeld)
 	}
 	if ctx.done.Load() != nil || ctx.Response.strayWriters > 0 {
-		fresh, _ := ctx.giveUp()
+		replaced, _ := ctx.giveUp()
 		ctx.requestStream.reset()
 		ctx.letGo()
-		return fresh
+		return (*servedRequest)(replaced)
 	}
 	ctx.reset()
-	return ctx
+	return nil
+}
+
+// Shrink implements server.Request.
+func (r *servedRequest) Shrink() { (*RequestCtx)(r).shrink() }
+
+// Release implements server.Request.
+func (r *servedRequest) Release(hasWaited bool) {
+	ctx := (*RequestCtx)(r)
+	if hasWaited {
+		buf.LetGo(ctx.heldBytes())
+	}
+	ctx.shrink()
+	ctx.detach()
 }
 
 // giveUp leaves ctx to goroutines that outlive its request, and takes the

@@ -641,8 +641,7 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 	for i := range large {
 		large[i] = 'a'
 	}
-	x := newHTTP1Exchange()
-	ctx := x.ctx
+	ctx := &RequestCtx{}
 	ctx.Request.PostArgs().SetBytesV("k", large)
 	ctx.Request.URI().QueryArgs().SetBytesV("k", large)
 	ctx.Request.Header.SetBytesV("X", large)
@@ -650,7 +649,7 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 	ctx.cfg = (&Server{}).config()
 	ctx.Request.resetForServer()
 	ctx.Response.resetForServer()
-	x.Release(false)
+	(*servedRequest)(ctx).Release(false)
 	for name, held := range map[string]int{
 		"post args":       ctx.Request.postArgs.heldBytes(),
 		"uri":             ctx.Request.uri.heldBytes(),

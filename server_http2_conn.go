@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -16,7 +17,7 @@ import (
 type http2Host struct {
 	server  *Server
 	cfg     *serverConfig
-	facts   connFacts // Served changes only in Feed
+	facts   server.Facts // Served changes only in Feed
 	conn    engine.Conn
 	netConn net.Conn
 }
@@ -39,13 +40,13 @@ var (
 
 // openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
 // the engine does not have any more.
-func (a *acceptor) openHTTP2(conn engine.Conn, facts connFacts, begun []byte) *http2Conn {
+func (a *acceptor) openHTTP2(conn engine.Conn, facts server.Facts, begun []byte) *http2Conn {
 	c := a.newHTTP2Conn(conn, facts)
 	c.Conn = http2.NewConn(conn, &c.host, a.cfg.http2, begun)
 	return c
 }
 
-func (a *acceptor) newHTTP2Conn(conn engine.Conn, facts connFacts) *http2Conn {
+func (a *acceptor) newHTTP2Conn(conn engine.Conn, facts server.Facts) *http2Conn {
 	return &http2Conn{host: http2Host{server: a.server, cfg: a.cfg, facts: facts, conn: conn, netConn: conn.NetConn()}}
 }
 
@@ -69,7 +70,7 @@ func (c *http2Conn) Sleep() (engine.Memo, bool) {
 }
 
 // wakeHTTP2 restores what Sleep has returned.
-func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Record) *http2Conn {
+func (a *acceptor) wakeHTTP2(conn engine.Conn, facts server.Facts, record http2.Record) *http2Conn {
 	c := a.newHTTP2Conn(conn, facts)
 	c.Conn = http2.Wake(conn, &c.host, a.cfg.http2, record)
 	c.host.facts.Served = c.Opened()
@@ -86,7 +87,7 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())
 		return nil, nil
 	}
-	c := a.newHTTP2Conn(conn, connFacts{ID: a.server.gauges.connID.Add(1), Opened: clock.Nanos()})
+	c := a.newHTTP2Conn(conn, server.Facts{ID: a.server.gauges.connID.Add(1), Opened: clock.Nanos()})
 	if c.Conn = http2.Unpack(conn, &c.host, a.cfg.http2, state); c.Conn == nil {
 		a.cfg.logger.Printf("connection from %s closed: its state of HTTP/2 is damaged, or of another version", conn.RemoteAddr())
 		return nil, nil
@@ -177,7 +178,7 @@ func (h *http2Host) NewStream(now int64) *http2.Stream {
 	}
 	x.ctx.attach(h.server, h.cfg)
 	h.facts.Served++
-	x.ctx.begin(&h.facts, now)
+	x.request().Begin(&h.facts, now)
 	if one := h.cfg.single; one != nil {
 		one.streams.Add(1)
 	}

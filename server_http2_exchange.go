@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/transfer"
@@ -23,7 +24,7 @@ import (
 )
 
 // http2Exchange is one request and its response in HTTP/2: the http2.Request that a
-// stream carries, and the serverExchange that its RequestCtx uses.
+// stream carries, and the server.Exchange that its RequestCtx uses.
 type http2Exchange struct {
 	stream  http2.Stream
 	ctx     *RequestCtx   // replaced when it is given up; nil: after shed, while waiting is set, and none yet
@@ -50,9 +51,19 @@ type http2Marks struct {
 }
 
 var (
-	_ serverExchange = (*http2Exchange)(nil)
-	_ http2.Request  = (*http2Exchange)(nil)
+	_ server.Exchange = (*http2Exchange)(nil)
+	_ http2.Request   = (*http2Exchange)(nil)
 )
+
+// request returns the RequestCtx as a server.Request.
+func (x *http2Exchange) request() *servedRequest { return (*servedRequest)(x.ctx) }
+
+// use makes fresh the Request of x, unless it is nil.
+func (x *http2Exchange) use(fresh server.Request) {
+	if fresh != nil {
+		x.ctx = (*RequestCtx)(fresh.(*servedRequest))
+	}
+}
 
 func newHTTP2Exchange() *http2Exchange {
 	x := &http2Exchange{}
@@ -75,7 +86,7 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 		h.m.SetConnect(head.Connect)
 		x.isKeyed = showUpgrade(h)
 	}
-	if err := ctx.headComplete(false); err != nil {
+	if err := x.request().HeadComplete(false); err != nil {
 		return false, err
 	}
 	if x.connects {
@@ -100,13 +111,13 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	if isComplete {
 		return x.connects || !isLast, nil
 	}
-	return ctx.expectBody(x.bodyLength)
+	return x.request().ExpectBody(x.bodyLength)
 }
 
 // BodyReceived implements http2.Request.
 func (x *http2Exchange) BodyReceived(p []byte) error {
 	x.wake()
-	return x.ctx.keepBody(p)
+	return x.request().BodyReceived(p, 0)
 }
 
 // BodyComplete implements http2.Request.
@@ -166,17 +177,14 @@ func (x *http2Exchange) Serve() (outlived bool) {
 	case x.failure != nil:
 		x.answerFailure()
 	default:
-		ctx, end := x.runHandler()
-		if ctx != x.ctx { // else a goroutine of the handler may be reading the body
-			x.ctx = ctx
-		}
+		o := x.runHandler()
 		switch {
-		case end == handlerAborted:
+		case o == server.OutcomeAbort:
 			x.stream.Reset(h2.CodeInternalError)
 			return false
 		case x.asksToHijack() && x.mayHijack():
 			return x.hijack()
-		case ctx.takeover != nil && ctx.takeover.WritesBody && ctx.mayBeginBody():
+		case o == server.OutcomeBody:
 			return x.giveOver()
 		}
 	}
@@ -187,7 +195,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 // respond sends the response.
 func (x *http2Exchange) respond() (ok bool) {
 	closes := x.ctx.Response.ConnectionClose()
-	if ok = x.ctx.respond(); !ok {
+	if ok = x.request().Respond(); !ok {
 		x.stream.Reset(h2.CodeInternalError)
 	}
 	if closes {
@@ -226,10 +234,10 @@ func (x *http2Exchange) shed() {
 // streamed.
 func (x *http2Exchange) decide() {
 	ctx := x.ctx
-	if x.failure = ctx.headerReceived(); x.failure != nil || x.bodyLength == 0 {
+	if x.failure = x.request().HeaderReceived(); x.failure != nil || x.bodyLength == 0 {
 		return
 	}
-	isStreamed, err := ctx.expectBody(x.bodyLength)
+	isStreamed, err := x.request().ExpectBody(x.bodyLength)
 	if err != nil {
 		x.failure = err
 		return
@@ -270,7 +278,7 @@ func (x *http2Exchange) keepStreamed() error {
 		x.stream.SetReadDeadline(now, time.Duration(max(x.bodyDue(now)-now, 1)))
 		n, err := x.stream.ReadBody(x.buffer, noWaitHook)
 		if n > 0 {
-			if err := x.ctx.keepBody(x.buffer[:n]); err != nil {
+			if err := x.request().BodyReceived(x.buffer[:n], 0); err != nil {
 				return err
 			}
 		}
@@ -302,11 +310,11 @@ func (x *http2Exchange) answerFailure() {
 		if wire.Status == StatusRequestHeaderFieldsTooLarge || wire == h1.ErrLineTooLong {
 			public = message.SmallBuffer(err)
 		}
-		x.ctx.refuse(wire.Status, err, public)
+		x.request().Refuse(err, public)
 	case errors.Is(err, http2.ErrTimeout):
-		x.ctx.refuse(StatusRequestTimeout, http1.ErrTimeout, http1.ErrTimeout)
+		x.request().Refuse(http1.ErrTimeout, http1.ErrTimeout)
 	default:
-		x.ctx.refuse(failureStatus(err), err, err)
+		x.request().Refuse(err, err)
 	}
 	if x.ctx.cfg.LogsAll {
 		x.ctx.cfg.logConnError(x.host.conn, err)
@@ -338,9 +346,8 @@ func (x *http2Exchange) endRequest() {
 		return
 	}
 	if x.ctx != nil {
-		x.ctx = x.ctx.end()
-		x.ctx.shrink()
-		x.ctx.detach()
+		x.use(x.request().End())
+		x.request().Release(false)
 	}
 	if x.flight != nil {
 		x.flight.Add(-1)
@@ -383,12 +390,12 @@ func (i http2Interim) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	return dst
 }
 
-// SendInterim implements serverExchange.
+// SendInterim implements server.Exchange.
 func (x *http2Exchange) SendInterim(status int, links [][]byte) bool {
 	return x.stream.SendHead(http2Interim{status, links}, true, false)
 }
 
-// SendHead implements serverExchange.
+// SendHead implements server.Exchange.
 func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
 	x.framing = f.Framing()
 	x.framing.Length = f.Length // trailer fields need no chunks
@@ -412,7 +419,7 @@ func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool)
 	return x.stream.SendHead(x, false, false) && x.SendData(p, isLast)
 }
 
-// SendData implements serverExchange.
+// SendData implements server.Exchange.
 func (x *http2Exchange) SendData(p []byte, isLast bool) bool {
 	switch {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
@@ -423,7 +430,7 @@ func (x *http2Exchange) SendData(p []byte, isLast bool) bool {
 	return x.stream.SendLast(p, nil)
 }
 
-// SendFile implements serverExchange.
+// SendFile implements server.Exchange.
 func (x *http2Exchange) SendFile(part engine.File) error {
 	if x.buffer == nil {
 		x.buffer = make([]byte, 16<<10)
@@ -448,12 +455,12 @@ func (x *http2Exchange) SendFile(part engine.File) error {
 	return err
 }
 
-// Flush implements serverExchange.
+// Flush implements server.Exchange.
 func (x *http2Exchange) Flush() bool { return x.stream.Flush() }
 
-// ReadBody implements serverExchange.
+// ReadBody implements server.Exchange.
 func (x *http2Exchange) ReadBody(p []byte) (int, error) {
-	n, err := x.stream.ReadBody(p, x.ctx.requestStream.mayWait)
+	n, err := x.stream.ReadBody(p, x.request().MayWait)
 	switch err {
 	case io.EOF:
 		if t := x.stream.Trailer(); t != nil {
@@ -465,36 +472,36 @@ func (x *http2Exchange) ReadBody(p []byte) (int, error) {
 	return n, err
 }
 
-// Arm implements serverExchange.
+// Arm implements server.Exchange.
 func (x *http2Exchange) Arm() {}
 
-// InterruptRead implements serverExchange.
+// InterruptRead implements server.Exchange.
 func (x *http2Exchange) InterruptRead() { x.stream.InterruptRead() }
 
-// InterruptWrite implements serverExchange.
+// InterruptWrite implements server.Exchange.
 func (x *http2Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 
-// OnPeerGone implements serverExchange.
+// OnPeerGone implements server.Exchange.
 func (x *http2Exchange) OnPeerGone(f func()) { x.stream.OnGone(f) }
 
-// SetReadDeadline implements serverExchange.
+// SetReadDeadline implements server.Exchange.
 func (x *http2Exchange) SetReadDeadline(now int64, timeout time.Duration) {
 	x.stream.SetReadDeadline(now, timeout)
 }
 
-// SetWriteTimeout implements serverExchange.
+// SetWriteTimeout implements server.Exchange.
 func (x *http2Exchange) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
 
-// LocalAddr implements serverExchange.
+// LocalAddr implements server.Exchange.
 func (x *http2Exchange) LocalAddr() net.Addr { return x.host.netConn.LocalAddr() }
 
-// RemoteAddr implements serverExchange.
+// RemoteAddr implements server.Exchange.
 func (x *http2Exchange) RemoteAddr() net.Addr { return x.host.netConn.RemoteAddr() }
 
-// NetConn implements serverExchange.
+// NetConn implements server.Exchange.
 func (x *http2Exchange) NetConn() net.Conn { return x.host.netConn }
 
-// UserConn implements serverExchange.
+// UserConn implements server.Exchange.
 func (x *http2Exchange) UserConn() net.Conn {
 	if x.connects {
 		return x.useTunnel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -79,14 +80,16 @@ func (x *http2Exchange) useTunnel() *http2Tunnel {
 }
 
 // runHandler calls the handler.
-func (x *http2Exchange) runHandler() (*RequestCtx, handlerEnd) {
+func (x *http2Exchange) runHandler() server.Outcome {
 	defer func() {
 		if x.isExcused {
 			x.isExcused = false
 			x.stream.Excuse(-1)
 		}
 	}()
-	return x.ctx.runHandler()
+	fresh, o := x.request().Serve(x.ctx.start)
+	x.use(fresh) // if there is none, a goroutine of the handler may be reading the body
+	return o
 }
 
 // asksToHijack tells whether the handler has called Hijack, or TakeOver for a stream.
@@ -113,10 +116,7 @@ func (x *http2Exchange) mayHijack() bool {
 	case isTunnelStatus(ctx.Response.StatusCode()):
 		return true
 	}
-	ctx.hijackHandler, ctx.takeover = nil, nil
-	if refuse != 0 && ctx.phase != phaseFlushed {
-		ctx.Error(StatusMessage(refuse), refuse)
-	}
+	x.request().Decline(refuse)
 	return false
 }
 
@@ -161,7 +161,7 @@ func (x *http2Exchange) hijack() (outlived bool) {
 		x.converse()
 		return true
 	}
-	t, cfg, handler := x.openTunnel(), ctx.cfg, ctx.takeHijackHandler()
+	t, cfg, handler := x.openTunnel(), ctx.cfg, x.request().Hijacker()
 	cfg.retain()
 	x.leaveContext()
 	if !t.tunnel.Outlive() {
@@ -197,7 +197,7 @@ func (x *http2Exchange) converse() {
 // giveOver sends the head, and leaves the body to the protocol that has taken it over.
 func (x *http2Exchange) giveOver() (outlived bool) {
 	t := x.ctx.takeover
-	x.ctx.beginBody()
+	x.request().BeginBody()
 	x.leaveContext()
 	x.stream.Carry(func(c engine.Conn, out []byte) (http2.Carried, []byte) {
 		p, out := t.Open(t.host, c, out)

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 )
 
 // http2Waiting is what is kept of a request while its body does not go on, or the handler waits
 // for room. A RequestCtx is four times as large.
 type http2Waiting struct {
-	facts  connFacts
+	facts  server.Facts
 	header message.RequestHeader
 	body   *bodyBuffer // what has arrived of it
 	held   int64       // its length
@@ -31,7 +32,7 @@ func (x *http2Exchange) BodyDue(heard int64) int64 {
 
 // bodyDue returns when a body is late, of which the last part came at heard.
 func (x *http2Exchange) bodyDue(heard int64) int64 {
-	if timeout := x.ctx.bodyTimeout(); timeout > 0 {
+	if timeout := x.request().BodyTimeout(); timeout > 0 {
 		return x.ctx.start + int64(timeout)
 	}
 	return heard + int64(x.host.cfg.http2.ReadTimeout)
@@ -74,12 +75,12 @@ func (x *http2Exchange) wake() {
 	x.waiting = nil
 	ctx := &RequestCtx{exchange: x}
 	ctx.attach(x.host.server, x.host.cfg)
-	ctx.begin(&w.facts, w.start)
+	x.ctx = ctx
+	x.request().Begin(&w.facts, w.start)
 	ctx.streamID, ctx.bodyHeld = x.stream.ID(), w.held
 	ctx.Request.Header.m, ctx.Request.memory = w.header, w.body
 	ctx.Request.Header.m.Moved()
-	_ = ctx.headComplete(false) // it has accepted the head before
-	x.ctx = ctx
+	_ = x.request().HeadComplete(false) // it has accepted the head before
 }
 
 // forget gives back what a request holds that ends without its body.

@@ -6,24 +6,25 @@ import (
 	"io"
 	"runtime/debug"
 
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // callHandler runs the handler and recovers its panics.
-func (ctx *RequestCtx) callHandler() (end handlerEnd) {
+func (ctx *RequestCtx) callHandler() (o server.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			end = ctx.handlerPanicked(v)
+			o = ctx.handlerPanicked(v)
 		}
 	}()
 	ctx.cfg.handler(ctx)
-	return handlerReturned
+	return server.OutcomeResponse
 }
 
 // handlerPanicked makes the response a 500 if nothing was sent yet.
-func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
+func (ctx *RequestCtx) handlerPanicked(v any) server.Outcome {
 	if v == ErrAbortHandler {
-		return handlerAborted
+		return server.OutcomeAbort
 	}
 	if ctx.cfg.crashOnPanic {
 		crash(v)
@@ -34,13 +35,13 @@ func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
 	switch {
 	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
 		ctx.TimeoutErrorWithCode(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-		return handlerPanicked
+		return server.OutcomePanic
 	case ctx.phase == phaseFlushed:
-		return handlerAborted
+		return server.OutcomeAbort
 	}
 	ctx.hijackHandler, ctx.takeover = nil, nil
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-	return handlerPanicked
+	return server.OutcomePanic
 }
 
 // crash ends the process because of a panic (Server.CrashOnPanic). Engines

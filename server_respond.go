@@ -64,9 +64,9 @@ func (ctx *RequestCtx) setForm() {
 	f.HasTrailers = !isHead && !ctx.isHTTP10 && resp.Header.m.HasTrailers()
 }
 
-// respond sends ctx.Response, or what Flush has not sent of it. It returns false
-// if the response is torn: the client must not take it for complete.
-func (ctx *RequestCtx) respond() bool {
+// Respond implements server.Request.
+func (r *servedRequest) Respond() bool {
+	ctx := (*RequestCtx)(r)
 	if ctx.phase == phaseFlushed {
 		return ctx.finishFlushed()
 	}
@@ -147,9 +147,11 @@ func (ctx *RequestCtx) correctStatus() {
 	}
 }
 
-// refuse makes the response to a request that does not reach the handler. The
-// response says err; ErrorHandler and ServeConn receive public.
-func (ctx *RequestCtx) refuse(status int, err, public error) {
+// Refuse implements server.Request. The response says err; ErrorHandler and ServeConn
+// receive public.
+func (r *servedRequest) Refuse(err, public error) {
+	ctx := (*RequestCtx)(r)
+	status := failureStatus(err)
 	ctx.replaceResponse(status)
 	if status == StatusMethodNotAllowed {
 		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")

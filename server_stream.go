@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/server"
 )
 
 // errStreamDetached is returned to a reader that outlives its request.
@@ -15,9 +18,9 @@ var errStreamDetached = errors.New("sluice: request body stream used after its r
 type requestStream struct {
 	mu       sync.Mutex // a handler that timed out may still be reading
 	ctx      *RequestCtx
-	exchange serverExchange // of ctx, also after ctx was given up; nil: no body is streamed
-	err      error          // returned by every further Read; io.EOF at the verified end
-	isArmed  bool           // exchange.arm was called
+	exchange server.Exchange // of ctx, also after ctx was given up; nil: no body is streamed
+	err      error           // returned by every further Read; io.EOF at the verified end
+	isArmed  bool            // exchange.arm was called
 	// awaitsContinue is set while the client waits for 100-continue. The server
 	// sends that when the body is read; without it the client may not send the
 	// body at all.
@@ -58,10 +61,11 @@ func (s *requestStream) interrupt() {
 	s.reset()
 }
 
-// mayWait is called by serverExchange.ReadBody before it waits for the client.
-// interrupt relies on the order: arm is called before isDetached is read.
-func (s *requestStream) mayWait() error {
-	ctx := s.ctx
+// MayWait implements server.Request. interrupt relies on the order: Arm is called before
+// isDetached is read.
+func (r *servedRequest) MayWait() error {
+	ctx := (*RequestCtx)(r)
+	s := &ctx.requestStream
 	if !s.isArmed {
 		ctx.wire.Lock()
 		s.exchange.Arm()
@@ -113,6 +117,23 @@ func (s *requestStream) hasMore() bool {
 	}
 	defer s.mu.Unlock()
 	return s.err != io.EOF
+}
+
+// Unread implements server.Request.
+func (r *servedRequest) Unread() (server.BodyState, error) {
+	s := &r.requestStream
+	switch {
+	case !s.isUnread():
+		return server.BodyRead, nil
+	case s.awaitsContinue:
+		return server.BodyAwaited, s.err
+	}
+	return server.BodyUnread, s.err
+}
+
+// ReadLimit implements server.Request.
+func (r *servedRequest) ReadLimit() (start int64, timeout time.Duration) {
+	return r.start, r.readTimeout
 }
 
 // Read implements io.Reader. It returns io.EOF only at the verified end of the

@@ -1,6 +1,8 @@
 package sluice
 
 import (
+	"net"
+
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
@@ -91,10 +93,23 @@ func (t *taker) OnHijackDropped(f func()) {
 	}
 }
 
-// takeHijackHandler returns the hijack handler, which is called.
-func (ctx *RequestCtx) takeHijackHandler() HijackHandler {
-	ctx.hijackDropped = nil
-	return ctx.hijackHandler
+// Decline implements server.Request.
+func (r *servedRequest) Decline(status int) {
+	r.hijackHandler, r.takeover = nil, nil
+	if status != 0 && r.phase != phaseFlushed {
+		(*RequestCtx)(r).Error(StatusMessage(status), status)
+	}
+}
+
+// Hijacker implements server.Request. The handler is called.
+func (r *servedRequest) Hijacker() func(net.Conn) {
+	r.hijackDropped = nil
+	return r.hijackHandler
+}
+
+// Open implements server.Request.
+func (r *servedRequest) Open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	return r.takeover.Open(r.takeover.host, c, out)
 }
 
 func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
@@ -165,8 +180,9 @@ func (ctx *RequestCtx) mayBeginBody() bool {
 	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() && !ctx.server.closeRequested()
 }
 
-// beginBody sends the response up to its body. The connection ends with the body.
-func (ctx *RequestCtx) beginBody() {
+// BeginBody implements server.Request.
+func (r *servedRequest) BeginBody() {
+	ctx := (*RequestCtx)(r)
 	if ctx.phase != phaseFlushed {
 		ctx.Response.Header.m.HasLength = false
 		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/files"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
@@ -71,7 +72,7 @@ func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 // those beyond the announced length.
 type bodyWriter struct {
 	transfer.Sized
-	exchange serverExchange
+	exchange server.Exchange
 	failed   bool // the connection, not the stream, failed
 }
 

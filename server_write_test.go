@@ -2,6 +2,8 @@ package sluice
 
 import (
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/server/http1"
 )
 
 // Another protocol may write the body of a response to GET with status 200 that has no
@@ -11,7 +13,7 @@ func TestMayBeginBody(t *testing.T) {
 		"":                 nil,
 		"HEAD":             func(ctx *RequestCtx) { ctx.verb = verbHead },
 		"another status":   func(ctx *RequestCtx) { ctx.SetStatusCode(StatusAccepted) },
-		"a request's body": func(ctx *RequestCtx) { ctx.requestStream.exchange = &http1Exchange{} },
+		"a request's body": func(ctx *RequestCtx) { ctx.requestStream.exchange = &http1.Exchange{} },
 		"the end":          func(ctx *RequestCtx) { ctx.server.gauges.isClosing.Store(true) },
 	} {
 		ctx := &RequestCtx{server: &Server{}}

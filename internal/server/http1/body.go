@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 // rawHead returns the bytes of the head that have arrived.
-func (x *Exchange) rawHead() []byte { return x.RequestHeader.Table.Raw() }
+func (x *Exchange) rawHead() []byte { return x.requestHeader.Table.Raw() }
 
 // bodyLength returns the length of the body that the head announces, 0 for none,
 // -1 for a chunked one.
@@ -45,15 +46,15 @@ func (x *Exchange) keepChunk(data []byte) error {
 		more = 0
 	}
 	x.kept += len(data)
-	return x.Request.BodyReceived(data, more)
+	return x.request.BodyReceived(data, more)
 }
 
-// ReadBody implements root's serverExchange. It returns buffered data, or waits for some.
+// ReadBody implements server.Exchange. It returns buffered data, or waits for some.
 func (x *Exchange) ReadBody(p []byte) (n int, err error) {
 	if x.isComplete() { // the server has read the rest
 		return 0, io.EOF
 	}
-	x.conn.conn.SetReadDeadline(x.Request.ReadLimit())
+	x.conn.conn.SetReadDeadline(x.request.ReadLimit())
 	if x.parser.Has(h1.ChunkedBody) {
 		n, err = x.readChunked(p)
 	} else {
@@ -70,7 +71,7 @@ func (x *Exchange) readLength(p []byte) (int, error) {
 		p = p[:x.bodyLeft]
 	}
 	if len(x.conn.conn.Buffered()) == 0 {
-		if err := x.Request.MayWait(); err != nil {
+		if err := x.request.MayWait(); err != nil {
 			return 0, err
 		}
 	}
@@ -88,7 +89,7 @@ func (x *Exchange) readChunked(p []byte) (int, error) {
 	for {
 		in := conn.Buffered()
 		if len(in) == 0 {
-			if err := x.Request.MayWait(); err != nil {
+			if err := x.request.MayWait(); err != nil {
 				return 0, err
 			}
 			if err := conn.Fill(); err != nil {
@@ -153,17 +154,17 @@ func (x *Exchange) discard(in []byte) (used int, done bool, err error) {
 var errNotDrained = errors.New("http1: the rest of a body is too large")
 
 // unread returns what of a streamed body was not read, and why reading it has failed.
-func (x *Exchange) unread() (BodyState, error) {
+func (x *Exchange) unread() (server.BodyState, error) {
 	if !x.isStreamed {
-		return BodyRead, nil
+		return server.BodyRead, nil
 	}
-	return x.Request.Unread()
+	return x.request.Unread()
 }
 
 // mayDrain reports whether the rest of the body should be drained. Otherwise its end may
 // never arrive.
-func (x *Exchange) mayDrain(left BodyState, err error) bool {
-	return err == nil && left == BodyUnread && (x.parser.Has(h1.ChunkedBody) || x.bodyLeft <= drainLimit)
+func (x *Exchange) mayDrain(left server.BodyState, err error) bool {
+	return err == nil && left == server.BodyUnread && (x.parser.Has(h1.ChunkedBody) || x.bodyLeft <= drainLimit)
 }
 
 // beginDrain prepares for discard.
@@ -219,7 +220,7 @@ func (x *Exchange) parseTrailer(in []byte) (used int, done bool, err error) {
 		x.trailerIsRead = true
 		if x.trailer.Len() > 0 {
 			h1.DropForbiddenTrailers(&x.trailer)
-			x.RequestHeader.ReceiveTrailers(&x.trailer)
+			x.requestHeader.ReceiveTrailers(&x.trailer)
 		}
 	}
 	return used, done, err

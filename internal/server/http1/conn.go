@@ -7,13 +7,14 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // A phase is what a connection expects next. A request goes down the list
 // from readIdle, skips the phases that it has no use for, and reaches readReady,
-// from which Request.Serve leads to readDrain, readIdle, readClosed or
+// from which server.Request.Serve leads to readDrain, readIdle, readClosed or
 // readHijacked. Every phase before readReady may lead to readFailed, and every
 // phase to readClosed.
 type phase uint8
@@ -48,7 +49,7 @@ type Conn struct {
 	cfg       *Config
 	x         *Exchange
 	successor engine.Protocol // after engine.Switch
-	facts     Facts
+	facts     server.Facts
 	phase     phase
 	// sharesStart: the request was read together with the one before, and has its
 	// start. Reading the clock again would cost a pipelined request 6 % of its time.
@@ -59,7 +60,7 @@ type Conn struct {
 
 // Open returns the Protocol of a connection. It is valid until Closed, Sleep or
 // Successor.
-func Open(conn engine.Conn, h Host, cfg *Config, f Facts) *Conn {
+func Open(conn engine.Conn, h Host, cfg *Config, f server.Facts) *Conn {
 	c := acquireConn()
 	c.conn, c.host, c.cfg, c.facts = conn, h, cfg, f
 	return c
@@ -133,7 +134,7 @@ func (c *Conn) begin() {
 	c.prepareExchange()
 	c.facts.Served++
 	if !c.sharesStart {
-		c.x.Start = clock.Nanos()
+		c.x.start = clock.Nanos()
 	}
 	c.x.parser.Reset()
 	c.phase = readHead
@@ -147,8 +148,10 @@ func (c *Conn) prepareExchange() {
 		return
 	}
 	c.releaseExchange()
-	c.x = c.host.NewExchange()
-	c.x.attach(c)
+	x := exchangePool.Get().(*Exchange)
+	x.use(c.host.NewRequest(x, x.request))
+	x.attach(c)
+	c.x = x
 }
 
 // ownStart gives a request that has to wait for the rest of itself a start of its
@@ -156,7 +159,7 @@ func (c *Conn) prepareExchange() {
 func (c *Conn) ownStart() {
 	if c.sharesStart {
 		c.sharesStart = false
-		c.x.Start = clock.Nanos()
+		c.x.start = clock.Nanos()
 	}
 }
 
@@ -169,7 +172,7 @@ func (c *Conn) unbegin() {
 
 func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 	x := c.x
-	used, done, err := x.parser.Parse(&x.RequestHeader.Table, in)
+	used, done, err := x.parser.Parse(&x.requestHeader.Table, in)
 	if err != nil {
 		if c.switchesToHTTP2(in, err) {
 			return 0, engine.Switch
@@ -179,7 +182,7 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 	if !done {
 		return used, engine.Read
 	}
-	x.RequestHeader.SetParsed(&x.parser.Head)
+	x.requestHeader.SetParsed(&x.parser.Head)
 	return used, c.headComplete()
 }
 
@@ -187,10 +190,12 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 func (c *Conn) headComplete() engine.Next {
 	x := c.x
 	x.isHTTP10 = x.parser.Minor == 0
-	if err := x.Request.HeadReceived(x.isHTTP10); err != nil {
+	x.request.Begin(&c.facts, x.start)
+	if err := x.request.HeadComplete(x.isHTTP10); err != nil {
+		c.phase = readDecide
 		return c.fail(err)
 	}
-	if c.cfg.Consults || x.parser.Has(h1.ExpectContinue) {
+	if c.cfg.AsksUser || x.parser.Has(h1.ExpectContinue) {
 		c.phase = readDecide
 		return engine.Run
 	}
@@ -203,11 +208,11 @@ func (c *Conn) expectBody() engine.Next {
 	length := x.bodyLength()
 	x.bodyLeft = length
 	if length == 0 {
-		x.RequestHeader.SettleLength()
+		x.requestHeader.SettleLength()
 		c.phase = readReady
 		return engine.Run
 	}
-	isStreamed, err := x.Request.ExpectBody(length)
+	isStreamed, err := x.request.ExpectBody(length)
 	if err != nil {
 		return c.fail(err)
 	}
@@ -229,7 +234,7 @@ func (c *Conn) stepBody(in []byte) (int, engine.Next) {
 	if int64(len(in)) > x.bodyLeft {
 		in = in[:x.bodyLeft]
 	}
-	if err := x.Request.BodyReceived(in, 0); err != nil {
+	if err := x.request.BodyReceived(in, 0); err != nil {
 		return 0, c.fail(err)
 	}
 	x.bodyLeft -= int64(len(in))
@@ -268,7 +273,7 @@ func (c *Conn) stepTrailer(in []byte) (int, engine.Next) {
 	if !done {
 		return used, engine.Read
 	}
-	x.RequestHeader.SettleChunked(x.kept)
+	x.requestHeader.SettleChunked(x.kept)
 	c.phase = readReady
 	return used, engine.Run
 }
@@ -290,7 +295,7 @@ func (c *Conn) stepDrain(in []byte) (int, engine.Next) {
 
 // fail makes Run answer the request with err.
 func (c *Conn) fail(err error) engine.Next {
-	c.x.failure = err
+	c.x.failure, c.x.failedIn = err, c.phase
 	c.phase = readFailed
 	return engine.Run
 }
@@ -301,11 +306,11 @@ func (c *Conn) armReadDeadline() {
 	case readHead:
 		c.x.isPieced = true
 		c.ownStart()
-		c.conn.SetReadDeadline(c.x.Start, c.cfg.ReadTimeout)
+		c.conn.SetReadDeadline(c.x.start, c.cfg.ReadTimeout)
 	case readBody, readChunks, readTrailer:
 		c.x.isPieced = true
 		c.ownStart()
-		c.conn.SetReadDeadline(c.x.Start, c.x.Request.BodyTimeout())
+		c.conn.SetReadDeadline(c.x.start, c.x.request.BodyTimeout())
 	}
 }
 
@@ -348,7 +353,7 @@ func (c *Conn) run(out []byte) ([]byte, engine.Next) {
 // send the body nevertheless.
 func (c *Conn) decide() engine.Next {
 	x := c.x
-	if err := x.Request.Consult(); err != nil {
+	if err := x.request.HeaderReceived(); err != nil {
 		return c.fail(err)
 	}
 	next := c.expectBody()
@@ -356,7 +361,7 @@ func (c *Conn) decide() engine.Next {
 		return next
 	}
 	isWaiting := len(c.conn.Buffered()) == 0
-	isWanted, err := x.Request.ExpectContinue(isWaiting)
+	isWanted, err := x.request.ExpectContinue(isWaiting)
 	switch {
 	case err != nil:
 		return c.fail(err)

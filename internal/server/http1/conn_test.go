@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -45,9 +46,9 @@ func (c *testConn) feed(p *Conn, in string) engine.Next {
 	return engine.Read
 }
 
-// A testHost has one Exchange at a time, whose Request answers with the body.
+// A testHost has one Request at a time, which answers with the body.
 type testHost struct {
-	Exchange
+	x        *Exchange
 	header   message.RequestHeader
 	response message.ResponseHeader
 	cfg      Config
@@ -59,37 +60,59 @@ type testHost struct {
 func open() (*testHost, *testConn, *Conn) {
 	h, c := &testHost{}, &testConn{}
 	h.cfg = Config{Limits: h1.DefaultLimits, KeepAlive: true, Closing: new(atomic.Bool), Hijacked: new(atomic.Int64)}
-	h.Request, h.RequestHeader, h.ResponseHeader = h, &h.header, &h.response
-	return h, c, Open(c, h, &h.cfg, Facts{})
+	return h, c, Open(c, h, &h.cfg, server.Facts{})
 }
 
-func (h *testHost) NewExchange() *Exchange                                       { h.acquired++; return &h.Exchange }
-func (h *testHost) TellState(net.Conn, State)                                    {}
-func (h *testHost) Fail(error)                                                   {}
-func (h *testHost) Log(engine.Conn, error)                                       {}
-func (h *testHost) RunHijacked(net.Conn, func(net.Conn))                         {}
-func (h *testHost) OpenHTTP2(engine.Conn, *Facts, []byte, int64) engine.Protocol { return nil }
-func (h *testHost) HeadReceived(bool) error                                      { return nil }
-func (h *testHost) Consult() error                                               { return nil }
-func (h *testHost) ExpectBody(int64) (bool, error)                               { return false, nil }
-func (h *testHost) ExpectContinue(bool) (bool, error)                            { return true, nil }
-func (h *testHost) BodyReceived(p []byte, _ uint64) error                        { h.body = append(h.body, p...); return nil }
-func (h *testHost) BodyTimeout() time.Duration                                   { return 0 }
-func (h *testHost) Serve() Outcome                                               { return OutcomeResponse }
-func (h *testHost) Refuse(err error)                                             { h.failure = err }
-func (h *testHost) BeginTakeover() (opens, ok bool)                              { return false, false }
-func (h *testHost) Open(engine.Conn, []byte) (p engine.Protocol, out []byte)     { return nil, nil }
-func (h *testHost) Hijacker() func(net.Conn)                                     { return nil }
-func (h *testHost) Unread() (BodyState, error)                                   { return BodyRead, nil }
-func (h *testHost) MayWait() error                                               { return nil }
-func (h *testHost) ReadLimit() (start int64, timeout time.Duration)              { return 0, 0 }
-func (h *testHost) Shrink()                                                      {}
-func (h *testHost) Release(bool)                                                 { h.acquired-- }
-func (h *testHost) End()                                                         { h.header.Reset(); h.response.Reset() }
+func (h *testHost) NewRequest(x server.Exchange, _ server.Request) server.Request {
+	h.acquired++
+	h.x = x.(*Exchange)
+	return h
+}
+
+func (h *testHost) Headers() (*message.RequestHeader, *message.ResponseHeader) {
+	return &h.header, &h.response
+}
+
+func (h *testHost) TellState(net.Conn, State)                    {}
+func (h *testHost) Fail(error)                                   {}
+func (h *testHost) Log(engine.Conn, error)                       {}
+func (h *testHost) RunHijacked(net.Conn, func(net.Conn))         {}
+func (h *testHost) Begin(*server.Facts, int64)                   {}
+func (h *testHost) HeadComplete(bool) error                      { return nil }
+func (h *testHost) HeaderReceived() error                        { return nil }
+func (h *testHost) ExpectBody(int64) (bool, error)               { return false, nil }
+func (h *testHost) ExpectContinue(bool) (bool, error)            { return true, nil }
+func (h *testHost) BodyTimeout() time.Duration                   { return 0 }
+func (h *testHost) Serve(int64) (server.Request, server.Outcome) { return nil, server.OutcomeResponse }
+func (h *testHost) Refuse(err, _ error)                          { h.failure = err }
+func (h *testHost) Decline(int)                                  {}
+func (h *testHost) BeginBody()                                   {}
+func (h *testHost) Hijacker() func(net.Conn)                     { return nil }
+func (h *testHost) Unread() (server.BodyState, error)            { return server.BodyRead, nil }
+func (h *testHost) MayWait() error                               { return nil }
+func (h *testHost) ReadLimit() (int64, time.Duration)            { return 0, 0 }
+func (h *testHost) Shrink()                                      {}
+func (h *testHost) Release(bool)                                 { h.acquired-- }
+
+func (h *testHost) OpenHTTP2(engine.Conn, *server.Facts, []byte, int64) engine.Protocol { return nil }
+
+func (h *testHost) Open(engine.Conn, []byte) (p engine.Protocol, out []byte) { return nil, nil }
+
+func (h *testHost) BodyReceived(p []byte, _ uint64) error {
+	h.body = append(h.body, p...)
+	return nil
+}
+
+func (h *testHost) End() server.Request {
+	h.header.Reset()
+	h.response.Reset()
+	return nil
+}
+
 func (h *testHost) Respond() bool {
 	f := message.ResponseForm{Length: int64(len(h.body)), HasContent: true}
 	defer func() { h.body = h.body[:0] }()
-	return h.SendHead(&f, h.body, true)
+	return h.x.SendHead(&f, h.body, true)
 }
 
 const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -158,20 +181,21 @@ func TestDiscardStopsAfterTheLimit(t *testing.T) {
 // TestEndRequest: no mark of a request stays for the next one, and no memory for a large
 // trailer section.
 func TestEndRequest(t *testing.T) {
-	h, _, p := open()
+	_, _, p := open()
 	p.prepareExchange()
-	h.trailer.Append(make([]byte, 1<<20))
-	h.trailer.Reset()
-	h.marks = marks{
+	x := p.x
+	x.trailer.Append(make([]byte, 1<<20))
+	x.trailer.Reset()
+	x.marks = marks{
 		isHTTP10: true, isStreamed: true, trailerIsRead: true, isPieced: true, isChunked: true, closes: true,
-		hasHead: true, isHijacked: true, isCut: true, sendsFile: true, hasUsedConn: true, writeTimeoutChanged: true,
+		isHijacked: true, isCut: true, sendsFile: true, hasUsedConn: true, writeTimeoutChanged: true,
 	}
-	h.blocking.Store(&engine.BlockingConn{})
+	x.blocking.Store(&engine.BlockingConn{})
 	p.Closed(nil)
-	if h.marks != (marks{}) || h.blocking.Load() != nil {
-		t.Errorf("%+v, %v", h.marks, h.blocking.Load())
+	if x.marks != (marks{}) || x.blocking.Load() != nil {
+		t.Errorf("%+v, %v", x.marks, x.blocking.Load())
 	}
-	if n := cap(h.trailer.Raw()); n >= 1<<20 {
+	if n := cap(x.trailer.Raw()); n >= 1<<20 {
 		t.Errorf("%d bytes for trailer fields", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -26,18 +27,14 @@ const copyLimit = 4 << 10
 // internal/engine/epoll).
 const smallFileSize = 16 << 10
 
-// An Exchange is one request and its response. It has the state of the wire; what
-// the request and the response mean is the Request's. The connection owns it while it
-// has a request, and uses it for one request after another. A Host sets the exported
-// fields, except Start.
-//
-// Its methods send the response and read the body; root's serverExchange says when
-// they may be called.
+// An Exchange is one request and its response: the server.Exchange of HTTP/1.1. It has the
+// state of the wire; what the request and the response mean is the Request's. The
+// connection owns it while it has a request, and uses it for one request after another.
 type Exchange struct {
-	Request        Request
-	RequestHeader  *message.RequestHeader
-	ResponseHeader *message.ResponseHeader
-	Start          int64 // Nanos at the first byte of the request
+	request        server.Request // stays when x is used for another connection
+	requestHeader  *message.RequestHeader
+	responseHeader *message.ResponseHeader
+	start          int64 // Nanos at the first byte of the request
 
 	conn *Conn
 	cfg  *Config // of conn
@@ -50,6 +47,7 @@ type Exchange struct {
 	kept     int   // bytes of a chunked body that the Request has
 	drained  int64 // bytes of the body that were discarded
 	failure  error // why the request is refused
+	failedIn phase // when that was found
 
 	out      []byte // responses collected and not yet written; owned by the engine
 	earlier  int    // bytes at the start of out that were there before this Run: whole answers, which the Meter counts already
@@ -69,12 +67,19 @@ type marks struct {
 	isPieced            bool // the request did not arrive at once
 	isChunked           bool // content of the response is sent in chunks
 	closes              bool // the connection ends with this response
-	hasHead             bool // the head of the response was sent
 	isHijacked          bool // a hijack handler gets the connection, unless it closes
-	isCut               bool // TakeBack was called before the end of the body
+	isCut               bool // takeBack was called before the end of the body
 	sendsFile           bool // the engine sends a file after out
 	hasUsedConn         bool // RequestCtx.Conn was called
 	writeTimeoutChanged bool
+}
+
+var _ server.Exchange = (*Exchange)(nil)
+
+// use makes r the Request of x.
+func (x *Exchange) use(r server.Request) {
+	x.request = r
+	x.requestHeader, x.responseHeader = r.Headers()
 }
 
 // attach makes x serve requests on c.
@@ -84,7 +89,7 @@ func (x *Exchange) attach(c *Conn) {
 	x.trailer.KeepNames = true // the header, which gets the fields, knows how it spells names
 }
 
-// release gives x back to its Host, after endRequest.
+// release returns x to the pool, after endRequest.
 func (x *Exchange) release() {
 	hasWaited := x.hasWaited
 	if hasWaited {
@@ -92,7 +97,8 @@ func (x *Exchange) release() {
 	}
 	x.conn, x.hasWaited = nil, false
 	x.shrink()
-	x.Request.Release(hasWaited)
+	x.request.Release(hasWaited)
+	exchangePool.Put(x)
 }
 
 // mayRest prepares x, after endRequest, to stay with a connection that sleeps. It
@@ -102,7 +108,7 @@ func (x *Exchange) mayRest() bool {
 		return false
 	}
 	x.shrink()
-	x.Request.Shrink()
+	x.request.Shrink()
 	return true
 }
 
@@ -112,25 +118,13 @@ func (x *Exchange) shrink() {
 	x.trailer.Shrink(maxBytes, maxFields)
 }
 
-// Facts returns the facts about the connection.
-func (x *Exchange) Facts() *Facts { return &x.conn.facts }
-
-// Engine returns the engine's side of the connection.
-func (x *Exchange) Engine() engine.Conn { return x.conn.conn }
-
-// IsChunked tells whether the request has a chunked body.
-func (x *Exchange) IsChunked() bool { return x.parser.Has(h1.ChunkedBody) }
-
-// Closes tells whether the connection ends with the response.
-func (x *Exchange) Closes() bool { return x.closes }
-
 const statusContinue = 100
 
 // continueLine asks the client to send the body that it announced with "Expect:
 // 100-continue".
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// SendInterim implements root's serverExchange.
+// SendInterim implements server.Exchange.
 func (x *Exchange) SendInterim(status int, links [][]byte) bool {
 	if status == statusContinue {
 		x.out = append(x.out, continueLine...)
@@ -149,10 +143,10 @@ func AppendEarlyHints(dst []byte, links [][]byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// SendHead implements root's serverExchange. It decides how the content is delimited and
+// SendHead implements server.Exchange. It decides how the content is delimited and
 // whether the connection ends with the response.
 func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
-	h := x.ResponseHeader
+	h := x.responseHeader
 	head := f.Framing()
 	isOld := x.isHTTP10 || h.IsHTTP10
 	if head.Length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
@@ -161,7 +155,6 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	}
 	x.closes = x.closes || !x.persists(f)
 	head.CloseConnection, head.KeepAlive = x.closes, isOld && !x.closes
-	x.hasHead = true
 	if b := x.blocking.Load(); b != nil && f.Next != message.UseHijack {
 		b.EndWrites() // they would be in the middle of the response
 	}
@@ -178,7 +171,7 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	return x.SendData(p, isLast)
 }
 
-// SendData implements root's serverExchange.
+// SendData implements server.Exchange.
 func (x *Exchange) SendData(p []byte, isLast bool) bool {
 	if !x.isChunked {
 		return x.writeBody(p)
@@ -192,7 +185,7 @@ func (x *Exchange) SendData(p []byte, isLast bool) bool {
 	}
 	if isLast {
 		x.out = append(x.out, h1.LastChunk...)
-		x.out = x.ResponseHeader.AppendTrailers(x.out)
+		x.out = x.responseHeader.AppendTrailers(x.out)
 	}
 	return true
 }
@@ -213,7 +206,7 @@ func (x *Exchange) writeBody(p []byte) bool {
 	return x.wrote(err)
 }
 
-// Flush implements root's serverExchange.
+// Flush implements server.Exchange.
 func (x *Exchange) Flush() bool {
 	if len(x.out) == 0 {
 		return true
@@ -237,7 +230,7 @@ func (x *Exchange) wrote(err error) bool {
 	return false
 }
 
-// SendFile implements root's serverExchange. It appends a small part to the collected bytes.
+// SendFile implements server.Exchange. It appends a small part to the collected bytes.
 // The engine owns any other part from now on and sends it after Run; nothing may
 // be written in this Run after it.
 func (x *Exchange) SendFile(part engine.File) error {
@@ -268,7 +261,7 @@ func (x *Exchange) readFile(part engine.File) error {
 	return err
 }
 
-// Arm implements root's serverExchange.
+// Arm implements server.Exchange.
 func (x *Exchange) Arm() {
 	if x.blocking.Load() == nil {
 		b, _ := x.conn.conn.Blocking().(*engine.BlockingConn)
@@ -276,7 +269,7 @@ func (x *Exchange) Arm() {
 	}
 }
 
-// InterruptRead implements root's serverExchange. The engine then closes the connection after
+// InterruptRead implements server.Exchange. The engine then closes the connection after
 // the Run.
 func (x *Exchange) InterruptRead() {
 	if b := x.blocking.Load(); b != nil {
@@ -285,37 +278,37 @@ func (x *Exchange) InterruptRead() {
 	x.closes = true
 }
 
-// InterruptWrite implements root's serverExchange.
+// InterruptWrite implements server.Exchange.
 func (x *Exchange) InterruptWrite() {
 	if b := x.blocking.Load(); b != nil {
 		b.BreakWrite()
 	}
 }
 
-// OnPeerGone implements root's serverExchange.
+// OnPeerGone implements server.Exchange.
 func (x *Exchange) OnPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
 
-// SetReadDeadline implements root's serverExchange.
+// SetReadDeadline implements server.Exchange.
 func (x *Exchange) SetReadDeadline(now int64, timeout time.Duration) {
 	x.conn.conn.SetReadDeadline(now, timeout)
 }
 
-// SetWriteTimeout implements root's serverExchange.
+// SetWriteTimeout implements server.Exchange.
 func (x *Exchange) SetWriteTimeout(timeout time.Duration) {
 	x.conn.conn.SetWriteTimeout(timeout)
 	x.writeTimeoutChanged = true
 }
 
-// LocalAddr implements root's serverExchange.
+// LocalAddr implements server.Exchange.
 func (x *Exchange) LocalAddr() net.Addr { return x.conn.conn.LocalAddr() }
 
-// RemoteAddr implements root's serverExchange.
+// RemoteAddr implements server.Exchange.
 func (x *Exchange) RemoteAddr() net.Addr { return x.conn.conn.RemoteAddr() }
 
-// NetConn implements root's serverExchange.
+// NetConn implements server.Exchange.
 func (x *Exchange) NetConn() net.Conn { return x.conn.netConnection() }
 
-// UserConn implements root's serverExchange.
+// UserConn implements server.Exchange.
 func (x *Exchange) UserConn() net.Conn {
 	x.Flush() // responses to earlier requests; if it fails, writes fail too
 	x.hasUsedConn = true

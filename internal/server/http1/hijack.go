@@ -4,19 +4,20 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/meter"
 )
 
 // hijack answers, unless the handler did, and makes the engine hand the
 // connection over. A connection that ends with the answer is not handed over.
-func (c *Conn) hijack(outcome Outcome) engine.Next {
+func (c *Conn) hijack(outcome server.Outcome) engine.Next {
 	x := c.x
-	if left, err := x.unread(); left != BodyRead && !(x.mayDrain(left, err) && x.drainNow()) {
+	if left, err := x.unread(); left != server.BodyRead && !(x.mayDrain(left, err) && x.drainNow()) {
 		c.phase = readClosed
 		c.endRequest()
 		return engine.CloseLinger
 	}
-	if outcome == OutcomeSilent {
+	if outcome == server.OutcomeSilent {
 		meter.Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
 		return engine.Detach
 	}
@@ -28,7 +29,7 @@ func (c *Conn) hijack(outcome Outcome) engine.Next {
 func (c *Conn) Detached(conn net.Conn) {
 	c.phase = readHijacked
 	c.cfg.Hijacked.Add(1)
-	handler := c.x.Request.Hijacker()
+	handler := c.x.request.Hijacker()
 	c.tellState(StateHijacked)
 	c.endRequest()
 	c.releaseExchange()

@@ -19,8 +19,8 @@ type Meter struct {
 // runMetered is run with counting.
 func (c *Conn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
 	x := c.x
-	begun := x.Start
-	if x.isPieced || c.sharesStart { // Start is when the request, or the one before, began to arrive
+	begun := x.start
+	if x.isPieced || c.sharesStart { // start is when the request, or the one before, began to arrive
 		x.isPieced = false
 		begun = clock.Nanos()
 	}

@@ -6,6 +6,10 @@ import "sync"
 // connection that sleeps takes its exchange into the pool.
 var connPool = sync.Pool{New: func() any { return new(Conn) }}
 
+// exchangePool holds exchanges with their Requests. A connection owns an exchange until
+// release.
+var exchangePool = sync.Pool{New: func() any { return new(Exchange) }}
+
 func acquireConn() *Conn { return connPool.Get().(*Conn) }
 
 // releaseConn returns c to the pool after its last call.

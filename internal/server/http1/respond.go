@@ -1,25 +1,38 @@
 package http1
 
 import (
+	"errors"
+	"io"
+
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // handle runs the handler for the request in x and answers it.
 func (c *Conn) handle() engine.Next {
 	x := c.x
-	outcome := x.Request.Serve()
+	fresh, outcome := x.request.Serve(x.start)
+	if fresh != nil {
+		x.use(fresh)
+		if !x.takeBack() {
+			outcome = server.OutcomeAbort
+		}
+	}
 	switch {
-	case outcome == OutcomeAbort:
+	case outcome == server.OutcomeAbort:
 		return c.abort()
 	case x.isCut:
 		return c.respondAndClose()
-	case outcome == OutcomeHijack, outcome == OutcomeSilent:
+	case outcome == server.OutcomeHijack, outcome == server.OutcomeSilent:
 		return c.hijack(outcome)
-	case outcome == OutcomeTakeover:
+	case outcome == server.OutcomeTakeover:
 		return c.giveOver()
-	case outcome == OutcomePanic:
+	case outcome == server.OutcomeBody:
+		return c.beginBody()
+	case outcome == server.OutcomePanic:
 		x.closes = true
 	}
 	if x.hasUsedConn && x.isClosedByHandler() {
@@ -28,10 +41,10 @@ func (c *Conn) handle() engine.Next {
 	return c.respond()
 }
 
-// TakeBack prepares x for the response in place of a handler that may still be
+// takeBack prepares x for the response in place of a handler that may still be
 // running without x. It returns false if the handler has written to the
 // connection.
-func (x *Exchange) TakeBack() bool {
+func (x *Exchange) takeBack() bool {
 	isTorn := x.hasUsedConn && x.revoke()
 	x.isCut = !x.isComplete()
 	x.closes = x.closes || x.hasUsedConn || x.isCut
@@ -80,10 +93,10 @@ func (c *Conn) abort() engine.Next {
 func (x *Exchange) persists(f *message.ResponseForm) bool {
 	cfg, facts := x.cfg, &x.conn.facts
 	switch {
-	case f.Next == message.UseNone, !x.parser.KeepsAlive(), x.ResponseHeader.ConnectionClose:
+	case f.Next == message.UseNone, !x.parser.KeepsAlive(), x.responseHeader.ConnectionClose:
 		return false
 	case f.Next == message.UseRequest && (!cfg.KeepAlive || cfg.MaxRequests > 0 && facts.Served >= cfg.MaxRequests ||
-		cfg.MaxLife > 0 && x.Start-facts.Opened > int64(cfg.MaxLife)):
+		cfg.MaxLife > 0 && x.start-facts.Opened > int64(cfg.MaxLife)):
 		return false
 	case cfg.Closing.Load() && (f.Next != message.UseHijack || cfg.ClosesHijacked):
 		return false
@@ -92,7 +105,7 @@ func (x *Exchange) persists(f *message.ResponseForm) bool {
 	}
 	left, err := x.unread()
 	switch {
-	case left == BodyRead:
+	case left == server.BodyRead:
 		return true
 	case f.IsStream && err == nil:
 		return true // writing the response may still read the body; afterResponse handles the rest
@@ -105,9 +118,9 @@ func (x *Exchange) persists(f *message.ResponseForm) bool {
 func (c *Conn) respond() engine.Next {
 	x := c.x
 	switch {
-	case !x.Request.Respond():
+	case !x.request.Respond():
 		return c.abort()
-	case x.ResponseHeader.ConnectionClose: // since the head was flushed
+	case x.responseHeader.ConnectionClose: // since the head was flushed
 		x.closes = true
 	}
 	if !x.closes && x.isHijacked {
@@ -139,15 +152,15 @@ func (c *Conn) afterResponse() engine.Next {
 		c.host.Fail(err)
 	}
 	switch {
-	case x.closes && left == BodyRead:
+	case x.closes && left == server.BodyRead:
 		c.phase = readClosed
 		c.endRequest()
 		return engine.Close
-	case x.closes || left != BodyRead && !x.mayDrain(left, err):
+	case x.closes || left != server.BodyRead && !x.mayDrain(left, err):
 		c.phase = readClosed
 		c.endRequest()
 		return engine.CloseLinger
-	case left != BodyRead:
+	case left != server.BodyRead:
 		c.phase = readDrain
 		x.beginDrain()
 		return engine.Read
@@ -178,7 +191,9 @@ func (c *Conn) endRequest() {
 	if x.writeTimeoutChanged {
 		c.conn.SetWriteTimeout(c.cfg.WriteTimeout)
 	}
-	x.Request.End()
+	if fresh := x.request.End(); fresh != nil {
+		x.use(fresh)
+	}
 	if x.blocking.Load() != nil {
 		x.blocking.Store(nil)
 	}
@@ -187,7 +202,43 @@ func (c *Conn) endRequest() {
 
 // answerFailure answers a request that does not reach the handler.
 func (c *Conn) answerFailure() engine.Next {
-	c.x.closes = true // an ErrorHandler may flush
-	c.x.Request.Refuse(c.x.failure)
+	x := c.x
+	x.closes = true // an ErrorHandler may flush
+	x.request.Begin(&c.facts, x.start)
+	err := x.failure
+	public := err
+	if c.cfg.ShowsErrors {
+		public = x.publicFailure() // it may quote the head
+		if x.failedIn == readHead {
+			x.requestHeader.Table.Reset() // its fields do not refer to their bytes yet
+		}
+	}
+	x.request.Refuse(err, public)
+	if c.cfg.LogsAll {
+		c.host.Log(c.conn, err)
+	}
 	return c.respondAndClose()
 }
+
+// publicFailure wraps x.failure with the exported errors that users can test for.
+func (x *Exchange) publicFailure() error {
+	err, isHead := x.failure, x.failedIn == readHead
+	var wire *h1.Error
+	switch {
+	case !errors.As(err, &wire):
+		return err
+	case wire == h1.ErrTruncatedMessage && !isHead:
+		return io.ErrUnexpectedEOF
+	case wire == h1.ErrTruncatedMessage:
+		return message.Known(io.ErrUnexpectedEOF, err)
+	case wire.Status == statusFieldsTooLarge, wire == h1.ErrLineTooLong:
+		return message.SmallBuffer(err)
+	case wire == h1.ErrTrailer:
+		return message.Known(message.ErrBadTrailer, err)
+	case !isHead && x.parser.Has(h1.ChunkedBody):
+		return message.BrokenChunk(err)
+	}
+	return message.RequestError(err, x.requestHeader.Table.Raw(), x.conn.conn.Buffered())
+}
+
+const statusFieldsTooLarge = 431

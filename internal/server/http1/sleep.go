@@ -1,6 +1,9 @@
 package http1
 
-import "github.com/sluicehttp/sluice/internal/engine"
+import (
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
+)
 
 var (
 	_ engine.Sleeper  = (*Conn)(nil)
@@ -29,7 +32,7 @@ func (c *Conn) Sleep() (engine.Memo, bool) {
 
 // Wake restores what Sleep returned; see engine.Waker.
 func Wake(conn engine.Conn, h Host, cfg *Config, m engine.Memo) *Conn {
-	c := Open(conn, h, cfg, Facts{ID: m.ID, Opened: m.Opened, Served: m.Served >> MemoShift, IsTLS: m.Served&MemoTLS != 0})
+	c := Open(conn, h, cfg, server.Facts{ID: m.ID, Opened: m.Opened, Served: m.Served >> MemoShift, IsTLS: m.Served&MemoTLS != 0})
 	c.isWoken = true
 	return c
 }

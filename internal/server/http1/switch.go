@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -26,7 +27,7 @@ func (c *Conn) switchesToHTTP2(in []byte, err error) bool {
 	if !bytes.HasPrefix(head, []byte(prefaceLine)) && !isForeign(head, err) {
 		return false
 	}
-	c.successor = c.host.OpenHTTP2(c.conn, &c.facts, head[:len(head)-len(in)], c.x.Start)
+	c.successor = c.host.OpenHTTP2(c.conn, &c.facts, head[:len(head)-len(in)], c.x.start)
 	return c.successor != nil
 }
 
@@ -47,19 +48,31 @@ func isForeign(head []byte, err error) bool {
 	return !bytes.Contains(rest, []byte("HTTP/"))
 }
 
-// giveOver answers, and gives the connection to the protocol of Request.Open. A
-// connection that ends with the answer is not given over.
+// giveOver answers, and gives the connection to another protocol. A connection that ends
+// with the answer is not given over.
 func (c *Conn) giveOver() engine.Next {
 	x := c.x
-	opens, ok := x.Request.BeginTakeover()
-	switch {
-	case !ok:
+	if !x.request.Respond() {
 		return c.abort()
-	case !opens:
+	}
+	if left, _ := x.unread(); x.closes || left != server.BodyRead {
 		x.closes = true
 		return c.afterResponse()
 	}
-	c.successor, x.out = x.Request.Open(c.conn, x.out)
+	return c.open()
+}
+
+// beginBody sends the head of the response, and gives the connection to the protocol that
+// writes the body.
+func (c *Conn) beginBody() engine.Next {
+	c.x.request.BeginBody()
+	return c.open()
+}
+
+// open makes the Request's protocol the successor of c.
+func (c *Conn) open() engine.Next {
+	x := c.x
+	c.successor, x.out = x.request.Open(c.conn, x.out)
 	if c.successor == nil {
 		return c.drop()
 	}

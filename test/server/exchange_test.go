@@ -1,4 +1,4 @@
-package sluice
+package server_test
 
 import (
 	"bufio"
@@ -14,18 +14,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
-// A valueExchange is a serverExchange, and the protocol behind it, that carries
+// A valueExchange is a server.Exchange, and the protocol behind it, that carries
 // values: its requests are fields and pieces of a body, its responses a log of
-// what was sent. There is not a byte of HTTP/1.1. It is what another protocol
-// has to do at the least.
+// what was sent. It is what a protocol outside root has to do at the least.
 type valueExchange struct {
-	ctx  *RequestCtx
-	body chan string // pieces of the request's body; closed at its end
+	request  server.Request
+	header   *message.RequestHeader
+	response *message.ResponseHeader
+	form     *message.ResponseForm
+	body     chan string // pieces of the request's body; closed at its end
 
 	mu     sync.Mutex
 	log    []string      // of the response
@@ -45,70 +50,86 @@ type valueRequest struct {
 	expects        bool // the client waits for 100-continue
 }
 
-func newValueExchange(s *Server) *valueExchange {
+func newValueExchange(s *sluice.Server) *valueExchange {
 	x := &valueExchange{body: make(chan string, 16), readBroken: make(chan struct{}), writeBroken: make(chan struct{})}
-	x.ctx = &RequestCtx{exchange: x}
-	x.ctx.attach(s, s.config())
+	x.use(s.Control().Value(server.Key{}).(server.Host).NewRequest(x, nil))
 	return x
+}
+
+// use makes r the Request of x, unless it is nil.
+func (x *valueExchange) use(r server.Request) {
+	if r != nil {
+		x.request = r
+		x.header, x.response = r.Headers()
+	}
 }
 
 // serve runs one request, as the protocol does, and returns the log.
 func (x *valueExchange) serve(r valueRequest) string {
-	ctx := x.ctx
-	ctx.begin(&connFacts{ID: 7, Opened: 1, Served: 1}, clock.Nanos())
-	h := &ctx.Request.Header
-	h.SetMethod(r.method)
-	h.SetRequestURI(r.target)
-	h.SetHost("h")
+	start := clock.Nanos()
+	x.request.Begin(&server.Facts{ID: 7, Opened: 1, Served: 1}, start)
+	x.decode(r)
+	isWanted, err := x.receive(r)
+	switch {
+	case err != nil:
+		x.request.Refuse(err, err)
+		fallthrough
+	case !isWanted:
+		return x.finish(x.request.Respond())
+	}
+	fresh, outcome := x.request.Serve(start)
+	x.use(fresh)
+	if outcome == server.OutcomeHijack { // no connection to take over
+		x.request.Decline(sluice.StatusNotImplemented)
+	}
+	return x.finish(outcome != server.OutcomeAbort && x.request.Respond())
+}
+
+// decode makes r the head.
+func (x *valueExchange) decode(r valueRequest) {
+	head := r.method + " " + r.target + " HTTP/1.1\r\nHost: h\r\n"
 	for name, value := range r.fields {
-		h.Set(name, value)
+		head += name + ": " + value + "\r\n"
 	}
-	if err := x.receive(r); err != nil {
-		ctx.refuse(failureStatus(err), err, err)
-		return x.finish(ctx.respond())
+	parser := h1.HeadParser{Limits: h1.DefaultLimits, Opening: new(h1.Opening)}
+	parser.Reset()
+	if _, done, err := parser.Parse(&x.header.Table, []byte(head+"\r\n")); !done || err != nil {
+		panic(err)
 	}
-	ctx, end := ctx.runHandler()
-	x.ctx = ctx
-	if ctx.hijackHandler != nil { // no connection to take over
-		ctx.hijackHandler = nil
-		ctx.Error("no hijacking", StatusNotImplemented)
-	}
-	return x.finish(end != handlerAborted && ctx.respond())
+	x.header.SetParsed(&parser.Head)
 }
 
 // receive takes the request's body, or lets the handler read it.
-func (x *valueExchange) receive(r valueRequest) error {
-	ctx := x.ctx
-	if err := ctx.headComplete(false); err != nil {
-		return err
+func (x *valueExchange) receive(r valueRequest) (isWanted bool, err error) {
+	if err := x.request.HeadComplete(false); err != nil {
+		return false, err
 	}
-	if err := ctx.headerReceived(); err != nil {
-		return err
+	if err := x.request.HeaderReceived(); err != nil {
+		return false, err
 	}
 	if len(r.body) == 0 && !r.isUnfinished {
-		return nil
+		return true, nil
 	}
-	isStreamed, err := ctx.expectBody(-1)
+	isStreamed, err := x.request.ExpectBody(-1)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if r.expects {
-		if status, err := ctx.expectStatus(); err != nil || status != StatusContinue {
-			return errBodyMemory // 503
+		if isWanted, err := x.request.ExpectContinue(true); err != nil || !isWanted {
+			return false, err
 		}
-		ctx.requestStream.awaitsContinue = isStreamed
 	}
 	for _, piece := range r.body {
 		if isStreamed {
 			x.body <- piece
-		} else if err := ctx.keepBody([]byte(piece)); err != nil {
-			return err
+		} else if err := x.request.BodyReceived([]byte(piece), 0); err != nil {
+			return false, err
 		}
 	}
 	if !r.isUnfinished {
 		close(x.body)
 	}
-	return nil
+	return true, nil
 }
 
 // finish ends the request.
@@ -116,7 +137,7 @@ func (x *valueExchange) finish(isComplete bool) string {
 	if !isComplete {
 		x.note("reset")
 	}
-	x.ctx = x.ctx.end()
+	x.use(x.request.End())
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return strings.Join(x.log, "; ")
@@ -143,14 +164,14 @@ func texts(all [][]byte) (out []string) {
 
 // SendHead logs the status, the length, and the fields that tests look at.
 func (x *valueExchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
-	h := &x.ctx.Response.Header
+	x.form = f
 	fields := map[string]string{}
-	for _, name := range []string{HeaderContentEncoding, HeaderLocation, HeaderVary, "X-Test"} {
-		if value := h.Peek(name); len(value) > 0 {
+	for _, name := range []string{sluice.HeaderContentEncoding, sluice.HeaderLocation, sluice.HeaderVary, "X-Test"} {
+		if value := x.response.Peek([]byte(name)); len(value) > 0 {
 			fields[name] = string(value)
 		}
 	}
-	head := fmt.Sprintf("%d length %d", h.StatusCode(), f.Length)
+	head := fmt.Sprintf("%d length %d", x.response.Status(), f.Length)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		head += " " + name + "=" + fields[name]
 	}
@@ -159,16 +180,16 @@ func (x *valueExchange) SendHead(f *message.ResponseForm, p []byte, isLast bool)
 
 func (x *valueExchange) SendData(p []byte, isLast bool) bool {
 	ok := true
-	if string(x.ctx.Response.Header.ContentEncoding()) == "gzip" {
-		plain, _ := AppendGunzipBytes(nil, p)
+	if string(x.response.ContentEncoding()) == "gzip" {
+		plain, _ := sluice.AppendGunzipBytes(nil, p)
 		ok = x.note("%q of %d", plain[:min(10, len(plain))], len(plain))
 	} else if len(p) > 0 {
 		ok = x.note("%q", p)
 	}
 	if isLast {
-		if x.ctx.form.HasTrailers {
-			for name := range x.ctx.Response.Header.Trailers() {
-				x.note("%s=%s", name, x.ctx.Response.Header.PeekBytes(name))
+		if x.form.HasTrailers {
+			for line := range strings.Lines(strings.TrimSpace(string(x.response.AppendTrailers(nil)))) {
+				x.note("%s", strings.TrimSpace(strings.Replace(line, ": ", "=", 1)))
 			}
 		}
 		ok = x.note("end")
@@ -183,7 +204,7 @@ func (x *valueExchange) SendFile(part engine.File) error {
 	}
 	x.note("file of %d", len(content))
 	if !x.note("end") {
-		return ErrConnectionClosed
+		return sluice.ErrConnectionClosed
 	}
 	return nil
 }
@@ -198,7 +219,7 @@ func (x *valueExchange) Flush() bool {
 }
 
 func (x *valueExchange) ReadBody(p []byte) (int, error) {
-	if err := x.ctx.requestStream.mayWait(); err != nil {
+	if err := x.request.MayWait(); err != nil {
 		return 0, err
 	}
 	select {
@@ -235,76 +256,82 @@ func (x *valueExchange) leave() {
 func (x *valueExchange) SetReadDeadline(int64, time.Duration) {}
 func (x *valueExchange) SetWriteTimeout(time.Duration)        {}
 
-func (x *valueExchange) LocalAddr() net.Addr  { return scriptedNetConn{}.LocalAddr() }
-func (x *valueExchange) RemoteAddr() net.Addr { return scriptedNetConn{}.RemoteAddr() }
-func (x *valueExchange) NetConn() net.Conn    { return scriptedNetConn{} }
+func (x *valueExchange) LocalAddr() net.Addr  { return valueConn{}.LocalAddr() }
+func (x *valueExchange) RemoteAddr() net.Addr { return valueConn{}.RemoteAddr() }
+func (x *valueExchange) NetConn() net.Conn    { return valueConn{} }
 func (x *valueExchange) UserConn() net.Conn {
-	return engine.AddressOnly{Conn: scriptedNetConn{}, Err: net.ErrClosed}
+	return engine.AddressOnly{Conn: valueConn{}, Err: net.ErrClosed}
 }
 
-var _ serverExchange = (*valueExchange)(nil)
+var _ server.Exchange = (*valueExchange)(nil)
 
-func getOf(target string) valueRequest { return valueRequest{method: MethodGet, target: target} }
+// valueConn is a connection that has addresses only.
+type valueConn struct{ net.Conn }
 
-// TestExchangeOfValues: handlers do not depend on HTTP/1.1.
+func (valueConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (valueConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 40000} }
+
+func getOf(target string) valueRequest { return valueRequest{method: sluice.MethodGet, target: target} }
+
+// TestExchangeOfValues: handlers do not depend on the protocol, which may be of another module.
 func TestExchangeOfValues(t *testing.T) {
 	large := t.TempDir() + "/large.txt"
 	if err := os.WriteFile(large, []byte(strings.Repeat("x", 300<<10)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	post := valueRequest{method: MethodPost, target: "/", body: []string{"one", "two"}}
-	head := valueRequest{method: MethodHead, target: "/"}
-	gzip := valueRequest{method: MethodGet, target: "/", fields: map[string]string{HeaderAcceptEncoding: "gzip"}}
-	hello := func(ctx *RequestCtx) { ctx.SetBodyString("hello") }
+	post := valueRequest{method: sluice.MethodPost, target: "/", body: []string{"one", "two"}}
+	head := valueRequest{method: sluice.MethodHead, target: "/"}
+	gzip := valueRequest{method: sluice.MethodGet, target: "/", fields: map[string]string{sluice.HeaderAcceptEncoding: "gzip"}}
+	hello := func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }
 	for _, test := range []struct {
 		name    string
-		handler RequestHandler
+		handler sluice.RequestHandler
 		request valueRequest
 		want    string
 	}{
 		{"plain", hello, getOf("/"), `200 length 5; "hello"; end`},
 		{"HEAD", hello, head, `200 length 5; end`},
-		{"304", func(ctx *RequestCtx) { ctx.SetBodyString("x"); ctx.NotModified() }, getOf("/"), `304 length -2; end`},
-		{"204 with a body", func(ctx *RequestCtx) { ctx.SetStatusCode(204); ctx.SetBodyString("x") }, getOf("/"), `204 length -2; end`},
-		{"redirect", func(ctx *RequestCtx) { ctx.Redirect("/b", 301) }, getOf("/a"), `301 length 0 Location=http://h/b; end`},
-		{"buffered body", func(ctx *RequestCtx) { ctx.Write(ctx.PostBody()) }, post, `200 length 6; "onetwo"; end`},
+		{"304", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("x"); ctx.NotModified() }, getOf("/"), `304 length -2; end`},
+		{"204 with a body", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(204); ctx.SetBodyString("x") }, getOf("/"), `204 length -2; end`},
+		{"redirect", func(ctx *sluice.RequestCtx) { ctx.Redirect("/b", 301) }, getOf("/a"), `301 length 0 Location=http://h/b; end`},
+		{"buffered body", func(ctx *sluice.RequestCtx) { ctx.Write(ctx.PostBody()) }, post, `200 length 6; "onetwo"; end`},
 		{"GetOnly", nil, post, `405 length 57; "a method other than GET was used where only GET is served"; end`},
-		{"panic", func(*RequestCtx) { panic("x") }, getOf("/"), `500 length 21; "Internal Server Error"; end`},
-		{"abort", func(*RequestCtx) { panic(ErrAbortHandler) }, getOf("/"), `reset`},
-		{"interim status", func(ctx *RequestCtx) { ctx.SetStatusCode(102) }, getOf("/"), `500 length 21; "Internal Server Error"; end`},
-		{"hijack", func(ctx *RequestCtx) { ctx.Hijack(func(net.Conn) {}) }, getOf("/"), `501 length 12; "no hijacking"; end`},
-		{"TimeoutError", func(ctx *RequestCtx) { ctx.TimeoutError("late") }, getOf("/"), `408 length 4; "late"; end`},
-		{"trailers", func(ctx *RequestCtx) {
+		{"panic", func(*sluice.RequestCtx) { panic("x") }, getOf("/"), `500 length 21; "Internal Server Error"; end`},
+		{"abort", func(*sluice.RequestCtx) { panic(sluice.ErrAbortHandler) }, getOf("/"), `reset`},
+		{"interim status", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(102) }, getOf("/"), `500 length 21; "Internal Server Error"; end`},
+		{"hijack", func(ctx *sluice.RequestCtx) { ctx.Hijack(func(net.Conn) {}) }, getOf("/"), `501 length 15; "Not Implemented"; end`},
+		{"TimeoutError", func(ctx *sluice.RequestCtx) { ctx.TimeoutError("late") }, getOf("/"), `408 length 4; "late"; end`},
+		{"trailers", func(ctx *sluice.RequestCtx) {
 			_ = ctx.Response.Header.AddTrailer("X-Sum")
 			hello(ctx)
 			ctx.Response.Header.Set("X-Sum", "1")
 		}, getOf("/"), `200 length 5; "hello"; X-Sum=1; end`},
-		{"early hints", func(ctx *RequestCtx) {
-			ctx.Response.Header.Add(HeaderLink, "</a>")
+		{"early hints", func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.Add(sluice.HeaderLink, "</a>")
 			_ = ctx.EarlyHints()
 			hello(ctx)
 		}, getOf("/"), `103 </a>; 200 length 5; "hello"; end`},
-		{"Flush", func(ctx *RequestCtx) {
+		{"Flush", func(ctx *sluice.RequestCtx) {
 			ctx.WriteString("a")
 			_ = ctx.Flush()
 			ctx.WriteString("b")
 		}, getOf("/"), `200 length -1; "a"; flush; flush; "b"; end`},
-		{"Flush to HEAD", func(ctx *RequestCtx) { _ = ctx.Flush(); hello(ctx) }, head, `200 length -1; end; flush`},
-		{"Flush of too little", func(ctx *RequestCtx) {
+		{"Flush to HEAD", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); hello(ctx) }, head, `200 length -1; end; flush`},
+		{"Flush of too little", func(ctx *sluice.RequestCtx) {
 			ctx.Response.Header.SetContentLength(3)
 			_ = ctx.Flush()
 			ctx.WriteString("b")
 		}, getOf("/"), `200 length 3; flush; "b"; flush; reset`},
-		{"panic after Flush", func(ctx *RequestCtx) { _ = ctx.Flush(); panic("x") }, getOf("/"), `200 length -1; flush; reset`},
-		{"stream", func(ctx *RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{strings.NewReader("abc")}, 3) }, getOf("/"),
+		{"panic after Flush", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); panic("x") }, getOf("/"), `200 length -1; flush; reset`},
+		{"stream", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{strings.NewReader("abc")}, 3) }, getOf("/"),
 			`200 length 3; "abc"; flush; end`},
-		{"stream to HEAD", func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader("abc"), 3) }, head, `200 length 3; end`},
-		{"short stream", func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader("ab"), 3) }, getOf("/"), `200 length 3; "ab"; flush; reset`},
-		{"stream writer", func(ctx *RequestCtx) {
+		{"stream to HEAD", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("abc"), 3) }, head, `200 length 3; end`},
+		{"short stream", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("ab"), 3) }, getOf("/"), `200 length 3; "ab"; flush; reset`},
+		{"stream writer", func(ctx *sluice.RequestCtx) {
 			ctx.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString("a"); w.Flush(); w.WriteString("b") })
 		}, getOf("/"), `200 length -1; "a"; flush; "b"; flush; end`},
-		{"file", func(ctx *RequestCtx) { ctx.SendFile(large) }, getOf("/"), `200 length 307200 Vary=Accept-Encoding; file of 307200; end`},
-		{"compressed", CompressHandler(func(ctx *RequestCtx) { ctx.SetBodyString(strings.Repeat("a", 1000)) }), gzip,
+		{"file", func(ctx *sluice.RequestCtx) { ctx.SendFile(large) }, getOf("/"), `200 length 307200 Vary=Accept-Encoding; file of 307200; end`},
+		{"compressed", sluice.CompressHandler(func(ctx *sluice.RequestCtx) { ctx.SetBodyString(strings.Repeat("a", 1000)) }), gzip,
 			`200 length 29 Content-Encoding=gzip Vary=Accept-Encoding; "aaaaaaaaaa" of 1000; end`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -320,17 +347,17 @@ func TestExchangeOfValues(t *testing.T) {
 // TestExchangeOfStreamedBody: the handler reads the body while it arrives, and
 // the client is asked for it when it waits for that.
 func TestExchangeOfStreamedBody(t *testing.T) {
-	echo := func(ctx *RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{ctx.RequestBodyStream()}, -1) }
-	read := func(ctx *RequestCtx) {
+	echo := func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{ctx.RequestBodyStream()}, -1) }
+	read := func(ctx *sluice.RequestCtx) {
 		got, err := io.ReadAll(ctx.RequestBodyStream())
 		fmt.Fprintf(ctx, "%s %v", got, err)
 	}
-	post := valueRequest{method: MethodPost, target: "/", body: []string{"one", "two"}}
+	post := valueRequest{method: sluice.MethodPost, target: "/", body: []string{"one", "two"}}
 	waiting := post
 	waiting.expects = true
 	for _, test := range []struct {
 		name    string
-		handler RequestHandler
+		handler sluice.RequestHandler
 		request valueRequest
 		want    string
 	}{
@@ -338,7 +365,7 @@ func TestExchangeOfStreamedBody(t *testing.T) {
 		{"read after 100-continue", read, waiting, `100; 200 length 12; "onetwo <nil>"; end`},
 		{"echo", echo, post, `200 length -1; "one"; flush; "two"; flush; end`},
 		{"echo after 100-continue", echo, waiting, `100; 200 length -1; "one"; flush; "two"; flush; end`},
-		{"not read", func(*RequestCtx) {}, waiting, `200 length 0; end`},
+		{"not read", func(*sluice.RequestCtx) {}, waiting, `200 length 0; end`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := quietServer(test.handler)
@@ -353,27 +380,31 @@ func TestExchangeOfStreamedBody(t *testing.T) {
 // TestExchangeBodyLimits: limits and callbacks are the server's, not the
 // protocol's.
 func TestExchangeBodyLimits(t *testing.T) {
-	post := valueRequest{method: MethodPost, target: "/", body: []string{"one", "two"}}
+	post := valueRequest{method: sluice.MethodPost, target: "/", body: []string{"one", "two"}}
 	const tooLarge, noMemory = 413, 503
 	for name, test := range map[string]struct {
-		set  func(s *Server)
+		set  func(s *sluice.Server)
 		want int
 	}{
-		"size":   {func(s *Server) { s.MaxRequestBodySize = 5 }, tooLarge},
-		"memory": {func(s *Server) { s.MaxBodyMemory = 5 }, noMemory},
-		"HeaderReceived": {func(s *Server) {
-			s.HeaderReceived = func(*RequestHeader) RequestConfig { return RequestConfig{MaxRequestBodySize: 5} }
+		"size":   {func(s *sluice.Server) { s.MaxRequestBodySize = 5 }, tooLarge},
+		"memory": {func(s *sluice.Server) { s.MaxBodyMemory = 5 }, noMemory},
+		"HeaderReceived": {func(s *sluice.Server) {
+			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { return sluice.RequestConfig{MaxRequestBodySize: 5} }
 		}, tooLarge},
-		"panic": {func(s *Server) { s.HeaderReceived = func(*RequestHeader) RequestConfig { panic("x") } }, 500},
-		"none":  {func(s *Server) { s.MaxRequestBodySize, s.MaxBodyMemory = 6, 6 }, 200},
+		"panic": {func(s *sluice.Server) {
+			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { panic("x") }
+		}, 500},
+		"none": {func(s *sluice.Server) { s.MaxRequestBodySize, s.MaxBodyMemory = 6, 6 }, 200},
 	} {
-		s := quietServer(func(*RequestCtx) {})
+		s := quietServer(func(*sluice.RequestCtx) {})
 		test.set(s)
 		if got := newValueExchange(s).serve(post); !strings.HasPrefix(got, fmt.Sprint(test.want, " ")) {
 			t.Errorf("%s: %s, want %d", name, got, test.want)
 		}
-		if n := s.gauges.bodyMemory.Load(); n != 0 {
-			t.Errorf("%s: %d bytes are still counted", name, n)
+		small := post // what was refused is not counted any more
+		small.body = []string{"12345"}
+		if got := newValueExchange(s).serve(small); test.want != 500 && !strings.HasPrefix(got, "200 ") {
+			t.Errorf("%s: %s after it", name, got)
 		}
 	}
 }
@@ -382,22 +413,24 @@ func TestExchangeBodyLimits(t *testing.T) {
 // answer, or the end of what has begun.
 func TestExchangeTimesOut(t *testing.T) {
 	for name, test := range map[string]struct {
-		wait func(ctx *RequestCtx) error
+		wait func(ctx *sluice.RequestCtx) error
 		want string
 	}{
-		"handler": {func(ctx *RequestCtx) error { <-ctx.Done(); return ctx.Err() }, `408 length 4; "late"; end`},
-		"body": {func(ctx *RequestCtx) error {
+		"handler": {func(ctx *sluice.RequestCtx) error { <-ctx.Done(); return ctx.Err() }, `408 length 4; "late"; end`},
+		"body": {func(ctx *sluice.RequestCtx) error {
 			_, err := ctx.RequestBodyStream().Read(make([]byte, 1))
 			return err
 		}, `408 length 4; "late"; end`},
-		"write": {func(ctx *RequestCtx) error {
+		"write": {func(ctx *sluice.RequestCtx) error {
 			ctx.WriteString("a")
 			return ctx.Flush()
 		}, `200 length -1; "a"; reset`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended, blocked := make(chan error), make(chan struct{}, 1)
-			s := quietServer(func(ctx *RequestCtx) {
+			var kept *sluice.RequestCtx
+			s := quietServer(func(ctx *sluice.RequestCtx) {
+				kept = ctx
 				go func() { ended <- test.wait(ctx) }()
 				if name == "write" {
 					<-blocked
@@ -407,14 +440,13 @@ func TestExchangeTimesOut(t *testing.T) {
 			s.StreamRequestBody = true
 			x := newValueExchange(s)
 			x.stuck = blocked
-			kept := x.ctx
-			if got := x.serve(valueRequest{method: MethodPost, target: "/", isUnfinished: true}); got != test.want {
+			if got := x.serve(valueRequest{method: sluice.MethodPost, target: "/", isUnfinished: true}); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 			if err := <-ended; err == nil {
 				t.Error("what waited has not failed")
 			}
-			if kept.Flush() != ErrNilConnection || kept.Err() == nil || kept.ConnID() != 7 || kept.RemoteAddr().String() != "127.0.0.2:40000" {
+			if kept.Flush() != sluice.ErrNilConnection || kept.Err() == nil || kept.ConnID() != 7 || kept.RemoteAddr().String() != "127.0.0.2:40000" {
 				t.Errorf("the ctx still has its exchange: %v, %v", kept.Flush(), kept.Err())
 			}
 		})
@@ -425,11 +457,11 @@ func TestExchangeTimesOut(t *testing.T) {
 // is taken for sent.
 func TestExchangePeerGone(t *testing.T) {
 	begun := make(chan bool)
-	x := newValueExchange(quietServer(func(ctx *RequestCtx) {
+	x := newValueExchange(quietServer(func(ctx *sluice.RequestCtx) {
 		done := ctx.Done()
 		close(begun)
 		<-done
-		if ctx.Flush() != ErrConnectionClosed {
+		if ctx.Flush() != sluice.ErrConnectionClosed {
 			t.Error("Flush to a client that is away")
 		}
 	}))
@@ -445,7 +477,7 @@ func TestSeveralExchangesAtOnce(t *testing.T) {
 	const n = 20
 	var together, served sync.WaitGroup
 	together.Add(n)
-	s := quietServer(func(ctx *RequestCtx) {
+	s := quietServer(func(ctx *sluice.RequestCtx) {
 		together.Done()
 		together.Wait()
 		ctx.Write(ctx.Path())
@@ -462,9 +494,9 @@ func TestSeveralExchangesAtOnce(t *testing.T) {
 
 // TestExchangeConditional: an unchanged file is not sent again.
 func TestExchangeConditional(t *testing.T) {
-	x := newValueExchange(quietServer(func(ctx *RequestCtx) { ctx.SendFile("server_exchange_test.go") }))
+	x := newValueExchange(quietServer(func(ctx *sluice.RequestCtx) { ctx.SendFile("exchange_test.go") }))
 	r := getOf("/")
-	r.fields = map[string]string{HeaderIfModifiedSince: "Fri, 31 Dec 2100 00:00:00 GMT"}
+	r.fields = map[string]string{sluice.HeaderIfModifiedSince: "Fri, 31 Dec 2100 00:00:00 GMT"}
 	if got := x.serve(r); !strings.HasPrefix(got, "304 ") || strings.Contains(got, "file") {
 		t.Error(got)
 	}
