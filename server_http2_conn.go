@@ -134,14 +134,15 @@ func (c *http2Conn) wrote(n int) {
 	}
 }
 
-// tellState calls Server.ConnState if streams were opened, or none is open any more.
+// tellState calls Server.ConnState if streams were opened, or none is open any more. A
+// connection that fails, by an invalid preface as well, is not idle before it is closed.
 func (c *http2Conn) tellState(hasOpened bool) {
 	h := &c.host
 	if hasOpened && !c.isActive {
 		c.isActive = true
 		h.cfg.connState(h.netConn, StateActive)
 	}
-	if c.isActive && !c.HasStreams() {
+	if c.isActive && c.IsQuiet() {
 		c.isActive = false
 		h.cfg.connState(h.netConn, StateIdle)
 	}

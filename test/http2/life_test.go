@@ -451,7 +451,8 @@ func TestHTTP2PrefaceInPieces(t *testing.T) {
 
 // TestInvalidPreface: a first line that has neither a method nor a version of HTTP is a
 // preface that is wrong (RFC 9113 section 3.4). Other malformed lines are requests of
-// HTTP/1.1, also where no HTTP/2 is spoken, and after a first request.
+// HTTP/1.1, also where no HTTP/2 is spoken, and after a first request. ConnState is told the
+// same for all of them.
 func TestInvalidPreface(t *testing.T) {
 	const http1, goAway = "HTTP/1.1 400 ", "\x00\x00\x00\x00\x00\x00\x01" // PROTOCOL_ERROR
 	for _, c := range []struct {
@@ -469,7 +470,12 @@ func TestInvalidPreface(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
-				r := harness.Serve(t, n, &sluice.Server{Handler: func(*sluice.RequestCtx) {}, HTTP2: sluice.HTTP2Config{Disable: c.isOff}})
+				states := make(chan sluice.ConnState, 10)
+				r := harness.Serve(t, n, &sluice.Server{
+					Handler:   func(*sluice.RequestCtx) {},
+					HTTP2:     sluice.HTTP2Config{Disable: c.isOff},
+					ConnState: func(_ net.Conn, state sluice.ConnState) { states <- state },
+				})
 				for _, cut := range []int{0, len(c.sent)} {
 					conn := &cutConn{cut: cut}
 					var err error
@@ -483,9 +489,23 @@ func TestInvalidPreface(t *testing.T) {
 						t.Errorf("cut at %d: %q, want %q", cut, got, c.want)
 					}
 					conn.Close()
+					if last := beforeClosed(t, states); last != sluice.StateActive {
+						t.Errorf("cut at %d: the connection is %v before it is closed", cut, last)
+					}
 				}
 			})
 		})
+	}
+}
+
+// beforeClosed returns the state that a connection had when it was closed.
+func beforeClosed(t *testing.T, states <-chan sluice.ConnState) (last sluice.ConnState) {
+	for {
+		state := harness.Receive(t, states)
+		if state == sluice.StateClosed {
+			return last
+		}
+		last = state
 	}
 }
 

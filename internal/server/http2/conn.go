@@ -166,11 +166,11 @@ func (c *Conn) unlock() {
 	}
 }
 
-// HasStreams tells whether a request has not ended.
-func (c *Conn) HasStreams() bool {
+// IsQuiet reports whether the preface has come, no request is open, and nothing has failed.
+func (c *Conn) IsQuiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.streams.count() > 0
+	return c.isPrefaced && c.streams.count() == 0 && c.phase < phaseFailed
 }
 
 // Feed implements engine.Protocol.
