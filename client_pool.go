@@ -29,7 +29,7 @@ func (c *HostClient) maxIdle() time.Duration {
 // acquire returns a connection for a call: an idle one that is open and has no
 // unread bytes, or a new one.
 func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
-	if c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO {
+	if c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
 		return nil, ErrConnPoolStrategyNotImpl
 	}
 	call.phase = PhaseWait

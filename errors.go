@@ -189,7 +189,7 @@ var (
 	// of the client, does not admit extended CONNECT.
 	ErrNoConnectProtocol = errors.New("sluice: extended CONNECT is not possible with this server")
 	// ErrConnPoolStrategyNotImpl is returned when ConnPoolStrategy is neither
-	// FIFO nor LIFO.
+	// FIFO nor LIFO and there is an idle connection to choose.
 	ErrConnPoolStrategyNotImpl = errors.New("sluice: unknown ConnPoolStrategy")
 
 	errSpokenFirst       = errors.New("sluice: the server has sent something before the request")

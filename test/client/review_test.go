@@ -265,20 +265,22 @@ func TestReviewPendingRequestsCountOnce(t *testing.T) {
 	}
 }
 
-// ErrConnPoolStrategyNotImpl is documented, and fasthttp returns it when an
-// idle connection is to be chosen.
-func TestReviewUnknownStrategy(t *testing.T) {
+// TestUnknownStrategy: an unknown ConnPoolStrategy is an error as soon as an idle connection
+// is to be chosen, as in fasthttp.
+func TestUnknownStrategy(t *testing.T) {
 	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
 	c := p.Host()
 	c.ConnPoolStrategy = 7
-	var err error
-	for range 2 {
-		_, _, err = c.Get(nil, p.URL("/"))
+	for i, want := range []error{nil, sluice.ErrConnPoolStrategyNotImpl, sluice.ErrConnPoolStrategyNotImpl} {
+		if _, _, err := c.Get(nil, p.URL("/")); !errors.Is(err, want) {
+			t.Errorf("request %d: %v, want %v", i, err, want)
+		}
+		checkPool(t, c, 1, 1)
 	}
-	if !errors.Is(err, sluice.ErrConnPoolStrategyNotImpl) {
-		t.Errorf("%v", err)
+	c.CloseIdleConnections()
+	if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+		t.Errorf("on a new connection: %v", err)
 	}
-	checkPool(t, c, c.IdleConnsCount(), c.IdleConnsCount())
 }
 
 // roundTripFunc is a RoundTripper.
