@@ -28,30 +28,6 @@ func (r *servedRequest) HeaderReceived() (err error) {
 	return nil
 }
 
-// ExpectContinue implements server.Request.
-func (r *servedRequest) ExpectContinue(isWaiting bool) (isWanted bool, err error) {
-	ctx := (*RequestCtx)(r)
-	status, err := ctx.expectStatus()
-	if err == nil && status != StatusContinue {
-		ctx.refuseBody(status)
-	}
-	ctx.requestStream.awaitsContinue = isWaiting && status == StatusContinue && ctx.requestStream.exchange != nil
-	return status == StatusContinue, err
-}
-
-// expectStatus returns the status for a body that waits for 100-continue (RFC
-// 9110 section 10.1.1).
-func (ctx *RequestCtx) expectStatus() (status int, err error) {
-	defer ctx.recoverCallback(&err)
-	switch {
-	case ctx.cfg.expectHandler != nil:
-		return ctx.cfg.expectHandler(ctx), nil
-	case ctx.cfg.continueHandler != nil && !ctx.cfg.continueHandler(&ctx.Request.Header):
-		return StatusExpectationFailed, nil
-	}
-	return StatusContinue, nil
-}
-
 // recoverCallback turns a panic of a callback into an error.
 func (ctx *RequestCtx) recoverCallback(err *error) {
 	if v := recover(); v != nil {
@@ -65,15 +41,6 @@ func (ctx *RequestCtx) recoverCallback(err *error) {
 
 // errCallbackPanicked says that a callback of the Server panicked.
 var errCallbackPanicked = errors.New("sluice: internal server error")
-
-// refuseBody makes the response to a request whose body was refused with status.
-func (ctx *RequestCtx) refuseBody(status int) {
-	resp := &ctx.Response
-	resp.SetStatusCode(status)
-	if len(resp.bodyBytes()) == 0 && resp.stream == nil {
-		resp.SetBodyString(StatusMessage(status))
-	}
-}
 
 // ExpectBody implements server.Request. If the body is streamed, the handler runs before it
 // has arrived.

@@ -211,7 +211,4 @@ func TestErrorsOfRequests(t *testing.T) {
 	if !errors.As(http1.ErrTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
 		t.Error("http1.ErrTimeout")
 	}
-	if refusedBody(417).Error() == "" {
-		t.Error("refusedBody has no text")
-	}
 }

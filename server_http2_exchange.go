@@ -165,9 +165,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 		}
 	}()
 	x.wake()
-	if x.decides {
-		x.decide()
-	}
+	isWanted := !x.decides || x.decide()
 	if ctx := x.ctx; ctx.requestStream.exchange != nil && ctx.readTimeout > 0 {
 		x.stream.SetReadDeadline(ctx.start, ctx.readTimeout)
 	}
@@ -176,6 +174,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 		return false
 	case x.failure != nil:
 		x.answerFailure()
+	case !isWanted: // the response is ready
 	default:
 		o := x.runHandler()
 		switch {
@@ -231,42 +230,27 @@ func (x *http2Exchange) shed() {
 }
 
 // decide runs the callbacks between head and body, and reads a body that is not
-// streamed.
-func (x *http2Exchange) decide() {
-	ctx := x.ctx
+// streamed. It returns false if the body is refused, for which the response is ready.
+func (x *http2Exchange) decide() (isWanted bool) {
 	if x.failure = x.request().HeaderReceived(); x.failure != nil || x.bodyLength == 0 {
-		return
+		return true
 	}
 	isStreamed, err := x.request().ExpectBody(x.bodyLength)
-	if err != nil {
-		x.failure = err
-		return
-	}
-	if x.expects {
-		status, err := ctx.expectStatus()
-		switch {
-		case err != nil:
-			x.failure = err
-			return
-		case status != StatusContinue:
-			x.failure = refusedBody(status)
-			return
-		case isStreamed: // the handler decides
-			ctx.requestStream.awaitsContinue = true
-		case !x.SendInterim(StatusContinue, nil):
-			x.failure = http2.ErrReset
-			return
+	if err == nil && x.expects {
+		if isWanted, err = x.request().ExpectContinue(true); err == nil && !isWanted {
+			return false
 		}
 	}
-	if !isStreamed {
+	switch {
+	case err == ErrConnectionClosed:
+		x.failure = http2.ErrReset
+	case err != nil:
+		x.failure = err
+	case !isStreamed:
 		x.failure = x.keepStreamed()
 	}
+	return true
 }
-
-// refusedBody is the status with which a callback refuses a body.
-type refusedBody int
-
-func (refusedBody) Error() string { return "sluice: the body is refused" }
 
 // keepStreamed reads the body into memory.
 func (x *http2Exchange) keepStreamed() error {
@@ -300,11 +284,8 @@ func noWaitHook() error { return nil }
 // answerFailure makes the response to a request that does not reach the handler.
 func (x *http2Exchange) answerFailure() {
 	err := x.failure
-	var status refusedBody
 	var wire *h1.Error
 	switch {
-	case errors.As(err, &status):
-		x.ctx.refuseBody(int(status))
 	case errors.As(err, &wire):
 		public := err
 		if wire.Status == StatusRequestHeaderFieldsTooLarge || wire == h1.ErrLineTooLong {

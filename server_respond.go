@@ -75,7 +75,7 @@ func (r *servedRequest) Respond() bool {
 		ctx.correctStatus()
 	}
 	ctx.setForm()
-	if resp.stream != nil && !ctx.askForBody() {
+	if resp.stream != nil && !isFileStream(resp.stream) && !ctx.askForBody() {
 		return false
 	}
 	ctx.countStatus()
@@ -97,17 +97,6 @@ func (ctx *RequestCtx) countStatus() {
 	if m := ctx.cfg.meter; m != nil {
 		m.countStatus(ctx.Response.StatusCode())
 	}
-}
-
-// askForBody sends 100-continue if the client waits for it and the response's
-// stream may be the request's body: after the head of the response, no interim
-// response may follow. It returns false if the connection is broken.
-func (ctx *RequestCtx) askForBody() bool {
-	if !ctx.requestStream.awaitsContinue || isFileStream(ctx.Response.stream) {
-		return true
-	}
-	ctx.requestStream.awaitsContinue = false
-	return ctx.exchange.SendInterim(StatusContinue, nil) // at once: the client waits for it, and the stream for the body
 }
 
 // mayBeWrong reports whether correctStatus could replace the response.

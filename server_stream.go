@@ -21,9 +21,8 @@ type requestStream struct {
 	exchange server.Exchange // of ctx, also after ctx was given up; nil: no body is streamed
 	err      error           // returned by every further Read; io.EOF at the verified end
 	isArmed  bool            // exchange.arm was called
-	// awaitsContinue is set while the client waits for 100-continue. The server
-	// sends that when the body is read; without it the client may not send the
-	// body at all.
+	// awaitsContinue is set while the client waits for 100-continue; see ExpectContinue.
+	// Without it the client may not send the body at all.
 	awaitsContinue bool
 }
 
@@ -75,21 +74,14 @@ func (r *servedRequest) MayWait() error {
 	if ctx.wire.isDetached.Load() {
 		return errStreamDetached
 	}
-	if s.awaitsContinue {
-		s.awaitsContinue = false
-		return ctx.sendContinue()
+	if !s.awaitsContinue {
+		return nil
 	}
-	return nil
-}
-
-// sendContinue asks the client to send the body that it announced (RFC 9110
-// section 10.1.1), unless the response has begun.
-func (ctx *RequestCtx) sendContinue() error {
 	if err := ctx.beginWrite(); err != nil {
 		return errStreamDetached
 	}
 	defer ctx.endWrite()
-	if ctx.phase != phaseFlushed && !ctx.exchange.SendInterim(StatusContinue, nil) {
+	if !ctx.askForBody() {
 		return ErrConnectionClosed
 	}
 	return nil

@@ -46,7 +46,8 @@ type Request interface {
 	ExpectBody(length int64) (isStreamed bool, err error)
 	// ExpectContinue tells whether a body that was announced with "Expect: 100-continue"
 	// is wanted; otherwise the response is ready. isWaiting: the client waits for the
-	// answer, which MayWait gives if the body is streamed. It may block.
+	// answer, which is sent now, or by MayWait or Respond if the body is streamed. It may
+	// block. After ErrConnectionClosed, the client cannot be reached.
 	ExpectContinue(isWaiting bool) (isWanted bool, err error)
 	// BodyReceived gets the next part of a body that is not streamed. more is a number
 	// of bytes that must follow.

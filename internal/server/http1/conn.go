@@ -360,15 +360,14 @@ func (c *Conn) decide() engine.Next {
 	if c.phase == readFailed || !x.parser.Has(h1.ExpectContinue) || x.bodyLength() == 0 {
 		return next
 	}
-	isWaiting := len(c.conn.Buffered()) == 0
-	isWanted, err := x.request.ExpectContinue(isWaiting)
+	isWanted, err := x.request.ExpectContinue(len(c.conn.Buffered()) == 0)
 	switch {
+	case err == server.ErrConnectionClosed:
+		return c.abort()
 	case err != nil:
 		return c.fail(err)
 	case !isWanted:
 		return c.respondAndClose()
-	case isWaiting && !x.isStreamed: // the handler decides about a streamed body
-		x.out = append(x.out, continueLine...)
 	}
 	return next
 }
