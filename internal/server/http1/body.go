@@ -31,12 +31,7 @@ func (x *Exchange) bodyLength() int64 {
 }
 
 // isComplete reports whether the verified end of the body was reached.
-func (x *Exchange) isComplete() bool {
-	if x.parser.Has(h1.ChunkedBody) {
-		return x.trailerIsRead
-	}
-	return x.bodyLeft == 0
-}
+func (x *Exchange) isComplete() bool { return x.bodyLeft == 0 }
 
 // keepChunk gives data of a chunk to the Request. The server does not wait for the
 // rest of a chunk that will be too large.
@@ -146,7 +141,7 @@ func (x *Exchange) discard(in []byte) (used int, done bool, err error) {
 		err = errNotDrained
 	}
 	if done {
-		x.isStreamed = false
+		x.input = inputKept
 	}
 	return used, done, err
 }
@@ -155,7 +150,7 @@ var errNotDrained = errors.New("http1: the rest of a body is too large")
 
 // unread returns what of a streamed body was not read, and why reading it has failed.
 func (x *Exchange) unread() (server.BodyState, error) {
-	if !x.isStreamed {
+	if x.input != inputStreamed {
 		return server.BodyRead, nil
 	}
 	return x.request.Unread()
@@ -164,7 +159,7 @@ func (x *Exchange) unread() (server.BodyState, error) {
 // mayDrain reports whether the rest of the body should be drained. Otherwise its end may
 // never arrive.
 func (x *Exchange) mayDrain(left server.BodyState, err error) bool {
-	return err == nil && left == server.BodyUnread && (x.parser.Has(h1.ChunkedBody) || x.bodyLeft <= drainLimit)
+	return err == nil && left == server.BodyUnread && x.bodyLeft <= drainLimit
 }
 
 // beginDrain prepares for discard.
@@ -217,7 +212,7 @@ func (x *Exchange) beginTrailer() {
 func (x *Exchange) parseTrailer(in []byte) (used int, done bool, err error) {
 	used, done, err = x.parser.Parse(&x.trailer, in)
 	if done && err == nil {
-		x.trailerIsRead = true
+		x.bodyLeft = 0
 		if x.trailer.Len() > 0 {
 			h1.DropForbiddenTrailers(&x.trailer)
 			x.requestHeader.ReceiveTrailers(&x.trailer)

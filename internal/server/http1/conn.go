@@ -221,7 +221,8 @@ func (c *Conn) expectBody() engine.Next {
 		x.chunks, x.kept = h1.Chunked{}, 0
 		c.phase = readChunks
 	}
-	if x.isStreamed = isStreamed; isStreamed {
+	if isStreamed {
+		x.input = inputStreamed
 		c.ownStart()
 		c.phase = readReady
 		return engine.Run

@@ -186,10 +186,7 @@ func TestEndRequest(t *testing.T) {
 	x := p.x
 	x.trailer.Append(make([]byte, 1<<20))
 	x.trailer.Reset()
-	x.marks = marks{
-		isHTTP10: true, isStreamed: true, trailerIsRead: true, isPieced: true, isChunked: true, closes: true,
-		isHijacked: true, isCut: true, sendsFile: true, hasUsedConn: true, writeTimeoutChanged: true,
-	}
+	x.marks = marks{inputCut, outputFile, sequelClose, true, true, true, true}
 	x.blocking.Store(&engine.BlockingConn{})
 	p.Closed(nil)
 	if x.marks != (marks{}) || x.blocking.Load() != nil {

@@ -43,7 +43,7 @@ type Exchange struct {
 	opening  h1.Opening // of parser; stays when x is used for another connection
 	chunks   h1.Chunked
 	trailer  field.Table
-	bodyLeft int64 // of a body with Content-Length: not yet received; -1: chunked
+	bodyLeft int64 // bytes of the body that were not yet received; -1: the rest of a chunked one
 	kept     int   // bytes of a chunked body that the Request has
 	drained  int64 // bytes of the body that were discarded
 	failure  error // why the request is refused
@@ -61,18 +61,41 @@ type Exchange struct {
 
 // marks are facts about one request. They are cleared together.
 type marks struct {
+	input               inputState
+	output              outputState
+	sequel              sequel
 	isHTTP10            bool
-	isStreamed          bool // the handler reads the body, and may have left some
-	trailerIsRead       bool // of a chunked request
 	isPieced            bool // the request did not arrive at once
-	isChunked           bool // content of the response is sent in chunks
-	closes              bool // the connection ends with this response
-	isHijacked          bool // a hijack handler gets the connection, unless it closes
-	isCut               bool // takeBack was called before the end of the body
-	sendsFile           bool // the engine sends a file after out
 	hasUsedConn         bool // RequestCtx.Conn was called
 	writeTimeoutChanged bool
 }
+
+// An inputState is who has the request's body.
+type inputState uint8
+
+const (
+	inputKept     inputState = iota // the Request, or there is none
+	inputStreamed                   // the handler reads it, and may have left some
+	inputCut                        // neither: takeBack was called before its end
+)
+
+// An outputState is what SendData appends to.
+type outputState uint8
+
+const (
+	outputPlain   outputState = iota // the head, or content that is delimited by its length
+	outputChunked                    // chunks
+	outputFile                       // nothing: the engine sends a file after out
+)
+
+// A sequel is what follows the response.
+type sequel uint8
+
+const (
+	sequelRequest sequel = iota // another request
+	sequelHijack                // a hijack handler gets the connection
+	sequelClose                 // the connection ends
+)
 
 var _ server.Exchange = (*Exchange)(nil)
 
@@ -151,10 +174,13 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	isOld := x.isHTTP10 || h.IsHTTP10
 	if head.Length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
 		head.Length = -2
-		x.closes = true
+		x.sequel = sequelClose
 	}
-	x.closes = x.closes || !x.persists(f)
-	head.CloseConnection, head.KeepAlive = x.closes, isOld && !x.closes
+	if x.sequel != sequelClose && !x.persists(f) {
+		x.sequel = sequelClose
+	}
+	head.CloseConnection = x.sequel == sequelClose
+	head.KeepAlive = isOld && !head.CloseConnection
 	if b := x.blocking.Load(); b != nil && f.Next != message.UseHijack {
 		b.EndWrites() // they would be in the middle of the response
 	}
@@ -167,13 +193,16 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 		x.out = append(out, p...)
 		return true
 	}
-	x.out, x.isChunked = out, isChunked
+	x.out = out
+	if isChunked {
+		x.output = outputChunked
+	}
 	return x.SendData(p, isLast)
 }
 
 // SendData implements server.Exchange.
 func (x *Exchange) SendData(p []byte, isLast bool) bool {
-	if !x.isChunked {
+	if x.output != outputChunked {
 		return x.writeBody(p)
 	}
 	if len(p) > 0 {
@@ -238,7 +267,7 @@ func (x *Exchange) SendFile(part engine.File) error {
 		return x.readFile(part)
 	}
 	meter.Add(x.cfg.Meter.BytesWritten, part.Size) // after the bytes that Run returns
-	x.sendsFile = true
+	x.output = outputFile
 	x.conn.conn.SendFile(part)
 	return nil
 }
@@ -275,7 +304,7 @@ func (x *Exchange) InterruptRead() {
 	if b := x.blocking.Load(); b != nil {
 		_ = b.Close()
 	}
-	x.closes = true
+	x.sequel = sequelClose
 }
 
 // InterruptWrite implements server.Exchange.

@@ -21,7 +21,9 @@ func (c *Conn) hijack(outcome server.Outcome) engine.Next {
 		meter.Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
 		return engine.Detach
 	}
-	x.isHijacked = true
+	if x.sequel != sequelClose {
+		x.sequel = sequelHijack
+	}
 	return c.respond()
 }
 

@@ -24,7 +24,7 @@ func (c *Conn) handle() engine.Next {
 	switch {
 	case outcome == server.OutcomeAbort:
 		return c.abort()
-	case x.isCut:
+	case x.input == inputCut:
 		return c.respondAndClose()
 	case outcome == server.OutcomeHijack, outcome == server.OutcomeSilent:
 		return c.hijack(outcome)
@@ -33,7 +33,7 @@ func (c *Conn) handle() engine.Next {
 	case outcome == server.OutcomeBody:
 		return c.beginBody()
 	case outcome == server.OutcomePanic:
-		x.closes = true
+		x.sequel = sequelClose
 	}
 	if x.hasUsedConn && x.isClosedByHandler() {
 		return c.drop()
@@ -46,8 +46,12 @@ func (c *Conn) handle() engine.Next {
 // connection.
 func (x *Exchange) takeBack() bool {
 	isTorn := x.hasUsedConn && x.revoke()
-	x.isCut = !x.isComplete()
-	x.closes = x.closes || x.hasUsedConn || x.isCut
+	if !x.isComplete() {
+		x.input = inputCut
+	}
+	if x.hasUsedConn || x.input == inputCut {
+		x.sequel = sequelClose
+	}
 	x.hasUsedConn = false
 	return !isTorn
 }
@@ -100,7 +104,7 @@ func (x *Exchange) persists(f *message.ResponseForm) bool {
 		return false
 	case cfg.Closing.Load() && (f.Next != message.UseHijack || cfg.ClosesHijacked):
 		return false
-	case !x.isStreamed:
+	case x.input != inputStreamed:
 		return true
 	}
 	left, err := x.unread()
@@ -121,9 +125,9 @@ func (c *Conn) respond() engine.Next {
 	case !x.request.Respond():
 		return c.abort()
 	case x.responseHeader.ConnectionClose: // since the head was flushed
-		x.closes = true
+		x.sequel = sequelClose
 	}
-	if !x.closes && x.isHijacked {
+	if x.sequel == sequelHijack {
 		return engine.Detach
 	}
 	return c.afterResponse()
@@ -133,7 +137,7 @@ func (c *Conn) respond() engine.Next {
 // still be sending. The connection lingers, so that a reset does not destroy
 // the answer.
 func (c *Conn) respondAndClose() engine.Next {
-	c.x.closes = true
+	c.x.sequel = sequelClose
 	if next := c.respond(); next == engine.Abort {
 		return next
 	}
@@ -144,7 +148,7 @@ func (c *Conn) respondAndClose() engine.Next {
 // the unread rest of the body.
 func (c *Conn) afterResponse() engine.Next {
 	x := c.x
-	if x.writeTimeoutChanged && !x.sendsFile && !x.Flush() { // the write time-out ends with the request
+	if x.writeTimeoutChanged && x.output != outputFile && !x.Flush() { // the write time-out ends with the request
 		return c.abort()
 	}
 	left, err := x.unread()
@@ -152,11 +156,11 @@ func (c *Conn) afterResponse() engine.Next {
 		c.host.Fail(err)
 	}
 	switch {
-	case x.closes && left == server.BodyRead:
+	case x.sequel == sequelClose && left == server.BodyRead:
 		c.phase = readClosed
 		c.endRequest()
 		return engine.Close
-	case x.closes || left != server.BodyRead && !x.mayDrain(left, err):
+	case x.sequel == sequelClose || left != server.BodyRead && !x.mayDrain(left, err):
 		c.phase = readClosed
 		c.endRequest()
 		return engine.CloseLinger
@@ -203,7 +207,7 @@ func (c *Conn) endRequest() {
 // answerFailure answers a request that does not reach the handler.
 func (c *Conn) answerFailure() engine.Next {
 	x := c.x
-	x.closes = true // an ErrorHandler may flush
+	x.sequel = sequelClose // an ErrorHandler may flush
 	x.request.Begin(&c.facts, x.start)
 	err := x.failure
 	public := err

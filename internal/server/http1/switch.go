@@ -55,8 +55,8 @@ func (c *Conn) giveOver() engine.Next {
 	if !x.request.Respond() {
 		return c.abort()
 	}
-	if left, _ := x.unread(); x.closes || left != server.BodyRead {
-		x.closes = true
+	if left, _ := x.unread(); x.sequel == sequelClose || left != server.BodyRead {
+		x.sequel = sequelClose
 		return c.afterResponse()
 	}
 	return c.open()
