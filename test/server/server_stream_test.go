@@ -503,6 +503,21 @@ func TestBodyStreamThatWritesItself(t *testing.T) {
 	})
 }
 
+// TestWarnsOfReadingStreamedBody: a server logs once that handlers read streamed bodies whole.
+func TestWarnsOfReadingStreamedBody(t *testing.T) {
+	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
+		r := harness.Serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			fmt.Fprint(ctx, len(ctx.PostBody()))
+		}})
+		post := "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
+		r.Exchange(post + post + closing("/"))
+		r.Exchange(post + closing("/"))
+		if logged := r.Log.String(); strings.Count(logged, "\n") != 1 || !strings.Contains(logged, "use BodyStream") {
+			t.Errorf("logged %q", logged)
+		}
+	})
+}
+
 // TestBodyStreamWhoseClosePanics costs its connection, not more.
 func TestBodyStreamWhoseClosePanics(t *testing.T) {
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
