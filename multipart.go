@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // formData is a parsed multipart form.
@@ -34,6 +35,50 @@ func (f *formData) stream(b *body) io.Reader {
 	}
 	return f.reader
 }
+
+// MultipartForm returns the form of a multipart/form-data body. The first call
+// parses it. That call reads a body stream to its end, and decodes a body whose
+// Content-Encoding is gzip, deflate, br or zstd. The form is then the body in place
+// of the stream, without a Content-Encoding. Parts that exceed the memory
+// limit are stored in temporary files until the request is reset or
+// RemoveMultipartFormFiles is called.
+//
+// The error is ErrNoMultipartForm if Content-Type is not multipart/form-data or
+// has no boundary. A form that decodes to more than the request's limit is
+// ErrBodyTooLarge; see BodyUncompressed for that limit. It does not apply to a
+// body stream that is not encoded. A form with more than 1000 parts is also
+// ErrBodyTooLarge, and so is one with more than 14 MiB of fields that are not
+// files.
+func (r *Request) MultipartForm() (*multipart.Form, error) { return r.MultipartFormWithLimit(0) }
+
+// MultipartFormWithLimit is MultipartForm with a limit of maxBodySize bytes for
+// the decoded body; a longer one is ErrBodyTooLarge. If maxBodySize is 0 or
+// less, the limit of MultipartForm applies.
+func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, error) {
+	if r.form != nil {
+		return r.form.form, r.form.err
+	}
+	boundary := r.Header.MultipartFormBoundary()
+	if len(boundary) == 0 {
+		return nil, ErrNoMultipartForm
+	}
+	form, err := r.parseForm(string(boundary), r.Header.ContentEncoding(), maxBodySize)
+	if err != nil {
+		return nil, err
+	}
+	if r.form.files != nil {
+		r.formFiles.Store(r.form.files)
+	}
+	if r.form.isBody { // which is written without a coding
+		r.Header.m.Table.DelID(field.ContentEncoding)
+	}
+	return form, nil
+}
+
+// RemoveMultipartFormFiles removes the temporary files of the multipart form.
+// The form must not be used afterwards. A later MultipartForm parses the body
+// again.
+func (r *Request) RemoveMultipartFormFiles() { r.removeForm() }
 
 // parseForm parses the body as a form. limit bounds the decoded body: memory and
 // files together hold no more bytes.
