@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 
@@ -122,6 +123,26 @@ func (b *body) clearAll(keep bool, limit *buf.Limit) {
 	b.memory.bytes = b.memory.bytes[:0]
 }
 
+// rawBody returns the body of SetBodyRaw, nil if there is none.
+func (b *body) rawBody() []byte { return b.raw }
+
+// takeBuffer returns the memory of the buffered body, which b gives up.
+func (b *body) takeBuffer() *bodyBuffer {
+	m := b.memory
+	b.leave()
+	return m
+}
+
+// giveBuffer makes m the memory of the buffered body of a new message.
+func (b *body) giveBuffer(m *bodyBuffer) { b.memory = m }
+
+// exchange swaps the bodies of two messages.
+func (b *body) exchange(other *body) {
+	*b, *other = *other, *b
+	b.owner.Moved()
+	other.owner.Moved()
+}
+
 // drop removes every body but a buffered one.
 func (b *body) drop() {
 	if !b.isBuffered() {
@@ -227,6 +248,36 @@ func (b *body) AppendBody(p []byte) {
 
 // AppendBodyString appends s to the body. It drops a body stream.
 func (b *body) AppendBodyString(s string) { b.AppendBody(ascii.Bytes(s)) }
+
+// setLimit bounds what a received body may collect and decode to; 0 is no limit.
+func (b *body) setLimit(n int) { b.limit = n }
+
+// bound returns the limit for the output of decoding: limit if it is positive,
+// otherwise the limit with which the message was received. 0 is no limit. All
+// code that decodes a body, or parses one as a form, calls it.
+func (b *body) bound(limit int) int {
+	if limit > 0 {
+		return limit
+	}
+	return b.limit
+}
+
+// readBuffered reads the body from br; see transfer.Append.
+func (b *body) readBuffered(br *bufio.Reader, length, maxBodySize int) (err error) {
+	b.hold()
+	m := b.memory
+	m.bytes, err = transfer.Append(m.bytes, br, length, maxBodySize)
+	return err
+}
+
+// receive appends received bytes, up to the limit.
+func (b *body) receive(p []byte) error {
+	if b.limit > 0 && len(b.buffered())+len(p) > b.limit {
+		return ErrBodyTooLarge
+	}
+	b.appendBodyBytes(p)
+	return nil
+}
 
 // appendBodyBytes appends received bytes.
 func (b *body) appendBodyBytes(p []byte) {

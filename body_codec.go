@@ -200,16 +200,6 @@ func (b *body) BodyUnzstdWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Zstd, maxBodySize)
 }
 
-// bound returns the limit for the output of decoding: limit if it is positive,
-// otherwise the limit with which the message was received. 0 is no limit. All
-// code that decodes a body, or parses one as a form, calls it.
-func (b *body) bound(limit int) int {
-	if limit > 0 {
-		return limit
-	}
-	return b.limit
-}
-
 // decoded returns the decoded body in a new slice.
 func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
 	content, err := b.content()

@@ -56,6 +56,21 @@ func (b *body) IsBodyStream() bool { return b.stream != nil || b.form != nil && 
 // io.Closer or a ReadCloserWithError. The body is then empty.
 func (b *body) CloseBodyStream() error { return b.closeStream(nil) }
 
+// streamed returns the body stream, nil if there is none, for a look at it. Who reads it calls
+// takeStream.
+func (b *body) streamed() io.Reader { return b.stream }
+
+// inPlace returns the function that produces the stream, nil if there is none.
+func (b *body) inPlace() StreamWriter { return b.streamWriter }
+
+// bodyLength returns the length of the body, < 0 if it is unknown.
+func (b *body) bodyLength() int {
+	if b.stream != nil {
+		return b.streamSize
+	}
+	return len(b.bodyBytes())
+}
+
 // setStream makes s the body. The caller has cleared the body.
 func (b *body) setStream(s io.Reader, size int) {
 	b.stream, b.streamSize, b.hasOthers = s, size, true
@@ -87,10 +102,12 @@ func (b *body) takeStream() io.Reader {
 // nil, and returns the first error.
 func (b *body) closeStream(err error) error {
 	s := b.stream
-	b.stream, b.streamWriter = nil, nil
-	b.streamSize = 0
+	b.leaveStream()
 	return transfer.Close(s, err)
 }
+
+// leaveStream makes the body, which is a stream, empty. The stream is another one's to close.
+func (b *body) leaveStream() { b.stream, b.streamWriter, b.streamSize = nil, nil, 0 }
 
 // endStream is closeStream at the end of writing the message. It returns a
 // panic of Close as an error, as a panic of Read is. The first panic counts.

@@ -72,12 +72,12 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 		rt = DefaultTransport
 	}
 	for attempt := 1; ; attempt++ {
-		hasStream := req.stream != nil
+		hasStream := req.streamed() != nil
 		req.call.upstream = "" // of the last attempt
 		// A RoundTripper that does not call DefaultTransport may have sent the request.
 		req.call.hasConn, req.call.hasSent = true, true
 		retry, err := rt.RoundTrip(c, req, resp)
-		if err == nil || hasStream && req.stream == nil || !c.repeats(req, attempt, retry, err) {
+		if err == nil || hasStream && req.streamed() == nil || !c.repeats(req, attempt, retry, err) {
 			return err
 		}
 		if trace := req.call.trace; trace != nil && trace.Retry != nil {

@@ -65,7 +65,7 @@ const (
 // nothing was sent, because m had ended unnoticed.
 func (c *HostClient) roundTripHTTP2(m *http2Member, req *Request, resp *Response) (isStale, retry bool, err error) {
 	call := &req.call
-	hadStream := req.stream != nil
+	hadStream := req.streamed() != nil
 	isReused := m.Conn.wasUsed.Swap(true)
 	if req.ConnectionClose() { // it is the last one on m
 		c.http2.Drain(c.http2Settings(), m)
@@ -167,10 +167,10 @@ func (x *http2Call) prepare() error {
 	if call.Done() != nil {
 		s.Context = call.Context
 	}
-	if req.stream != nil {
+	if req.streamed() != nil {
 		x.source = transfer.Source{Stream: req.takeStream(), Panicked: message.StreamPanic}
-		s.Source, s.Length = &x.source, int64(max(req.streamSize, -1))
-		x.framing = message.Framing{Length: s.Length, HasContent: req.streamSize > 0}
+		s.Source, s.Length = &x.source, int64(max(req.bodyLength(), -1))
+		x.framing = message.Framing{Length: s.Length, HasContent: req.bodyLength() > 0}
 		req.Header.SetContentLength(int(s.Length))
 		return nil
 	}
@@ -200,7 +200,7 @@ func (x *http2Call) fail(err error) http2Fate {
 		}
 	}
 	call.hasSent = !isSafe
-	if req.stream != nil && (!isSafe || !x.source.Rewind()) {
+	if req.streamed() != nil && (!isSafe || !x.source.Rewind()) {
 		_ = req.endStream(err)
 	}
 	return fate
@@ -227,7 +227,7 @@ func (x *http2Call) explain(err error) error {
 
 // finish completes the response.
 func (x *http2Call) finish() {
-	if x.req.stream != nil {
+	if x.req.streamed() != nil {
 		_ = x.req.endStream(nil) // the response counts, not how the stream was closed
 	}
 	resp := x.resp
@@ -291,7 +291,7 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 	}
 	resp, limit := x.resp, x.c.MaxResponseBodySize
 	resp.Header.m.SetReceived(head, isLast)
-	resp.limit = max(limit, 0)
+	resp.setLimit(max(limit, 0))
 	wants := x.req.call.wants
 	isUnwanted := wants.drops(&resp.Header)
 	if wants == wantsBytes && !isUnwanted {
@@ -330,11 +330,7 @@ func (x *http2Call) BodyReceived(p []byte) error {
 		}
 		return nil
 	}
-	if resp.limit > 0 && len(resp.buffered())+len(p) > resp.limit {
-		return ErrBodyTooLarge
-	}
-	resp.appendBodyBytes(p)
-	return nil
+	return resp.receive(p)
 }
 
 // TrailerReceived implements http2client.Request. The response may be in use if its body
@@ -349,7 +345,7 @@ var _ bodystream.Source = (*http2Call)(nil)
 // belongs to it, too: it may be read until the response has ended.
 func (x *http2Call) lend() {
 	req, resp := x.req, x.resp
-	req.stream, req.streamWriter, req.streamSize = nil, nil, 0
+	req.leaveStream()
 	x.req = nil
 	resp.ParseNetConn(x.member.Conn.cc.wire.Net)
 	x.body.Init(x, x.c.MaxResponseBodySize)
@@ -380,7 +376,8 @@ func (x *http2Call) End(err error) error {
 		err = call.explain(err)
 	}
 	if x.source.Stream != nil {
-		rest := body{stream: x.source.Stream}
+		var rest body
+		rest.setStream(x.source.Stream, -1)
 		_ = rest.endStream(nil)
 	}
 	if x.content != nil {

@@ -157,7 +157,7 @@ func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
 	}
-	if c.HedgeAfter > 0 && req.stream == nil && !resp.StreamBody && isRepeatable(req) && !c.group.Has(streams) {
+	if c.HedgeAfter > 0 && req.streamed() == nil && !resp.StreamBody && isRepeatable(req) && !c.group.Has(streams) {
 		return c.doHedged(bounds, req, resp)
 	}
 	p, ok := c.group.Pick(nil)

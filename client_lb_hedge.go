@@ -83,7 +83,7 @@ func (h *hedge) start() bool {
 	go func() {
 		defer func() { h.results <- a }()
 		a.isGood, a.err = h.c.attempt(p, h.bounds, &a.req, &a.resp)
-		if a.err == nil && a.resp.stream != nil {
+		if a.err == nil && a.resp.streamed() != nil {
 			a.err = a.bufferStream(h.bounds.deadline)
 			a.isGood = a.isGood && a.err == nil
 		}
@@ -94,7 +94,7 @@ func (h *hedge) start() bool {
 // bufferStream reads a body that the client has made a stream without being asked: it
 // would end with the hedge. deadline, if it is not zero, limits that.
 func (a *hedgeAttempt) bufferStream(deadline time.Time) error {
-	if s, ok := a.resp.stream.(io.Closer); ok && !deadline.IsZero() {
+	if s, ok := a.resp.streamed().(io.Closer); ok && !deadline.IsZero() {
 		defer time.AfterFunc(time.Until(deadline), func() { _ = s.Close() }).Stop()
 	}
 	if _, err := a.resp.content(); err != nil {

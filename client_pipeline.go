@@ -344,7 +344,7 @@ func (w *pipelineWork) Release() { w.c.works.release(w) }
 
 // write appends the request to Out.
 func (w *pipelineWork) write(req *Request) error {
-	if req.stream != nil {
+	if req.streamed() != nil {
 		if err := req.bufferStream(); err != nil {
 			return err
 		}
@@ -400,9 +400,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 // exchange swaps the received content with other; the settings stay.
 func (r *Response) exchange(other *Response) {
 	r.Header.m.Exchange(&other.Header.m)
-	r.body, other.body = other.body, r.body
-	r.owner.Moved()
-	other.owner.Moved()
+	r.body.exchange(&other.body)
 	r.localAddr, r.remoteAddr = other.localAddr, other.remoteAddr
 }
 

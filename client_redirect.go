@@ -22,7 +22,7 @@ func doRedirects(c doer, req *Request, resp *Response, most int) error {
 		case call.wants == wantsFinal && followed >= most:
 			call.wants = wantsStream
 		}
-		hadStream := req.stream != nil
+		hadStream := req.streamed() != nil
 		if err := c.Do(req, resp); err != nil {
 			return err
 		}

@@ -183,8 +183,8 @@ func (x *exchange) run() (fate http1client.Fate, err error) {
 		x.Content = req.wire
 	} else {
 		x.WriteBuffer = positiveOr(c.WriteBufferSize, defaultClientBuffer)
-		x.IsWatched = req.stream != nil || len(req.bodyBytes()) >= watchedBody
-		x.Upload, _ = req.stream.(io.Closer)
+		x.IsWatched = req.streamed() != nil || len(req.bodyBytes()) >= watchedBody
+		x.Upload, _ = req.streamed().(io.Closer)
 	}
 	return x.Run()
 }
@@ -228,7 +228,7 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 	}
 	resp.ParseNetConn(x.Conn.Net)
 	x.IsLast = x.IsLast || x.isTunnel || resp.ConnectionClose() || resp.StatusCode() == StatusSwitchingProtocols || x.leavesBody()
-	if resp.stream != nil {
+	if resp.streamed() != nil {
 		return x.passStream()
 	}
 	return nil
@@ -237,13 +237,13 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 // passStream passes the body, which is a stream, on to Run, unless it is empty.
 func (x *exchange) passStream() error {
 	resp, limit := x.resp, x.c.MaxResponseBodySize
-	if resp.streamSize == 0 {
+	if resp.bodyLength() == 0 {
 		resp.setStream(&transfer.Memory{}, 0) // which needs no connection
 		return nil
 	}
-	body, _ := resp.stream.(*transfer.Reader) // readContent has made it
-	x.Body, x.Length = body, resp.streamSize
-	resp.stream, resp.streamSize = nil, 0
+	body, _ := resp.streamed().(*transfer.Reader) // readContent has made it
+	x.Body, x.Length = body, resp.bodyLength()
+	resp.leaveStream()
 	switch x.IsUnwanted = x.call.wants.drops(&resp.Header); {
 	case limit > 0 && x.Length > limit && x.call.wants == wantsNone && !isFollowed(&resp.Header):
 		x.Body, x.IsLast = nil, true // it is not read

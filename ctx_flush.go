@@ -32,7 +32,7 @@ func (ctx *RequestCtx) Flush() error {
 		ctx.settleTakeover()
 	}
 	resp := &ctx.Response
-	if resp.stream != nil {
+	if resp.streamed() != nil {
 		return nil
 	}
 	if ctx.phase != phaseFlushed {
@@ -63,10 +63,7 @@ var errStatus = errors.New("sluice: the status is no final answer to this reques
 // flushHead sends the head of a response whose body is not complete.
 func (ctx *RequestCtx) flushHead() {
 	resp := &ctx.Response
-	resp.stream, resp.streamSize = unfinishedBody{}, -1
-	if resp.Header.m.HasLength {
-		resp.streamSize = resp.Header.m.ContentLength
-	}
+	resp.setStream(unfinishedBody{}, -1)
 	ctx.setForm()
 	if ctx.form.HasTrailers {
 		ctx.form.Length = -1
@@ -78,7 +75,7 @@ func (ctx *RequestCtx) flushHead() {
 	ctx.phase = phaseFlushed
 	ctx.countStatus()
 	ctx.exchange.SendHead(&ctx.form, nil, !ctx.form.HasContent) // flush fails too
-	resp.stream, resp.streamSize = nil, 0
+	resp.leaveStream()
 	ctx.sentHead = resp.Header.m.Sum()
 }
 
@@ -101,10 +98,10 @@ func (ctx *RequestCtx) finishFlushed() bool {
 	case !f.HasContent:
 		_ = resp.endStream(nil)
 		return true
-	case resp.stream != nil:
+	case resp.streamed() != nil:
 		left := f.Length
 		if left < 0 {
-			left = int64(resp.streamSize)
+			left = int64(resp.bodyLength())
 		}
 		return ctx.sendStream(left)
 	}

@@ -122,6 +122,9 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	return form, nil
 }
 
+// hasForm reports whether the body was parsed as a form.
+func (b *body) hasForm() bool { return b.form != nil }
+
 // removeForm drops the form and removes its temporary files.
 func (b *body) removeForm() {
 	if b.form != nil && b.form.files != nil {

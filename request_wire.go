@@ -82,7 +82,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 		return ErrBodyTooLarge
 	}
 	r.setServerStream(transfer.NewReader(br, &r.Header.m.Header, length, message.ReaderLimits(br)))
-	r.limit = max(maxBodySize, 0)
+	r.setLimit(max(maxBodySize, 0))
 	return nil
 }
 
@@ -90,13 +90,10 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 // its trailer section is left for Header.ReadTrailer. Less than -1 reads to the
 // end of br. A body longer than maxBodySize is ErrBodyTooLarge; 0 or less is no
 // limit. After an error, the body is empty.
-func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) (err error) {
+func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) error {
 	r.ResetBody()
-	r.limit = max(maxBodySize, 0)
-	r.hold()
-	m := r.memory
-	m.bytes, err = transfer.Append(m.bytes, br, contentLength, maxBodySize)
-	if err != nil {
+	r.setLimit(max(maxBodySize, 0))
+	if err := r.readBuffered(br, contentLength, maxBodySize); err != nil {
 		r.ResetBody()
 		return err
 	}
@@ -124,8 +121,8 @@ func (r *Request) Write(w *bufio.Writer) error {
 	if err := r.prepareHead(); err != nil {
 		return err
 	}
-	if r.stream != nil {
-		if r.streamSize < 0 && r.Header.m.IsHTTP10 {
+	if r.streamed() != nil {
+		if r.bodyLength() < 0 && r.Header.m.IsHTTP10 {
 			// HTTP/1.0 has no way to send a body of unknown length to a server.
 			if err := r.bufferGuarded(); err != nil {
 				return err
@@ -253,7 +250,7 @@ const maxWhole = 2048
 
 // isShort reports whether appendWhole can encode the request.
 func (r *Request) isShort() bool {
-	return r.stream == nil && r.form == nil && !r.hasPostArgs && len(r.bodyBytes()) <= maxWhole && !r.Header.m.HasTrailers()
+	return r.streamed() == nil && !r.hasForm() && !r.hasPostArgs && len(r.bodyBytes()) <= maxWhole && !r.Header.m.HasTrailers()
 }
 
 // appendWhole appends head and body of a request for which isShort is true.
@@ -298,15 +295,15 @@ func (r *Request) writeBuffered(w *bufio.Writer) error {
 // writeStreamed writes head and body stream.
 func (r *Request) writeStreamed(w *bufio.Writer) error {
 	h := &r.Header
-	f := message.Framing{Length: int64(max(r.streamSize, -1))}
+	f := message.Framing{Length: int64(max(r.bodyLength(), -1))}
 	if h.m.HasTrailers() && !h.m.IsHTTP10 {
-		f.Length, f.HasContent = -1, r.streamSize > 0
+		f.Length, f.HasContent = -1, r.bodyLength() > 0
 	}
 	h.SetContentLength(int(f.Length))
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return r.endStream(err)
 	}
-	if mayWait(r.stream) {
+	if mayWait(r.streamed()) {
 		// The server may answer to the head alone.
 		if err := w.Flush(); err != nil {
 			return r.endStream(err)

@@ -55,7 +55,7 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 	if err := r.readBody(br, limits, maxBodySize); err != nil {
 		return err
 	}
-	if r.Header.ContentLength() == -1 && r.stream == nil {
+	if r.Header.ContentLength() == -1 && r.streamed() == nil {
 		return transfer.Unexpected(r.Header.m.ReadTrailer(br, limits))
 	}
 	return nil
@@ -107,9 +107,9 @@ func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 
 // readBody is ReadBody for a response without a body. limits are those of the
 // trailer section after a stream.
-func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int) (err error) {
+func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int) error {
 	length := r.Header.ContentLength()
-	r.limit = max(maxBodySize, 0)
+	r.setLimit(max(maxBodySize, 0))
 	if r.StreamBody {
 		if length == message.TooLong {
 			return ErrBodyTooLarge
@@ -117,9 +117,7 @@ func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int)
 		r.setStream(transfer.NewReader(br, &r.Header.m.Header, length, limits), length)
 		return nil
 	}
-	r.hold()
-	m := r.memory
-	m.bytes, err = transfer.Append(m.bytes, br, length, maxBodySize)
+	err := r.readBuffered(br, length, maxBodySize)
 	if length < -1 {
 		r.Header.SetContentLength(len(r.buffered()))
 		r.Header.SetConnectionClose()
@@ -139,7 +137,7 @@ func (r *Response) Write(w *bufio.Writer) error {
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return r.endStream(err)
 	}
-	if r.stream == nil {
+	if r.streamed() == nil {
 		if !sendsBody {
 			return nil
 		}
@@ -171,9 +169,9 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 	case status == StatusResetContent: // RFC 9110 section 15.3.6
 		h.SetContentLength(0)
 		return f, false
-	case r.stream != nil:
+	case r.streamed() != nil:
 		r.settleLength(&h.m.Header)
-		f.Length = int64(max(r.streamSize, -1))
+		f.Length = int64(max(r.bodyLength(), -1))
 	default:
 		f.Length = int64(len(r.bodyBytes()))
 		if f.Length == 0 && r.SkipBody {

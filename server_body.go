@@ -17,7 +17,8 @@ func (r *servedRequest) HeaderReceived() (err error) {
 	defer ctx.recoverCallback(&err)
 	own := ctx.cfg.headerReceived(&ctx.Request.Header)
 	if own.MaxRequestBodySize > 0 {
-		ctx.maxBodySize, ctx.Request.limit = own.MaxRequestBodySize, own.MaxRequestBodySize
+		ctx.maxBodySize = own.MaxRequestBodySize
+		ctx.Request.setLimit(own.MaxRequestBodySize)
 	}
 	if own.ReadTimeout > 0 {
 		ctx.readTimeout = own.ReadTimeout

@@ -76,7 +76,7 @@ func compressing(h RequestHandler, offers []compress.Offer) RequestHandler {
 func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 	r := &ctx.Response
 	isHead := ctx.Request.Header.IsHead()
-	content := compress.Content{Size: bodySizeForGET(r, isHead), IsStream: isUsersStream(r.stream), IsSkipped: r.SkipBody && !isHead}
+	content := compress.Content{Size: bodySizeForGET(r, isHead), IsStream: isUsersStream(r.streamed()), IsSkipped: r.SkipBody && !isHead}
 	if offer, encodes := compress.Negotiate(&ctx.Request.Header.m, &r.Header.m, content, offers); encodes {
 		r.encodeBody(offer.Coding, offer.Level)
 	}
@@ -96,11 +96,8 @@ func isUsersStream(stream io.Reader) bool {
 // bodySizeForGET returns the length of the body, < 0 if unknown. For HEAD a
 // handler may announce the length without producing the body.
 func bodySizeForGET(r *Response, isHead bool) int {
-	if r.stream != nil {
-		return r.streamSize
-	}
-	size := len(r.bodyBytes())
-	if isHead && size == 0 {
+	size := r.bodyLength()
+	if isHead && size == 0 && r.streamed() == nil {
 		return max(r.Header.m.ContentLength, 0)
 	}
 	return size
@@ -109,15 +106,14 @@ func bodySizeForGET(r *Response, isHead bool) int {
 // encodeBody encodes any kind of body, and sets Content-Encoding.
 func (r *Response) encodeBody(c compress.Coding, level int) {
 	plain := r.bodyBytes()
-	content, isContent := r.stream.(*transfer.Memory)
+	content, isContent := r.streamed().(*transfer.Memory)
 	if isContent {
 		plain = content.Left // remains valid after the stream is closed
 	}
 	switch {
-	case r.stream != nil && !isContent:
-		isPassedOn := r.streamSize < 0
-		r.stream = transfer.NewEncoding(r.takeStream(), c, level, isPassedOn)
-		r.streamSize = -1
+	case r.streamed() != nil && !isContent:
+		isPassedOn := r.bodyLength() < 0
+		r.setStream(transfer.NewEncoding(r.takeStream(), c, level, isPassedOn), -1)
 		r.Header.SetContentLength(-1)
 	case len(plain) == 0:
 		// HEAD without a body: the encoded length is unknown.
@@ -166,7 +162,7 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 		message.BodyForbidden(status) || status == StatusPartialContent {
 		return
 	}
-	if r.stream == nil && len(r.bodyBytes()) < compress.Smallest {
+	if r.streamed() == nil && len(r.bodyBytes()) < compress.Smallest {
 		return
 	}
 	r.encodeBody(c, level)

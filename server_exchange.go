@@ -57,7 +57,8 @@ func (r *servedRequest) HeadComplete(isHTTP10 bool) error {
 		ctx.verb = verbConnect
 	}
 	cfg := ctx.cfg
-	ctx.maxBodySize, ctx.Request.limit = cfg.maxBodySize, cfg.maxBodySize
+	ctx.maxBodySize = cfg.maxBodySize
+	ctx.Request.setLimit(cfg.maxBodySize)
 	ctx.readTimeout = cfg.ReadTimeout
 	if cfg.getOnly && ctx.verb != verbHead && !ctx.IsGet() {
 		return ErrGetOnly

@@ -153,8 +153,8 @@ func (x *http2Exchange) Holds() (n int, isOwn bool) {
 		return 0, false
 	}
 	resp := &x.ctx.Response
-	n = x.ctx.heldBytes() + cap(x.buffer) + transfer.Holds(resp.stream)
-	return n, resp.raw == nil && resp.stream == nil
+	n = x.ctx.heldBytes() + cap(x.buffer) + transfer.Holds(resp.streamed())
+	return n, resp.rawBody() == nil && resp.streamed() == nil
 }
 
 // Serve implements http2.Request.
@@ -222,7 +222,7 @@ const leastShed = 16 << 10
 func (x *http2Exchange) shed() {
 	ctx := x.ctx
 	r := &ctx.Request
-	if len(ctx.Response.raw) < leastShed || ctx.bodyHeld > 0 || len(r.userValues) > 0 || r.form != nil || r.formFiles.Load() != nil ||
+	if len(ctx.Response.rawBody()) < leastShed || ctx.bodyHeld > 0 || len(r.userValues) > 0 || r.hasForm() || r.formFiles.Load() != nil ||
 		ctx.requestStream.exchange != nil || ctx.done.Load() != nil || !x.stream.AwaitsPeer() {
 		return
 	}

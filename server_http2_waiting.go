@@ -62,7 +62,7 @@ func (x *http2Exchange) Rest() {
 // it: parts of it are used further.
 func (x *http2Exchange) rest(due int64) {
 	ctx := x.ctx
-	x.waiting = &http2Waiting{ctx.facts, ctx.Request.Header.m, ctx.Request.memory, ctx.bodyHeld, ctx.start, due}
+	x.waiting = &http2Waiting{ctx.facts, ctx.Request.Header.m, ctx.Request.takeBuffer(), ctx.bodyHeld, ctx.start, due}
 	x.ctx = nil
 }
 
@@ -78,7 +78,8 @@ func (x *http2Exchange) wake() {
 	x.ctx = ctx
 	x.request().Begin(&w.facts, w.start)
 	ctx.streamID, ctx.bodyHeld = x.stream.ID(), w.held
-	ctx.Request.Header.m, ctx.Request.memory = w.header, w.body
+	ctx.Request.Header.m = w.header
+	ctx.Request.giveBuffer(w.body)
 	ctx.Request.Header.m.Moved()
 	_ = x.request().HeadComplete(false) // it has accepted the head before
 }

@@ -30,7 +30,7 @@ func (ctx *RequestCtx) nextUse() message.Use {
 // forbids content, none of its bytes is sent (RFC 9110 section 6.4.1).
 func (ctx *RequestCtx) setForm() {
 	resp, f := &ctx.Response, &ctx.form
-	*f = message.ResponseForm{IsStream: resp.stream != nil, IsShown: len(ctx.Request.userValues) > 0, Next: ctx.nextUse()}
+	*f = message.ResponseForm{IsStream: resp.streamed() != nil, IsShown: len(ctx.Request.userValues) > 0, Next: ctx.nextUse()}
 	if !ctx.cfg.noDate && !resp.Header.m.OwnsDate {
 		f.Date = ctx.start
 	}
@@ -48,11 +48,11 @@ func (ctx *RequestCtx) setForm() {
 		return
 	case ctx.verb == verbConnect && status/100 == 2: // what follows the head is the tunnel's (RFC 9110 section 9.3.6)
 		f.Length, f.HasContent = -2, !ctx.leavesHTTP()
-		f.OmitDefaultType = !f.HasContent || resp.stream == nil && len(resp.bodyBytes()) == 0
+		f.OmitDefaultType = !f.HasContent || resp.streamed() == nil && len(resp.bodyBytes()) == 0
 		return
-	case resp.stream != nil:
+	case resp.streamed() != nil:
 		resp.settleLength(&resp.Header.m.Header)
-		f.Length = max(int64(resp.streamSize), -1)
+		f.Length = max(int64(resp.bodyLength()), -1)
 	default:
 		f.Length = int64(len(resp.bodyBytes()))
 		if isHead && f.Length == 0 {
@@ -75,14 +75,14 @@ func (r *servedRequest) Respond() bool {
 		ctx.correctStatus()
 	}
 	ctx.setForm()
-	if resp.stream != nil && !isFileStream(resp.stream) && !ctx.askForBody() {
+	if resp.streamed() != nil && !isFileStream(resp.streamed()) && !ctx.askForBody() {
 		return false
 	}
 	ctx.countStatus()
 	switch {
-	case resp.stream == nil && ctx.form.HasContent:
+	case resp.streamed() == nil && ctx.form.HasContent:
 		return ctx.exchange.SendHead(&ctx.form, resp.bodyBytes(), true)
-	case resp.stream == nil:
+	case resp.streamed() == nil:
 		return ctx.exchange.SendHead(&ctx.form, nil, true)
 	case !ctx.form.HasContent:
 		ok := ctx.exchange.SendHead(&ctx.form, nil, true)

@@ -169,7 +169,7 @@ func (ctx *RequestCtx) settleTakeover() {
 
 // dropBody drops the body of a response that is not to have one.
 func (ctx *RequestCtx) dropBody() {
-	if resp := &ctx.Response; resp.stream != nil || len(resp.bodyBytes()) > 0 {
+	if resp := &ctx.Response; resp.streamed() != nil || len(resp.bodyBytes()) > 0 {
 		resp.ResetBody()
 		ctx.warn(misuseBody)
 	}

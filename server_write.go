@@ -18,7 +18,7 @@ import (
 // < 0 if it is unknown; form has it only if the head does.
 func (ctx *RequestCtx) sendStream(left int64) bool {
 	resp, f := &ctx.Response, &ctx.form
-	if s, ok := resp.stream.(*transfer.Memory); ok && f.Length == int64(len(s.Left)) {
+	if s, ok := resp.streamed().(*transfer.Memory); ok && f.Length == int64(len(s.Left)) {
 		ok = ctx.exchange.SendData(s.Left, true)
 		_ = resp.closeStream(nil) // it never fails
 		return ok
@@ -91,7 +91,7 @@ func (w *bodySink) Write(p []byte) (int, error) {
 // copyFrom writes the whole stream of resp. A StreamWriter runs on the
 // handler's goroutine, and its Flush sends to the client.
 func (w *bodyWriter) copyFrom(resp *Response, size int) error {
-	write := resp.streamWriter
+	write := resp.inPlace()
 	if write == nil {
 		return w.CopyFrom(resp.takeStream(), w.Left >= 0)
 	}
@@ -116,11 +116,11 @@ func isFileStream(s io.Reader) bool {
 // isFile is false if the stream is not a file, or not a regular one, or too
 // short, or if length is unknown.
 func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
-	if length < 0 || b.streamWriter != nil {
+	if length < 0 || b.inPlace() != nil {
 		return part, false
 	}
 	var size int64
-	switch s := b.stream.(type) {
+	switch s := b.streamed().(type) {
 	case *files.Part:
 		f, offset, left, ok := s.OSPart()
 		if !ok {
@@ -151,7 +151,7 @@ func (ctx *RequestCtx) sendFile(part engine.File) bool {
 		_ = resp.closeStream(ErrConnectionClosed)
 		return false
 	}
-	resp.stream, resp.streamSize = nil, 0
+	resp.leaveStream()
 	err := ctx.exchange.SendFile(part)
 	if err != nil && err != ErrConnectionClosed {
 		ctx.logStreamError(err)
