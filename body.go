@@ -133,14 +133,20 @@ func (b *body) takeBuffer() *bodyBuffer {
 	return m
 }
 
-// giveBuffer makes m the memory of the buffered body of a new message.
-func (b *body) giveBuffer(m *bodyBuffer) { b.memory = m }
+// giveBuffer makes m, which may be nil, the memory of the buffered body.
+func (b *body) giveBuffer(m *bodyBuffer) {
+	b.leave()
+	if m != nil {
+		b.memory = m
+		b.owner.Moved()
+	}
+}
 
 // exchange swaps the bodies of two messages.
 func (b *body) exchange(other *body) {
 	*b, *other = *other, *b
-	b.owner.Moved()
-	other.owner.Moved()
+	b.giveBuffer(b.memory)
+	other.giveBuffer(other.memory)
 }
 
 // drop removes every body but a buffered one.
