@@ -39,7 +39,7 @@ func (ctx *RequestCtx) expectStatus() (status int, err error) {
 func (ctx *RequestCtx) refuseBody(status int) {
 	resp := &ctx.Response
 	resp.SetStatusCode(status)
-	if len(resp.bodyBytes()) == 0 && resp.stream == nil {
+	if len(resp.bodyBytes()) == 0 && resp.streamed() == nil {
 		resp.SetBodyString(StatusMessage(status))
 	}
 }
