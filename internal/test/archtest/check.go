@@ -89,6 +89,9 @@ func check(repo fs.FS, r rules) ([]violation, error) {
 	if err := c.checkModules(repo); err != nil {
 		return nil, err
 	}
+	if err := c.checkPages(repo); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(c.found, func(a, b violation) int {
 		if order := strings.Compare(a.file, b.file); order != 0 {
 			return order

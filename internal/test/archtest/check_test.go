@@ -65,6 +65,7 @@ var _ error = ErrBad
 		"tools/bench/bench.go":          "// Package bench may use anything.\npackage bench\n\nimport (\n\t_ \"example.com/m\"\n\t_ \"example.com/m/tools/bench/sub\"\n\t_ \"github.com/else/where\"\n)\n",
 		"tools/bench/sub/sub.go":        "// Package sub is measured.\npackage sub\n",
 		"cmd/main.go":                   "package main\n\nfunc main() {}\n\nfunc Exported() {}\n",
+		"ARCHITECTURE.md":               "`root.go` is in `cmd/main.go` or `internal/pure/`, not in `golang.org/x/net` or `m.Root`.\n",
 		"testdata/broken.go":            "this is not Go",
 		".hidden/x.go":                  "neither",
 	}
@@ -88,7 +89,7 @@ func TestGoodRepositoryPasses(t *testing.T) {
 // Each fixture adds or replaces one file of the good repository and must give
 // exactly one violation, whose text holds want; "" wants none.
 func TestEachRuleFails(t *testing.T) {
-	for _, c := range slices.Concat(importFixtures(), stateFixtures(), sizeFixtures(), docFixtures(), surfaceFixtures(), moduleFixtures()) {
+	for _, c := range slices.Concat(importFixtures(), stateFixtures(), sizeFixtures(), docFixtures(), surfaceFixtures(), moduleFixtures(), pageFixtures()) {
 		t.Run(c.name, func(t *testing.T) {
 			repo := goodRepository()
 			repo[c.file] = &fstest.MapFile{Data: []byte(c.text)}
@@ -241,10 +242,19 @@ func moduleFixtures() []fixture {
 	}
 }
 
+func pageFixtures() []fixture {
+	return []fixture{
+		{"file that is gone", "ARCHITECTURE.md", "A row.\n\nSee `internal/pure/gone.go`.\n", "ARCHITECTURE.md:3: [pages] there is no internal/pure/gone.go"},
+		{"file of root that is gone", "ARCHITECTURE.md", "`gone.go`\n", "there is no gone.go"},
+		{"folder that is gone", "ARCHITECTURE.md", "`root.go`, `cmd/gone/`\n", "there is no cmd/gone"},
+	}
+}
+
 func TestUnreadableRepository(t *testing.T) {
 	for name, change := range map[string]func(fstest.MapFS){
 		"go file that does not parse": func(repo fstest.MapFS) { repo["x.go"] = &fstest.MapFile{Data: []byte("package")} },
 		"no go.mod":                   func(repo fstest.MapFS) { delete(repo, "go.mod") },
+		"no page":                     func(repo fstest.MapFS) { delete(repo, "ARCHITECTURE.md") },
 	} {
 		repo := goodRepository()
 		change(repo)

@@ -39,6 +39,7 @@ type rules struct {
 	maxFileLines    int
 	maxFuncLines    int
 	maxPackageLines map[string]int // folder to the most lines of its files without tests
+	pages           []string       // documents that name places
 	vagueNames      []string       // words that say nothing as a file's or folder's name
 }
 
@@ -71,6 +72,7 @@ func repositoryRules() rules {
 		maxFileLines:    800,
 		maxFuncLines:    70,
 		maxPackageLines: map[string]int{".": 14_800}, // docs/adr/0028-how-large-the-library-is.md
+		pages:           []string{"ARCHITECTURE.md"},
 		vagueNames:      []string{"util", "utils", "common", "helper", "helpers", "misc"},
 	}
 }
