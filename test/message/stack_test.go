@@ -34,7 +34,8 @@ var messageChanges = []func() string{
 		h.SetContentType("t/t")
 		h.SetServer("s")
 		h.SetStatusMessage([]byte("Done"))
-		return strings.ReplaceAll(string(h.Header()), string(h.Peek("Date")), "")
+		h.SetDate("now") // not the time of this call
+		return h.String()
 	},
 	func() string {
 		var r sluice.Request
