@@ -35,6 +35,11 @@ var readings = []struct {
 	}},
 }
 
+// usualGet is what a client other than a browser sends.
+const usualGet = "GET /articles?page=2 HTTP/1.1\r\nHost: www.example.com\r\n" +
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+	"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n\r\n"
+
 // received returns a context with a request for target, as handlers get it.
 func received(tb testing.TB, target string) *RequestCtx {
 	ctx := new(RequestCtx)

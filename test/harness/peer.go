@@ -136,3 +136,27 @@ func (p *Peer) Upgrade() {
 	}
 	p.Expect("first")
 }
+
+// Closing is Get for the last request of a connection.
+func Closing(path string) string {
+	return Request("GET "+path+" HTTP/1.1", "Connection: close")
+}
+
+// Post is a POST request with a Content-Length.
+func Post(path, body string, lines ...string) string {
+	lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)))
+	return Request("POST "+path+" HTTP/1.1", lines...) + body
+}
+
+// TextAnswer is an answer of the default kind, without its Date.
+func TextAnswer(status int, body string, lines ...string) string {
+	s := fmt.Sprintf("HTTP/1.1 %d %s\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n",
+		status, sluice.StatusMessage(status), len(body))
+	if body == "" {
+		s = fmt.Sprintf("HTTP/1.1 %d %s\r\nServer: sluice\r\nContent-Length: 0\r\n", status, sluice.StatusMessage(status))
+	}
+	for _, l := range lines {
+		s += l + "\r\n"
+	}
+	return s + "\r\n" + body
+}

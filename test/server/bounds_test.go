@@ -43,7 +43,7 @@ func TestEveryAnswerHasTheServersSettings(t *testing.T) {
 	}
 	r := harness.Serve(t, harness.InMemory(), s)
 	for _, script := range []string{
-		closing("/"), closing("/error"), closing("/notfound"), closing("/notmodified"),
+		harness.Closing("/"), harness.Closing("/error"), harness.Closing("/notfound"), harness.Closing("/notmodified"),
 		"nonsense\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n", "GET / HTTP/9.9\r\nHost: h\r\n\r\n",
 	} {
 		got := r.Exchange(script)
@@ -118,8 +118,8 @@ func TestBodyStreamsInAnySteps(t *testing.T) {
 				}
 				fmt.Fprint(ctx, got.String() == text, err)
 			}})
-			got := r.Exchange(post("/", text) + harness.Request("POST / HTTP/1.1", "Transfer-Encoding: chunked", "Connection: close") + chunked.String())
-			if want := textAnswer(200, "true <nil>") + textAnswer(200, "true <nil>", "Connection: close"); got != want {
+			got := r.Exchange(harness.Post("/", text) + harness.Request("POST / HTTP/1.1", "Transfer-Encoding: chunked", "Connection: close") + chunked.String())
+			if want := harness.TextAnswer(200, "true <nil>") + harness.TextAnswer(200, "true <nil>", "Connection: close"); got != want {
 				t.Errorf("reads of %d: %q", size, got)
 			}
 			r.Stop()
@@ -137,7 +137,7 @@ func TestSharedTextsStay(t *testing.T) {
 		}
 		ctx.WriteString("x")
 	}})
-	if got, want := r.Exchange(harness.Get("/")+closing("/")), textAnswer(200, "x")+textAnswer(200, "x", "Connection: close"); got != want {
+	if got, want := r.Exchange(harness.Get("/")+harness.Closing("/")), harness.TextAnswer(200, "x")+harness.TextAnswer(200, "x", "Connection: close"); got != want {
 		t.Errorf("%q", got)
 	}
 }

@@ -120,7 +120,7 @@ func askOddly(p *harness.Peer, r *rand.Rand, id string) (count int, err error) {
 	count = 1 + r.IntN(4)/3
 	var text strings.Builder
 	for i := range count {
-		text.WriteString(post(fmt.Sprintf("/%s-%d", id, i), strings.Repeat("x", r.IntN(100))+id))
+		text.WriteString(harness.Post(fmt.Sprintf("/%s-%d", id, i), strings.Repeat("x", r.IntN(100))+id))
 	}
 	rest := text.String()
 	for rest != "" && err == nil {

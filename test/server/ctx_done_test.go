@@ -172,7 +172,7 @@ func TestEndOfRequestWithDone(t *testing.T) {
 		}
 	}})
 	p := r.Dial()
-	p.Send(post("/", "hello"))
+	p.Send(harness.Post("/", "hello"))
 	p.Answer("POST")
 	p.Get("/")
 	if n := closed.Load(); n != 2 {

@@ -94,7 +94,7 @@ func TestFlushOnTheWire(t *testing.T) {
 		{harness.Get("/twice"), head + "\r\n1\r\nx\r\n0\r\n\r\n"},
 		{harness.Get("/stream"), head + "\r\n1\r\nx\r\n6\r\nstream\r\n0\r\n\r\n"},
 		{harness.Get("/sized"), head + "\r\n1\r\nx\r\n6\r\nstream\r\n0\r\n\r\n"},
-		{harness.Get("/before"), textAnswer(200, "stream")},
+		{harness.Get("/before"), harness.TextAnswer(200, "stream")},
 		{harness.Get("/trailer"), head + "Trailer: X-Sum\r\n\r\n1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n"},
 		{harness.Get("/204"), "HTTP/1.1 204 No Content\r\nServer: sluice\r\n\r\n"},
 		{harness.Get("/304"), "HTTP/1.1 304 Not Modified\r\nServer: sluice\r\n\r\n"},
@@ -104,8 +104,8 @@ func TestFlushOnTheWire(t *testing.T) {
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
 		for _, test := range tests {
-			got := r.Exchange(test.request + closing("/before"))
-			if want := test.want + textAnswer(200, "stream", "Connection: close"); got != want {
+			got := r.Exchange(test.request + harness.Closing("/before"))
+			if want := test.want + harness.TextAnswer(200, "stream", "Connection: close"); got != want {
 				t.Errorf("%q answered\n%q, want\n%q", test.request, got, want)
 			}
 		}
@@ -150,8 +150,8 @@ func TestEarlyHints(t *testing.T) {
 		const links = "Link: </a.css>; rel=preload\r\nLink: </b.js>; rel=preload  X: y\r\n"
 		want := "HTTP/1.1 103 Early Hints\r\n" + links + "\r\n" +
 			"HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\n" + links + "\r\nx" +
-			textAnswer(200, "x", "Connection: close")
-		if got := r.Exchange(harness.Get("/links") + closing("/")); got != want {
+			harness.TextAnswer(200, "x", "Connection: close")
+		if got := r.Exchange(harness.Get("/links") + harness.Closing("/")); got != want {
 			t.Errorf("%q, want\n%q", got, want)
 		}
 		if got := r.Exchange("GET /links HTTP/1.0\r\n\r\n"); strings.Contains(got, " 103 ") {

@@ -480,7 +480,7 @@ func TestContextsAreNotMixed(t *testing.T) {
 				defer func() { finished <- struct{}{} }()
 				for j := range 50 {
 					name := fmt.Sprintf("n%d-%d", i, j)
-					p.Send(post("/?name="+name, name))
+					p.Send(harness.Post("/?name="+name, name))
 					if a := p.Answer("POST"); a.Body != name+" "+name || a.Header.Get("X-Name") != name {
 						t.Errorf("%s was answered %q %v", name, a.Body, a.Header)
 						return
@@ -519,8 +519,8 @@ func TestConnWritesInOrder(t *testing.T) {
 			}
 			ctx.WriteString("x")
 		}})
-		answer := textAnswer(200, "x")
-		got := r.Exchange(harness.Get("/") + harness.Get("/raw") + harness.Get("/") + closing("/raw"))
+		answer := harness.TextAnswer(200, "x")
+		got := r.Exchange(harness.Get("/") + harness.Get("/raw") + harness.Get("/") + harness.Closing("/raw"))
 		if want := answer + "raw," + answer + answer + "raw,"; !strings.HasPrefix(got, want) {
 			t.Errorf("got %q, want %q and the last answer", got, want)
 		}

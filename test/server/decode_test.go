@@ -155,7 +155,7 @@ func TestDecodedBodiesAreBounded(t *testing.T) {
 				if encoding != "" {
 					fields = append(fields, "Content-Encoding: "+encoding)
 				}
-				go func() { _, _ = io.WriteString(p.Conn, post(path, string(body), fields...)) }()
+				go func() { _, _ = io.WriteString(p.Conn, harness.Post(path, string(body), fields...)) }()
 				return p.Answer("POST").Body
 			}
 			for encoding, bomb := range bombs {
@@ -215,7 +215,7 @@ func TestLargeUploadsAreCollectedFromStreams(t *testing.T) {
 		for path, want := range map[string]string{"/": fmt.Sprint(tooLong), "/limited": "too large"} {
 			p := r.Dial()
 			go func() {
-				_, _ = io.WriteString(p.Conn, post(path, string(formOf(tooLong)), "Content-Type: multipart/form-data; boundary=B"))
+				_, _ = io.WriteString(p.Conn, harness.Post(path, string(formOf(tooLong)), "Content-Type: multipart/form-data; boundary=B"))
 			}()
 			if got := p.Answer("POST").Body; got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
@@ -328,7 +328,7 @@ func TestDecodedResponsesAreBounded(t *testing.T) {
 // goes on to its copies, and ends with the body.
 func TestRequestsOutsideAServerAreBounded(t *testing.T) {
 	body := sluice.AppendGzipBytes(nil, formOf(tooLong))
-	raw := post("/", string(body), "Content-Type: multipart/form-data; boundary=B", "Content-Encoding: gzip")
+	raw := harness.Post("/", string(body), "Content-Type: multipart/form-data; boundary=B", "Content-Encoding: gzip")
 	var r, copied sluice.Request
 	if err := r.ReadLimitBody(bufio.NewReader(strings.NewReader(raw)), decodeLimit); err != nil {
 		t.Fatal(err)

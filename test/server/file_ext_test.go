@@ -256,7 +256,7 @@ func TestFlushContentLength(t *testing.T) {
 	}
 	const head = "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\n"
 	sized := func(n int, body string) string { return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, n, body) }
-	last := closing("/?length=1&rest=z")
+	last := harness.Closing("/?length=1&rest=z")
 	const lastAnswer = head + "Content-Length: 1\r\nConnection: close\r\n\r\nz"
 	for _, test := range []struct{ request, want string }{
 		{harness.Get("/?length=6&parts=ab,cd&rest=ef") + last, sized(6, "abcdef") + lastAnswer},

@@ -55,7 +55,7 @@ func TestFormFilesOfLostRequests(t *testing.T) {
 					handler(ctx)
 				}})
 				p := r.Dial()
-				p.Send(post("/", body, "Content-Type: multipart/form-data; boundary=B"))
+				p.Send(harness.Post("/", body, "Content-Type: multipart/form-data; boundary=B"))
 				if n := harness.Receive(t, parsed); n < size {
 					t.Errorf("%d bytes in files", n)
 				}
@@ -108,7 +108,7 @@ func TestFormFilesAreKeptWhileUsed(t *testing.T) {
 		leave, found := make(chan bool), make(chan error, 1)
 		r := harness.Serve(t, harness.OverTCP(), &sluice.Server{MaxRequestBodySize: 8 << 20, Handler: within(work(leave, found))})
 		p := r.Dial()
-		p.Send(post("/", string(formOf(6<<20)), "Content-Type: multipart/form-data; boundary=B"))
+		p.Send(harness.Post("/", string(formOf(6<<20)), "Content-Type: multipart/form-data; boundary=B"))
 		if a := p.Answer("POST"); a.StatusCode != 408 {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
@@ -126,5 +126,18 @@ func TestFormFilesAreKeptWhileUsed(t *testing.T) {
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBodyFormValueOfAnotherField: a form without the field has no value of it.
+func TestBodyFormValueOfAnotherField(t *testing.T) {
+	var ctx sluice.RequestCtx
+	ctx.Request.Header.SetContentType("multipart/form-data; boundary=b")
+	ctx.Request.SetBodyString("--b\r\nContent-Disposition: form-data; name=\"k\"\r\n\r\nv\r\n--b--\r\n")
+	if got := ctx.FormValue("other"); got != nil {
+		t.Errorf("%q", got)
+	}
+	if got := ctx.FormValue("k"); string(got) != "v" {
+		t.Errorf("%q", got)
 	}
 }

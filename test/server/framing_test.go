@@ -34,7 +34,7 @@ func TestNothingIsChunkedInHTTP10(t *testing.T) {
 			ctx.Response.Header.SetProtocol([]byte("HTTP/1.0"))
 			c.answer(ctx)
 		}})
-		if got := r.Exchange(harness.Get("/") + closing("/")); got != c.want {
+		if got := r.Exchange(harness.Get("/") + harness.Closing("/")); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestTunnelsHaveNoFraming(t *testing.T) {
 			r := harness.Serve(t, n, &sluice.Server{Handler: c.handler})
 			script := connect
 			if c.want == "" {
-				script, c.want = connect+closing("/"), textAnswer(403, "x")+textAnswer(403, "x", "Connection: close")
+				script, c.want = connect+harness.Closing("/"), harness.TextAnswer(403, "x")+harness.TextAnswer(403, "x", "Connection: close")
 			}
 			if got := r.Exchange(script); got != c.want {
 				t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -80,7 +80,7 @@ func TestErrorHandlerFlushes(t *testing.T) {
 		ctx.WriteString("no")
 		_ = ctx.Flush()
 	}})
-	if got := r.Exchange(post("/", "ab")); !strings.Contains(got, "\r\nConnection: close\r\n") {
+	if got := r.Exchange(harness.Post("/", "ab")); !strings.Contains(got, "\r\nConnection: close\r\n") {
 		t.Errorf("%q", got)
 	}
 }
@@ -98,7 +98,7 @@ func TestEncodedFormOfAStream(t *testing.T) {
 			fmt.Fprintf(ctx, "%s %v", body, err)
 		}})
 		encoded := string(sluice.AppendGzipBytes(nil, []byte(form)))
-		got := r.Exchange(post("/", encoded, "Content-Encoding: gzip", "Content-Type: multipart/form-data; boundary=b", "Connection: close"))
+		got := r.Exchange(harness.Post("/", encoded, "Content-Encoding: gzip", "Content-Type: multipart/form-data; boundary=b", "Connection: close"))
 		if !strings.HasSuffix(got, "\r\n\r\n"+form+" <nil>") {
 			t.Errorf("stream=%v: %q", isStreaming, got)
 		}
@@ -124,7 +124,7 @@ func TestCloseOfAUserValuePanics(t *testing.T) {
 		}})
 		p := r.Dial()
 		for _, path := range []string{"/", "/done", "/"} {
-			p.Send(post(path, "abc"))
+			p.Send(harness.Post(path, "abc"))
 			if a := p.Answer("POST"); a.Body != "x" {
 				t.Errorf("%s: %d %q", path, a.StatusCode, a.Body)
 			}

@@ -103,7 +103,7 @@ func TestMeter(t *testing.T) {
 	if err := os.WriteFile(file, make([]byte, fileSize), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	last := closing("/")
+	last := harness.Closing("/")
 	tests := []struct {
 		name, script string
 		status       [5]uint64
@@ -119,9 +119,9 @@ func TestMeter(t *testing.T) {
 		{"file", harness.Get("/") + harness.Get("/file") + harness.Get("/") + last, [5]uint64{1: 4}, false},
 		{"time-out", harness.Get("/timeout") + last, [5]uint64{1: 1, 3: 1}, false},
 		{"abort", harness.Get("/") + harness.Get("/abort"), [5]uint64{1: 1}, false},
-		{"body", post("/", "hello") + last, [5]uint64{1: 2}, false},
-		{"continue", post("/", "hello", "Expect: 100-continue") + last, [5]uint64{1: 2}, false},
-		{"body stream", post("/body", strings.Repeat("z", 100<<10)) + last, [5]uint64{1: 2}, true},
+		{"body", harness.Post("/", "hello") + last, [5]uint64{1: 2}, false},
+		{"continue", harness.Post("/", "hello", "Expect: 100-continue") + last, [5]uint64{1: 2}, false},
+		{"body stream", harness.Post("/body", strings.Repeat("z", 100<<10)) + last, [5]uint64{1: 2}, true},
 		{"chunked stream", harness.Request("POST /body HTTP/1.1", "Transfer-Encoding: chunked") + chunked + last, [5]uint64{1: 2}, true},
 		{"unread stream", harness.Request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + chunked + last, [5]uint64{1: 2}, true},
 		{"hijack", harness.Get("/hijack"), [5]uint64{1: 1}, false},

@@ -93,7 +93,7 @@ func TestServerSendsTheLengthOfTheHeader(t *testing.T) {
 			ctx.Response.Header.SetContentLength(ctx.QueryArgs().GetUintOrZero("n"))
 		}})
 		head := func(n int, lines ...string) string {
-			return strings.Replace(textAnswer(200, "x", lines...), "Content-Length: 1\r\n", fmt.Sprintf("Content-Length: %d\r\n", n), 1)
+			return strings.Replace(harness.TextAnswer(200, "x", lines...), "Content-Length: 1\r\n", fmt.Sprintf("Content-Length: %d\r\n", n), 1)
 		}
 		for _, path := range []string{"/writer", "/reader"} {
 			for _, test := range []struct{ request, want string }{
@@ -103,7 +103,7 @@ func TestServerSendsTheLengthOfTheHeader(t *testing.T) {
 				{"GET " + path + "?n=7 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", strings.TrimSuffix(head(7, "Connection: keep-alive"), "x") + "1234567"},
 			} {
 				want := test.want + strings.TrimSuffix(head(7, "Connection: close"), "x") + "1234567"
-				if got := r.Exchange(test.request + closing(path+"?n=7")); got != want {
+				if got := r.Exchange(test.request + harness.Closing(path+"?n=7")); got != want {
 					t.Errorf("%q: %q, want %q", test.request, got, want)
 				}
 			}

@@ -26,7 +26,7 @@ func TestMaxRequestBodySize(t *testing.T) {
 	chunked := func(n int) string {
 		return harness.Request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", n, strings.Repeat("x", n))
 	}
-	sized := func(n int) string { return post("/", strings.Repeat("x", n)) }
+	sized := func(n int) string { return harness.Post("/", strings.Repeat("x", n)) }
 	tests := []struct {
 		name, request string
 		statuses      []int
@@ -40,7 +40,7 @@ func TestMaxRequestBodySize(t *testing.T) {
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		r := harness.Serve(t, n, &sluice.Server{MaxRequestBodySize: 1000, Handler: bodySize})
 		for _, test := range tests {
-			if statuses, _ := statusesOf(t, r.Exchange(test.request+closing("/"))); !slices.Equal(statuses, test.statuses) {
+			if statuses, _ := statusesOf(t, r.Exchange(test.request+harness.Closing("/"))); !slices.Equal(statuses, test.statuses) {
 				t.Errorf("%s: answered %v, want %v", test.name, statuses, test.statuses)
 			}
 		}
@@ -52,11 +52,11 @@ func TestMaxRequestBodySize(t *testing.T) {
 func TestDefaultMaxRequestBodySize(t *testing.T) {
 	for _, limit := range []int{0, -1} {
 		r := harness.Serve(t, harness.OverTCP(), &sluice.Server{MaxRequestBodySize: limit, Handler: bodySize})
-		_, bodies := statusesOf(t, r.Exchange(post("/", strings.Repeat("x", sluice.DefaultMaxRequestBodySize))+closing("/")))
+		_, bodies := statusesOf(t, r.Exchange(harness.Post("/", strings.Repeat("x", sluice.DefaultMaxRequestBodySize))+harness.Closing("/")))
 		if !slices.Equal(bodies, []string{fmt.Sprint(sluice.DefaultMaxRequestBodySize), "0"}) {
 			t.Errorf("at the limit: %q", bodies)
 		}
-		statuses, _ := statusesOf(t, r.Exchange(post("/", strings.Repeat("x", sluice.DefaultMaxRequestBodySize+1))))
+		statuses, _ := statusesOf(t, r.Exchange(harness.Post("/", strings.Repeat("x", sluice.DefaultMaxRequestBodySize+1))))
 		if !slices.Equal(statuses, []int{413}) {
 			t.Errorf("over the limit: %v", statuses)
 		}
@@ -70,7 +70,7 @@ func TestReadBufferSizeBoundsHeads(t *testing.T) {
 		status        int
 	}{
 		{"fits", fitting, 200},
-		{"long target", closing("/" + strings.Repeat("a", 1000)), 414},
+		{"long target", harness.Closing("/" + strings.Repeat("a", 1000)), 414},
 		{"long field", harness.Request("GET / HTTP/1.1", "B: "+strings.Repeat("b", 1000)), 431},
 		{"many fields", harness.Request("GET / HTTP/1.1", slices.Repeat([]string{"B: b"}, 200)...), 431},
 		{"body does not count", harness.Request("POST / HTTP/1.1", "Connection: close", "Content-Length: 5000") + strings.Repeat("x", 5000), 200},
@@ -85,7 +85,7 @@ func TestReadBufferSizeBoundsHeads(t *testing.T) {
 	})
 	// A large buffer raises the limits.
 	r := harness.Serve(t, harness.OverTCP(), &sluice.Server{ReadBufferSize: 200 << 10, Handler: answering("x")})
-	if statuses, _ := statusesOf(t, r.Exchange(closing("/"+strings.Repeat("a", 150<<10)))); !slices.Equal(statuses, []int{200}) {
+	if statuses, _ := statusesOf(t, r.Exchange(harness.Closing("/"+strings.Repeat("a", 150<<10)))); !slices.Equal(statuses, []int{200}) {
 		t.Errorf("a large target is answered %v", statuses)
 	}
 }
@@ -106,18 +106,18 @@ func TestHeaderReceivedChangesLimits(t *testing.T) {
 			request  string
 			statuses []int
 		}{
-			{post("/", body(10)), []int{200, 200}},
-			{post("/", body(11)), []int{413}},
-			{post("/more", body(20)), []int{200, 200}},
-			{post("/more", body(20)) + post("/", body(11)), []int{200, 413}},
-			{post("/more", body(21)), []int{413}},
-			{post("/less", body(5)), []int{200, 200}},
-			{post("/less", body(6)), []int{413}},
+			{harness.Post("/", body(10)), []int{200, 200}},
+			{harness.Post("/", body(11)), []int{413}},
+			{harness.Post("/more", body(20)), []int{200, 200}},
+			{harness.Post("/more", body(20)) + harness.Post("/", body(11)), []int{200, 413}},
+			{harness.Post("/more", body(21)), []int{413}},
+			{harness.Post("/less", body(5)), []int{200, 200}},
+			{harness.Post("/less", body(6)), []int{413}},
 			{harness.Request("POST /less HTTP/1.1", "Transfer-Encoding: chunked") + "6\r\n123456\r\n0\r\n\r\n", []int{413}},
 			{harness.Get("/more"), []int{200, 200}},
 		}
 		for _, test := range tests {
-			if statuses, _ := statusesOf(t, r.Exchange(test.request+closing("/"))); !slices.Equal(statuses, test.statuses) {
+			if statuses, _ := statusesOf(t, r.Exchange(test.request+harness.Closing("/"))); !slices.Equal(statuses, test.statuses) {
 				t.Errorf("%q: answered %v, want %v", test.request, statuses, test.statuses)
 			}
 		}
@@ -137,20 +137,20 @@ func TestMaxBodyMemory(t *testing.T) {
 			bodySize(ctx)
 		}})
 		holder := r.Dial()
-		holder.Send(post("/hold", strings.Repeat("x", 1000)))
+		holder.Send(harness.Post("/hold", strings.Repeat("x", 1000)))
 		harness.Receive(t, inHandler)
-		closing := post("/", strings.Repeat("x", 500), "Connection: close")
+		closing := harness.Post("/", strings.Repeat("x", 500), "Connection: close")
 		if statuses, _ := statusesOf(t, r.Exchange(closing)); !slices.Equal(statuses, []int{200}) {
 			t.Errorf("within the budget: %v", statuses)
 		}
-		if statuses, _ := statusesOf(t, r.Exchange(post("/", strings.Repeat("x", 501)))); !slices.Equal(statuses, []int{503}) {
+		if statuses, _ := statusesOf(t, r.Exchange(harness.Post("/", strings.Repeat("x", 501)))); !slices.Equal(statuses, []int{503}) {
 			t.Errorf("over the budget: %v", statuses)
 		}
 		leave <- struct{}{}
 		if a := holder.Answer("POST"); a.Body != "1000" {
 			t.Errorf("the holder got %q", a.Body)
 		}
-		if statuses, _ := statusesOf(t, r.Exchange(post("/", strings.Repeat("x", 1500), "Connection: close"))); !slices.Equal(statuses, []int{200}) {
+		if statuses, _ := statusesOf(t, r.Exchange(harness.Post("/", strings.Repeat("x", 1500), "Connection: close"))); !slices.Equal(statuses, []int{200}) {
 			t.Errorf("after it was given back: %v", statuses)
 		}
 	})
@@ -329,7 +329,7 @@ func TestRefusedServeConn(t *testing.T) {
 		from := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4000}
 		go func() { served <- s.ServeConn(farConn{server, from}) }()
 		p := harness.NewPeer(t, client)
-		p.Send(closing("/"))
+		p.Send(harness.Closing("/"))
 		harness.Receive(t, inHandler)
 		other, otherServer := net.Pipe()
 		refused := make(chan error, 1)
@@ -520,7 +520,7 @@ func TestLargeBodyMemoryIsNotKept(t *testing.T) {
 	p := r.Dial()
 	p.Get("/")
 	before := nettest.HeapInUse()
-	p.Send(post("/", "") + harness.Request("POST / HTTP/1.1", fmt.Sprint("Content-Length: ", size)))
+	p.Send(harness.Post("/", "") + harness.Request("POST / HTTP/1.1", fmt.Sprint("Content-Length: ", size)))
 	piece := strings.Repeat("x", size/pieces)
 	for range pieces { // a busy machine may take long for all of them
 		_ = p.SetDeadline(time.Now().Add(harness.Patience))

@@ -51,7 +51,7 @@ func TestServerField(t *testing.T) {
 		}}
 		want := fmt.Sprint(" [", test.read, "]", test.read, test.read, test.read, test.read != "")
 		for range 2 { // with a request's memory from another one
-			got := harness.Serve(t, harness.InMemory(), s).Exchange(post("/", "x", "Expect: 100-continue", "Connection: close"))
+			got := harness.Serve(t, harness.InMemory(), s).Exchange(harness.Post("/", "x", "Expect: 100-continue", "Connection: close"))
 			if read != want || !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\nServer: "+test.sent+"\r\n") {
 				t.Errorf("%s: read %q, want %q, sent %q", name, read, want, got)
 			}

@@ -62,17 +62,17 @@ func TestAnswerOnTheWire(t *testing.T) {
 	const server = "Server: sluice\r\n"
 	const plain = "Content-Type: text/plain; charset=utf-8\r\n"
 	tests := []struct{ request, want string }{
-		{harness.Get("/plain"), textAnswer(200, "hello")},
-		{harness.Request("HEAD /plain HTTP/1.1"), strings.TrimSuffix(textAnswer(200, "hello"), "hello")},
-		{harness.Get("/empty"), textAnswer(200, "")},
+		{harness.Get("/plain"), harness.TextAnswer(200, "hello")},
+		{harness.Request("HEAD /plain HTTP/1.1"), strings.TrimSuffix(harness.TextAnswer(200, "hello"), "hello")},
+		{harness.Get("/empty"), harness.TextAnswer(200, "")},
 		{harness.Get("/204"), "HTTP/1.1 204 No Content\r\n" + server + "\r\n"},
 		{harness.Get("/304"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
 		{harness.Get("/205"), "HTTP/1.1 205 Reset Content\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{harness.Get("/modified"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
 		{harness.Get("/unsent"), "HTTP/1.1 304 Not Modified\r\n" + server + "Content-Length: 123\r\n\r\n"},
 		{harness.Get("/void"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
-		{harness.Get("/404"), textAnswer(404, "404 Page not found")},
-		{harness.Get("/error"), textAnswer(409, "why")},
+		{harness.Get("/404"), harness.TextAnswer(404, "404 Page not found")},
+		{harness.Get("/error"), harness.TextAnswer(409, "why")},
 		{harness.Get("/status"), "HTTP/1.1 299 Ver  y\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{harness.Get("/skip"), "HTTP/1.1 200 OK\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{harness.Get("/fields"), "HTTP/1.1 200 OK\r\nServer: me\r\nContent-Type: a/b\r\nContent-Length: 1\r\n" +
@@ -84,23 +84,23 @@ func TestAnswerOnTheWire(t *testing.T) {
 		{harness.Request("HEAD /empty HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + "\r\n"},
 		{harness.Request("HEAD /zero HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{harness.Request("HEAD /length HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + plain + "Content-Length: 123\r\n\r\n"},
-		{harness.Get("/length"), textAnswer(200, "")},
-		{"GET /plain HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", textAnswer(200, "hello", "Connection: keep-alive")},
+		{harness.Get("/length"), harness.TextAnswer(200, "")},
+		{"GET /plain HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", harness.TextAnswer(200, "hello", "Connection: keep-alive")},
 	}
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
 		all, want := "", ""
 		for _, test := range tests {
 			t.Run(strings.Fields(test.request)[1], func(t *testing.T) {
-				got := r.Exchange(test.request + closing("/plain"))
-				if want := test.want + textAnswer(200, "hello", "Connection: close"); got != want {
+				got := r.Exchange(test.request + harness.Closing("/plain"))
+				if want := test.want + harness.TextAnswer(200, "hello", "Connection: close"); got != want {
 					t.Errorf("%q answered\n%q, want\n%q", test.request, got, want)
 				}
 			})
 			all, want = all+test.request, want+test.want
 		}
 		got := r.Exchange(all + harness.Get("/close") + harness.Get("/plain"))
-		if want += textAnswer(200, "hello", "Connection: close"); got != want {
+		if want += harness.TextAnswer(200, "hello", "Connection: close"); got != want {
 			t.Errorf("pipelined:\n%q, want\n%q", got, want)
 		}
 	})
@@ -115,7 +115,7 @@ func TestConnectionPersistence(t *testing.T) {
 		change                    func(*sluice.Server)
 	}{
 		{"1.1", harness.Get("/"), "", kept, nil},
-		{"1.1 close", closing("/"), "close", closed, nil},
+		{"1.1 close", harness.Closing("/"), "close", closed, nil},
 		{"1.1 close in a list", harness.Request("GET / HTTP/1.1", "Connection: keep-alive, Close"), "close", closed, nil},
 		{"1.1 close in a second field", harness.Request("GET / HTTP/1.1", "Connection: keep-alive", "Connection: close"), "close", closed, nil},
 		{"1.0", "GET / HTTP/1.0\r\n\r\n", "close", closed, nil},
@@ -144,7 +144,7 @@ func TestConnectionPersistence(t *testing.T) {
 					return
 				}
 				if p.Get("/"); test.connection == "" {
-					p.Send(closing("/"))
+					p.Send(harness.Closing("/"))
 					p.Answer("GET")
 					p.ExpectEnd()
 				}
@@ -219,7 +219,7 @@ func TestGetOnly(t *testing.T) {
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		r := harness.Serve(t, n, &sluice.Server{GetOnly: true, Handler: answering("x")})
 		p := r.Dial()
-		p.Send(harness.Get("/") + harness.Request("HEAD / HTTP/1.1") + post("/", "body"))
+		p.Send(harness.Get("/") + harness.Request("HEAD / HTTP/1.1") + harness.Post("/", "body"))
 		p.Answer("GET")
 		p.Answer("HEAD")
 		a := p.Answer("POST")
@@ -363,7 +363,7 @@ func TestHandlerPanics(t *testing.T) {
 		}})
 		for _, path := range []string{"/panic", "/nil", "/hijack", "/timeout"} {
 			got := r.Exchange(harness.Get(path) + harness.Get("/"))
-			if want := textAnswer(500, "Internal Server Error", "Connection: close"); got != want {
+			if want := harness.TextAnswer(500, "Internal Server Error", "Connection: close"); got != want {
 				t.Errorf("%s: %q, want %q", path, got, want)
 			}
 		}
@@ -391,8 +391,8 @@ func TestConnStates(t *testing.T) {
 		name, script, want string
 	}{
 		{"nothing", "", "new closed"},
-		{"one", closing("/"), "new active closed"},
-		{"two", harness.Get("/") + closing("/"), "new active idle active closed"},
+		{"one", harness.Closing("/"), "new active closed"},
+		{"two", harness.Get("/") + harness.Closing("/"), "new active idle active closed"},
 		{"malformed", "x\r\n\r\n", "new active closed"},
 		{"hijacked", harness.Get("/hijack"), "new active hijacked"},
 	}
@@ -465,7 +465,7 @@ func TestConnStateIdle(t *testing.T) {
 
 func TestFormValueFunc(t *testing.T) {
 	handler := func(ctx *sluice.RequestCtx) { ctx.Write(ctx.FormValue("k")) }
-	form := post("/?k=query", "k=body", "Content-Type: application/x-www-form-urlencoded")
+	form := harness.Post("/?k=query", "k=body", "Content-Type: application/x-www-form-urlencoded")
 	own := func(_ *sluice.RequestCtx, key string) []byte { return []byte("own " + key) }
 	for _, test := range []struct {
 		f           sluice.FormValueFunc
@@ -500,11 +500,11 @@ func TestPipelining(t *testing.T) {
 				}
 				script.WriteString("0\r\n\r\n")
 			} else {
-				script.WriteString(post(path, body))
+				script.WriteString(harness.Post(path, body))
 			}
 			want = append(want, path+" "+body)
 		}
-		script.WriteString(closing("/end"))
+		script.WriteString(harness.Closing("/end"))
 		statuses, bodies := statusesOf(t, r.Exchange(script.String()))
 		if want = append(want, "/end "); !slices.Equal(bodies, want) {
 			t.Errorf("%d answers, want %d in order", len(statuses), len(want))
@@ -526,7 +526,7 @@ func TestLargeAnswers(t *testing.T) {
 			for _, n := range sizes {
 				script += harness.Get(fmt.Sprintf("/?n=%d", n))
 			}
-			_, bodies := statusesOf(t, r.Exchange(script+closing("/?n=5")))
+			_, bodies := statusesOf(t, r.Exchange(script+harness.Closing("/?n=5")))
 			for i, n := range append(sizes, 5) {
 				if len(bodies) <= i || bodies[i] != strings.Repeat(string(rune('a'+n%26)), n) {
 					t.Fatalf("answer %d of %d is not %d bytes", i, len(bodies), n)
@@ -539,7 +539,7 @@ func TestLargeAnswers(t *testing.T) {
 // TestDribble sends a script byte by byte over real connections; see also
 // TestAnswersDoNotDependOnSegments.
 func TestDribble(t *testing.T) {
-	script := harness.Get("/a") + post("/b", "hello") + harness.Request("POST /c HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhello\r\n0\r\n\r\n" + closing("/d")
+	script := harness.Get("/a") + harness.Post("/b", "hello") + harness.Request("POST /c HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhello\r\n0\r\n\r\n" + harness.Closing("/d")
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.PostBody()) }})
 		want := r.Exchange(script)
@@ -633,11 +633,11 @@ func TestUserValuesSeeTheResponse(t *testing.T) {
 		want    string
 	}{
 		{harness.Get("/"), func(*sluice.RequestCtx) {}, "0 false own"},
-		{closing("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyString("body") }, "4 true close own"},
+		{harness.Closing("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyString("body") }, "4 true close own"},
 		{"GET / HTTP/1.0\r\n\r\n", func(*sluice.RequestCtx) {}, "0 true close own"},
 		{harness.Request("GET / HTTP/1.0", "Connection: keep-alive"), func(*sluice.RequestCtx) {}, "0 false keep-alive own"},
-		{closing("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) }, "-1 true close own"},
-		{closing("/"), func(ctx *sluice.RequestCtx) { ctx.WriteString("x"); _ = ctx.Flush() }, "-1 true close own"},
+		{harness.Closing("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) }, "-1 true close own"},
+		{harness.Closing("/"), func(ctx *sluice.RequestCtx) { ctx.WriteString("x"); _ = ctx.Flush() }, "-1 true close own"},
 		{harness.Get("/"), func(ctx *sluice.RequestCtx) { ctx.Response.Header.Del("Server") }, "0 false own"},
 	} {
 		got := make(chan string, 1)
@@ -675,7 +675,7 @@ func TestAnswersBeforeAnAbort(t *testing.T) {
 			}
 		}})
 		for _, path := range []string{"/abort", "/stream", "/sized", "/writer"} {
-			want := textAnswer(200, "ok") + textAnswer(200, "ok")
+			want := harness.TextAnswer(200, "ok") + harness.TextAnswer(200, "ok")
 			if got := r.Exchange(harness.Get("/") + harness.Get("/") + harness.Get(path) + harness.Get("/")); got != want {
 				t.Errorf("%s: %q", path, got)
 			}

@@ -214,7 +214,7 @@ func TestServeFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := harness.NewPeer(t, c)
-	p.Send(closing("/"))
+	p.Send(harness.Closing("/"))
 	if a := p.Answer("GET"); a.Body != "x" {
 		t.Errorf("answered %q", a.Body)
 	}
@@ -245,7 +245,7 @@ func TestServeConn(t *testing.T) {
 	})
 	t.Run("server closes", func(t *testing.T) {
 		p, served := serve(t, &sluice.Server{Handler: answering("x")}, "")
-		p.Send(closing("/"))
+		p.Send(harness.Closing("/"))
 		p.Answer("GET")
 		p.ExpectEnd()
 		if err := harness.Receive(t, served); err != nil {
@@ -326,7 +326,7 @@ func TestServeConnOverTCP(t *testing.T) {
 	}
 	defer c.Close()
 	p := harness.NewPeer(t, c)
-	p.Send("T /sent HTTP/1.1\r\nHost: h\r\n\r\n" + closing("/last"))
+	p.Send("T /sent HTTP/1.1\r\nHost: h\r\n\r\n" + harness.Closing("/last"))
 	for _, want := range []string{"/leftover", "/sent", "/last"} {
 		if a := p.Answer("GET"); a.Body != want {
 			t.Errorf("answered %q, want %q", a.Body, want)

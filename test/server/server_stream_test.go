@@ -92,7 +92,7 @@ func TestStreamedBodyIsCollected(t *testing.T) {
 	}})
 	for i, path := range []string{"/none", "/stream", "/body", "/body", "/stream"} {
 		p := r.Dial()
-		p.Send(post(path, "body"))
+		p.Send(harness.Post(path, "body"))
 		p.Answer("POST")
 		if n, want := strings.Count(r.Log.String(), "Request.Body"), min(i/2, 1); n != want {
 			t.Errorf("after %s: %d warnings, want %d: %s", path, n, want, r.Log)
@@ -111,7 +111,7 @@ func TestStreamedRequestIsUnbounded(t *testing.T) {
 		n, err := io.Copy(io.Discard, ctx.RequestBodyStream())
 		fmt.Fprint(ctx, n, err)
 	}})
-	statuses, bodies := statusesOf(t, r.Exchange(post("/", strings.Repeat("x", 3<<20))+post("/collect", strings.Repeat("x", 1001), "Connection: close")))
+	statuses, bodies := statusesOf(t, r.Exchange(harness.Post("/", strings.Repeat("x", 3<<20))+harness.Post("/collect", strings.Repeat("x", 1001), "Connection: close")))
 	if !slices.Equal(statuses, []int{200, 200}) || bodies[0] != "3145728 <nil>" || bodies[1] != sluice.ErrBodyTooLarge.Error() {
 		t.Errorf("answers are %v %.100q", statuses, bodies)
 	}
@@ -130,14 +130,14 @@ func TestUnreadStreamedBody(t *testing.T) {
 		name, request string
 		persists      bool
 	}{
-		{"small", post("/", pad(100)), true},
-		{"small, some read", post("/some", pad(100)), true},
-		{"at the limit", post("/", pad(limit)), true},
-		{"over the limit", post("/", pad(limit+1)), false},
+		{"small", harness.Post("/", pad(100)), true},
+		{"small, some read", harness.Post("/some", pad(100)), true},
+		{"at the limit", harness.Post("/", pad(limit)), true},
+		{"over the limit", harness.Post("/", pad(limit+1)), false},
 		{"small chunked", chunked(100), true},
 		{"small chunked, some read", strings.Replace(chunked(100), "POST /", "POST /some", 1), true},
 		{"chunked over the limit", chunked(limit + 64<<10), false},
-		{"all read", post("/all", pad(2*limit)), true},
+		{"all read", harness.Post("/all", pad(2*limit)), true},
 		{"all read, chunked", strings.Replace(chunked(2*limit), "POST /", "POST /all", 1), true},
 		{"malformed chunk", harness.Request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhelloXX" + smuggled, false},
 		{"malformed chunk, read", harness.Request("POST /all HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhelloXX" + smuggled, false},
@@ -155,7 +155,7 @@ func TestUnreadStreamedBody(t *testing.T) {
 		}})
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				_, bodies := statusesOf(t, r.Exchange(test.request+closing("/next")))
+				_, bodies := statusesOf(t, r.Exchange(test.request+harness.Closing("/next")))
 				want := []string{strings.Fields(test.request)[1]}
 				if test.persists {
 					want = append(want, "/next")
@@ -214,13 +214,13 @@ func TestResponseThatReadsTheRequest(t *testing.T) {
 			length       int
 			isKept       bool
 		}{
-			{"sized", post("/echo", large), size, true},
+			{"sized", harness.Post("/echo", large), size, true},
 			{"chunked", harness.Request("POST /echo HTTP/1.1", "Transfer-Encoding: chunked") + chunked, size, true},
-			{"most", post("/most", large), size - 1000, true},
-			{"some", post("/some", large), 1000, false},
-			{"flushed", post("/flush", large), size, true},
-			{"unread, little", post("/unread", large[:100<<10]), 1, true},
-			{"unread, much", post("/unread", large), 1, false},
+			{"most", harness.Post("/most", large), size - 1000, true},
+			{"some", harness.Post("/some", large), 1000, false},
+			{"flushed", harness.Post("/flush", large), size, true},
+			{"unread, little", harness.Post("/unread", large[:100<<10]), 1, true},
+			{"unread, much", harness.Post("/unread", large), 1, false},
 		} {
 			p := r.Dial()
 			sent := make(chan struct{})
@@ -295,7 +295,7 @@ func TestStreamOutlivesRequest(t *testing.T) {
 		}
 	}})
 	p := r.Dial()
-	p.Send(post("/", "hello"))
+	p.Send(harness.Post("/", "hello"))
 	p.Answer("POST")
 	if n, err := harness.Receive(t, streams).Read(make([]byte, 10)); n != 0 || err == nil || err == io.EOF {
 		t.Errorf("read %d, %v", n, err)
@@ -309,7 +309,7 @@ func TestMultipartForms(t *testing.T) {
 		"--" + boundary + "\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f.txt\"\r\nContent-Type: text/plain\r\n\r\ncontent\r\n" +
 		"--" + boundary + "--\r\n"
 	form := func(path, body string) string {
-		return post(path, body, "Content-Type: multipart/form-data; boundary="+boundary)
+		return harness.Post(path, body, "Content-Type: multipart/form-data; boundary="+boundary)
 	}
 	handler := func(ctx *sluice.RequestCtx) {
 		if string(ctx.Path()) == "/unread" {
@@ -336,12 +336,12 @@ func TestMultipartForms(t *testing.T) {
 			const good = "value f.txt content true"
 			// Preamble and epilogue belong to the body, too.
 			smuggling := form("/", "preamble\r\n"+body+harness.Request("GET /smuggled HTTP/1.1"))
-			_, bodies := statusesOf(t, r.Exchange(form("/", body)+smuggling+form("/unread", body)+form("/", body)+post("/", "x")+closing("/")))
+			_, bodies := statusesOf(t, r.Exchange(form("/", body)+smuggling+form("/unread", body)+form("/", body)+harness.Post("/", "x")+harness.Closing("/")))
 			if len(bodies) != 6 || bodies[0] != good || bodies[1] != good || bodies[2] != "" || bodies[3] != good ||
 				!strings.HasPrefix(bodies[4], "error ") || bodies[4] != bodies[5] {
 				t.Errorf("stream=%v: %q", isStreaming, bodies)
 			}
-			_, bodies = statusesOf(t, r.Exchange(form("/", strings.TrimSuffix(body, "--\r\n"))+closing("/")))
+			_, bodies = statusesOf(t, r.Exchange(form("/", strings.TrimSuffix(body, "--\r\n"))+harness.Closing("/")))
 			if len(bodies) == 0 || !strings.HasPrefix(bodies[0], "error ") || slices.Contains(bodies, "/smuggled") {
 				t.Errorf("truncated, stream=%v: %q", isStreaming, bodies)
 			}
@@ -374,11 +374,11 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 			fmt.Fprint(ctx, f.Size, " ", len(files()))
 		}})
 		p := r.Dial()
-		p.Send(post(path, body, "Content-Type: multipart/form-data; boundary="+boundary))
+		p.Send(harness.Post(path, body, "Content-Type: multipart/form-data; boundary="+boundary))
 		if a := p.Answer("POST"); a.Body != fmt.Sprint(size, " ", 1) {
 			t.Errorf("answered %q", a.Body)
 		}
-		p.Send(closing("/"))
+		p.Send(harness.Closing("/"))
 		p.Rest()
 		if left := files(); len(left) != 0 {
 			t.Errorf("%s: files are left: %q", path, left)
@@ -423,14 +423,14 @@ func TestBodyStreams(t *testing.T) {
 						t.Error("the body is no stream")
 					}
 				}})
-				got := r.Exchange(harness.Get("/") + closing("/next"))
+				got := r.Exchange(harness.Get("/") + harness.Closing("/next"))
 				head, rest, _ := strings.Cut(got, "\r\n\r\n")
 				if !strings.Contains(head+"\r\n", "\r\n"+test.framed+"\r\n") {
 					t.Errorf("head is %q, want %q in it", head, test.framed)
 				}
 				want := test.want
 				if test.keeps {
-					want += textAnswer(200, "", "Connection: close")
+					want += harness.TextAnswer(200, "", "Connection: close")
 				}
 				if rest != want {
 					t.Errorf("behind the head there is %q, want %q", rest, want)
@@ -493,8 +493,8 @@ func TestBodyStreamThatWritesItself(t *testing.T) {
 				ctx.SetBodyStream(strings.NewReader("hello"), 5)
 			}
 		}})
-		want := textAnswer(200, "0123456789012345678901234") + textAnswer(200, "hello", "Connection: close")
-		if got := r.Exchange(harness.Get("/endless") + closing("/text")); got != want {
+		want := harness.TextAnswer(200, "0123456789012345678901234") + harness.TextAnswer(200, "hello", "Connection: close")
+		if got := r.Exchange(harness.Get("/endless") + harness.Closing("/text")); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		if got := pieces.Load(); got != 3 {
@@ -510,8 +510,8 @@ func TestWarnsOfReadingStreamedBody(t *testing.T) {
 			fmt.Fprint(ctx, len(ctx.PostBody()))
 		}})
 		post := "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
-		r.Exchange(post + post + closing("/"))
-		r.Exchange(post + closing("/"))
+		r.Exchange(post + post + harness.Closing("/"))
+		r.Exchange(post + harness.Closing("/"))
 		if logged := r.Log.String(); strings.Count(logged, "\n") != 1 || !strings.Contains(logged, "use BodyStream") {
 			t.Errorf("logged %q", logged)
 		}
@@ -550,8 +550,8 @@ func TestStreamToHTTP10(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		old = strings.Replace(old, "size=x", "size=5", 1)
-		want = textAnswer(200, "hello", "Connection: keep-alive")
-		if got := r.Exchange(old + closing("/?size=5")); !strings.HasPrefix(got, want) || len(got) <= len(want) {
+		want = harness.TextAnswer(200, "hello", "Connection: keep-alive")
+		if got := r.Exchange(old + harness.Closing("/?size=5")); !strings.HasPrefix(got, want) || len(got) <= len(want) {
 			t.Errorf("%q, want %q and another one", got, want)
 		}
 	})
@@ -609,7 +609,7 @@ func TestStreamWriterFlushes(t *testing.T) {
 				goOn <- struct{}{}
 			}
 			p.Expect("0\r\n\r\n")
-			p.Send(closing("/"))
+			p.Send(harness.Closing("/"))
 			for range 3 {
 				goOn <- struct{}{}
 			}
@@ -688,7 +688,7 @@ func TestImmediateHeaderFlush(t *testing.T) {
 		}})
 		p := r.Dial()
 		p.Send(harness.Get("/"))
-		p.Expect(strings.TrimSuffix(textAnswer(200, "hello"), "hello"))
+		p.Expect(strings.TrimSuffix(harness.TextAnswer(200, "hello"), "hello"))
 		close(goOn)
 		p.Expect("hello")
 	})

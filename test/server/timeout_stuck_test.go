@@ -96,7 +96,7 @@ func TestTimeoutAfterConn(t *testing.T) {
 		if err := harness.Receive(t, found); err == nil {
 			t.Error("the handler has written into the answer")
 		}
-		if got += p.Rest(); got != textAnswer(408, msg, "Connection: close") {
+		if got += p.Rest(); got != harness.TextAnswer(408, msg, "Connection: close") {
 			t.Errorf("the answer has %d bytes", len(got))
 		}
 	})

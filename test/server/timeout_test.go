@@ -303,10 +303,10 @@ func TestTimeoutErrors(t *testing.T) {
 				t.Error("LastTimeoutErrorResponse is nil")
 			}
 		}})
-		got := r.Exchange(harness.Get("/plain") + harness.Get("/code") + post("/response", "body") + harness.Get("/plain") + closing("/code"))
-		want := textAnswer(408, "a") + textAnswer(503, "b") +
+		got := r.Exchange(harness.Get("/plain") + harness.Get("/code") + harness.Post("/response", "body") + harness.Get("/plain") + harness.Closing("/code"))
+		want := harness.TextAnswer(408, "a") + harness.TextAnswer(503, "b") +
 			"HTTP/1.1 299 Unknown Status Code\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\nX-Own: 1\r\n\r\nc" +
-			textAnswer(408, "a") + textAnswer(503, "b", "Connection: close")
+			harness.TextAnswer(408, "a") + harness.TextAnswer(503, "b", "Connection: close")
 		if got != want {
 			t.Errorf("%q, want\n%q", got, want)
 		}

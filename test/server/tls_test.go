@@ -31,12 +31,12 @@ func TestTLS(t *testing.T) {
 			if a := p.Get("/"); a.Body != "https 0" {
 				t.Errorf("answered %q", a.Body)
 			}
-			p.Send(post("/", strings.Repeat("x", 100<<10)))
+			p.Send(harness.Post("/", strings.Repeat("x", 100<<10)))
 			if a := p.Answer("POST"); a.Body != "https 102400" {
 				t.Errorf("answered %q", a.Body)
 			}
 		}
-		_, bodies := statusesOf(t, r.Exchange(strings.Repeat(post("/", "x"), 100)+closing("/")))
+		_, bodies := statusesOf(t, r.Exchange(strings.Repeat(harness.Post("/", "x"), 100)+harness.Closing("/")))
 		if len(bodies) != 101 {
 			t.Errorf("%d answers to pipelined requests", len(bodies))
 		}

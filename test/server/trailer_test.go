@@ -125,7 +125,7 @@ func TestAnswersWithTrailers(t *testing.T) {
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
 		for _, test := range tests {
-			got := r.Exchange(test.request + closing("/taken-back"))
+			got := r.Exchange(test.request + harness.Closing("/taken-back"))
 			if want := test.want + sized + "X-Sum: 1\r\nX-Sum: 2\r\nConnection: close\r\n\r\nx"; got != want {
 				t.Errorf("%q answered\n%q, want\n%q", test.request, got, want)
 			}
@@ -235,7 +235,7 @@ func TestTrailersOfSizedStreams(t *testing.T) {
 					ctx.Response.Header.SetTrailer("X-T")
 					ctx.SetBodyStream(stream(), size)
 				}})
-				if _, got, _ := strings.Cut(r.Exchange(closing("/")), "\r\n\r\n"); got != want {
+				if _, got, _ := strings.Cut(r.Exchange(harness.Closing("/")), "\r\n\r\n"); got != want {
 					t.Errorf("%s of %d, served: %q", name, size, got)
 				}
 			})

@@ -226,7 +226,7 @@ func TestTakeOverBodies(t *testing.T) {
 	family := newTalk("")
 	begins := func(ctx *sluice.RequestCtx) { ctx.WriteString("begun") }
 	const chunked = "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-	own := func(status int) string { return textAnswer(status, "begun", "Connection: close") }
+	own := func(status int) string { return harness.TextAnswer(status, "begun", "Connection: close") }
 	const empty = "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	tests := []struct {
 		name, request string
@@ -238,13 +238,13 @@ func TestTakeOverBodies(t *testing.T) {
 		{"of HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", nil, strings.Replace(chunked, "Transfer-Encoding: chunked\r\n", "", 1), true},
 		{"with a body of the handler", harness.Get("/"), begins, chunked, true},
 		{"with a length", harness.Get("/"), func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(5) }, chunked, true},
-		{"another status", closing("/"), func(ctx *sluice.RequestCtx) {
+		{"another status", harness.Closing("/"), func(ctx *sluice.RequestCtx) {
 			begins(ctx)
 			ctx.SetStatusCode(201)
 		}, own(201), false},
 		{"HEAD", harness.Request("HEAD / HTTP/1.1"), nil, strings.Replace(empty, "Content-Length: 0\r\n", "", 1), false},
 		{"a stream", harness.Get("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("begun"), 5) }, chunked, true},
-		{"an unread body", post("/", "body"), begins, empty, false},
+		{"an unread body", harness.Post("/", "body"), begins, empty, false},
 	}
 	for _, n := range harness.OverTCPByEach() {
 		for _, test := range tests {

@@ -9,7 +9,7 @@ import (
 )
 
 // A Meter has the counters that connections update. One that is nil is skipped.
-// BenchmarkServerMeter of root measures the cost.
+// BenchmarkServerMeter measures the cost.
 type Meter struct {
 	BytesRead, BytesWritten *atomic.Uint64
 	Informational           *atomic.Uint64 // final responses with a status of 1xx

@@ -1,4 +1,4 @@
-package server_test
+package http1_test
 
 import (
 	"bytes"
@@ -51,13 +51,13 @@ func TestHijack(t *testing.T) {
 	}
 	tests := []struct{ path, answer string }{
 		{"/upgrade", switching},
-		{"/body", textAnswer(200, "body")},
+		{"/body", harness.TextAnswer(200, "body")},
 		{"/silent", ""},
 		{"/trailer", "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\n" +
 			"Transfer-Encoding: chunked\r\nTrailer: A\r\n\r\n4\r\nbody\r\n0\r\nA: 1\r\n\r\n"},
-		{"/stream", textAnswer(200, "stream")},
+		{"/stream", harness.TextAnswer(200, "stream")},
 		{"/flushed", "HTTP/1.1 101 Switching Protocols\r\nServer: sluice\r\n\r\n"},
-		{"/large", textAnswer(200, strings.Repeat("x", 100<<10))},
+		{"/large", harness.TextAnswer(200, strings.Repeat("x", 100<<10))},
 	}
 	harness.OnEachNetwork(t, func(t *testing.T, n harness.Network) {
 		for _, change := range []func(*sluice.Server){
@@ -99,7 +99,7 @@ func TestHijack(t *testing.T) {
 			p.Send(".")
 			p.ExpectEnd()
 			p = r.Dial()
-			p.Send(post("/upgrade", "body") + "early")
+			p.Send(harness.Post("/upgrade", "body") + "early")
 			p.Expect(switching + "<early>")
 		}
 	})
@@ -114,7 +114,7 @@ func TestHijackOfTheLastRequest(t *testing.T) {
 		change        func(*sluice.Server)
 		handler       func(*sluice.RequestCtx)
 	}{
-		{"request", closing("/"), nil, switching},
+		{"request", harness.Closing("/"), nil, switching},
 		{"request that lists", harness.Request("GET / HTTP/1.1", "Connection: upgrade, close"), nil, switching},
 		{"HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", nil, switching},
 		{"response", harness.Get("/"), nil, func(ctx *sluice.RequestCtx) { ctx.SetConnectionClose() }},
@@ -292,7 +292,7 @@ func TestHijackWithUnreadBody(t *testing.T) {
 		}})
 		for _, body := range []string{"", "body", strings.Repeat("body", 50000)} {
 			p := r.Dial()
-			p.Send(post("/", body) + "x")
+			p.Send(harness.Post("/", body) + "x")
 			p.Expect("<x>")
 			p.Close()
 		}
@@ -301,7 +301,7 @@ func TestHijackWithUnreadBody(t *testing.T) {
 		p.Expect("<x>")
 		// Too much to be discarded, malformed, or never coming.
 		for _, script := range []string{
-			post("/", strings.Repeat("body", 100000)),
+			harness.Post("/", strings.Repeat("body", 100000)),
 			harness.Request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "4\r\nbodyX",
 			harness.Request("POST / HTTP/1.1", "Content-Length: 10") + "body",
 		} {

@@ -1,12 +1,15 @@
-package sluice
+package http1_test
 
 import (
 	"context"
 	"io"
+	stdlog "log"
 	"strings"
 	"testing"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
 )
 
 // closerFunc is a user value that is told of the request's end.
@@ -47,14 +50,14 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 		{"unread and the last, with a context", post + "9999\r\nConnection: close\r\n\r\nabc", true, true, engine.CloseLinger},
 		{"too much is unread", post + "99999999\r\n\r\nabc", true, false, engine.CloseLinger},
 		{"too much is unread, with a context", post + "99999999\r\n\r\nabc", true, true, engine.CloseLinger},
-		{"nobody waits for the body", post + "3\r\nExpect: 100-continue\r\n\r\n", true, false, engine.CloseLinger},
+		{"the body is not asked for", post + "3\r\nExpect: 100-continue\r\n\r\n", true, false, engine.CloseLinger},
 		{"a broken body, found late", "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nbroken\r\n", true, false, engine.CloseLinger},
 		{"drained", post + "3\r\n\r\nabc", true, false, engine.Read},
 		{"drained, with a context", post + "3\r\n\r\nabc", true, true, engine.Read},
 	} {
 		ended := false
 		var ctx context.Context
-		s := quietServer(func(c *RequestCtx) {
+		s := quietServer(func(c *sluice.RequestCtx) {
 			c.SetUserValue("closer", closerFunc(func() { ended = true }))
 			if string(c.Path()) == "/echo" {
 				c.Response.SetBodyStream(&failingEcho{c.RequestBodyStream()}, -1)
@@ -64,14 +67,14 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 				c.Done()
 			}
 		})
-		s.StreamRequestBody, s.MaxBodyMemory, s.MaxRequestBodySize = test.streams, 1<<20, 1<<30
-		conn := &scriptedConn{}
-		p := conn.open(s)
-		if last := conn.feed(t, p, []byte(test.in)); last != test.last {
+		s.StreamRequestBody, s.MaxBodyMemory, s.MaxRequestBodySize = test.streams, 3, 1<<30
+		conn := &http1test.Conn{}
+		p := conn.Open(acceptorOf(s))
+		if last := conn.Feed(t, p, []byte(test.in)); last != test.last {
 			t.Errorf("%s: next is %v, want %v", test.name, last, test.last)
 		}
-		if !strings.HasPrefix(string(conn.sent), "HTTP/1.1 200 ") {
-			t.Errorf("%s: the answer is %q", test.name, conn.sent)
+		if !strings.HasPrefix(string(conn.Sent), "HTTP/1.1 200 ") {
+			t.Errorf("%s: the answer is %q", test.name, conn.Sent)
 		}
 		if !ended {
 			t.Errorf("%s: the user values are not closed", test.name)
@@ -79,9 +82,39 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 		if ctx != nil && ctx.Err() == nil {
 			t.Errorf("%s: the context goes on", test.name)
 		}
-		if n := s.gauges.bodyMemory.Load(); n != 0 {
-			t.Errorf("%s: %d bytes of bodies are counted", test.name, n)
+		s.StreamRequestBody = false
+		if got := converse(t, s, []byte(post+"3\r\n\r\nabc")); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+			t.Errorf("%s: bytes of bodies are counted: %q", test.name, got)
 		}
 		p.Closed(io.EOF)
+	}
+}
+
+// TestCorrectedStatusesKeepTheClose that a handler has asked for.
+func TestCorrectedStatusesKeepTheClose(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		s := quietServer(func(ctx *sluice.RequestCtx) {
+			ctx.SetStatusCode(sluice.StatusProcessing)
+			if closes {
+				ctx.SetConnectionClose()
+			}
+		})
+		sent, _ := (&http1test.Conn{}).Converse(t, acceptorOf(s), []byte(simpleGet))
+		if !strings.HasPrefix(sent, "HTTP/1.1 500") || strings.Contains(sent, "Connection: close") != closes {
+			t.Errorf("closes %v: %q", closes, sent)
+		}
+	}
+}
+
+// TestImpossibleStatuses: the log tells a status that no response has from one that only
+// comes before another.
+func TestImpossibleStatuses(t *testing.T) {
+	for status, want := range map[int]string{-1: "the impossible status -1", 42: "the impossible status 42", 100: "the interim status 100", 103: "the interim status 103"} {
+		var log strings.Builder
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(status) }, Logger: stdlog.New(&log, "", 0)}
+		sent, _ := (&http1test.Conn{}).Converse(t, acceptorOf(s), []byte(simpleGet))
+		if !strings.HasPrefix(sent, "HTTP/1.1 500") || !strings.Contains(log.String(), want) {
+			t.Errorf("%d: %q, logged %q", status, sent, log.String())
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package sluice
+package http1_test
 
 import (
 	"crypto/tls"
@@ -8,40 +8,45 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server/http1"
+	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
 )
 
 // onSleepers runs a test on an engine that has connections sleep, and on one
 // that doesn't.
-func onSleepers(t *testing.T, test func(t *testing.T, c *scriptedConn)) {
+func onSleepers(t *testing.T, test func(t *testing.T, c *http1test.Conn)) {
 	t.Helper()
 	for _, sleeps := range []bool{false, true} {
-		t.Run(fmt.Sprintf("sleeps=%v", sleeps), func(t *testing.T) { test(t, &scriptedConn{sleeps: sleeps}) })
+		t.Run(fmt.Sprintf("sleeps=%v", sleeps), func(t *testing.T) { test(t, &http1test.Conn{Sleeps: sleeps}) })
 	}
 }
 
 // TestSleepRemembers what belongs to a connection, not to a request.
 func TestSleepRemembers(t *testing.T) {
-	onSleepers(t, func(t *testing.T, c *scriptedConn) {
+	onSleepers(t, func(t *testing.T, c *http1test.Conn) {
 		var ids, numbers []uint64
 		var times []time.Time
-		s := quietServer(func(ctx *RequestCtx) {
+		s := quietServer(func(ctx *sluice.RequestCtx) {
 			ids, numbers, times = append(ids, ctx.ConnID()), append(numbers, ctx.ConnRequestNum()), append(times, ctx.ConnTime())
 			if ctx.IsTLS() || ctx.RemoteAddr().String() != "127.0.0.2:40000" || ctx.LocalAddr().String() != "127.0.0.1:80" {
 				t.Errorf("the connection is %v, TLS=%v", ctx, ctx.IsTLS())
 			}
 		})
-		s.gauges.connID.Store(6)
-		p := c.open(s)
+		for range 6 {
+			converse(t, s) // connections before
+		}
+		p := c.Open(acceptorOf(s))
 		for range 3 {
-			c.feed(t, p, []byte(simpleGet))
-			p = c.pause(p)
-			c.feed(t, p, []byte("\r\n")) // is no request
-			p = c.pause(p)
+			c.Feed(t, p, []byte(simpleGet))
+			p = c.Pause(p)
+			c.Feed(t, p, []byte("\r\n")) // is no request
+			p = c.Pause(p)
 		}
 		p.Closed(nil)
-		if fmt.Sprint(ids, numbers) != "[7 7 7] [1 2 3]" || times[0] != times[1] || times[1] != times[2] || c.netConns != 0 {
-			t.Errorf("ids %v, numbers %v, times %v, %d connections made", ids, numbers, times, c.netConns)
+		if fmt.Sprint(ids, numbers) != "[7 7 7] [1 2 3]" || times[0] != times[1] || times[1] != times[2] || c.NetConns != 0 {
+			t.Errorf("ids %v, numbers %v, times %v, %d connections made", ids, numbers, times, c.NetConns)
 		}
 	})
 }
@@ -50,19 +55,19 @@ func TestSleepRemembers(t *testing.T) {
 func TestSleepKeepsLimits(t *testing.T) {
 	tests := []struct {
 		name  string
-		set   func(*Server)
+		set   func(*sluice.Server)
 		sends string
 		last  engine.Next
 	}{
-		{"no limit", func(*Server) {}, "200 200 200", engine.Read},
-		{"requests", func(s *Server) { s.MaxRequestsPerConn = 2 }, "200 200", engine.Close},
-		{"age", func(s *Server) { s.MaxKeepaliveDuration = 1 }, "200", engine.Close},
+		{"no limit", func(*sluice.Server) {}, "200 200 200", engine.Read},
+		{"requests", func(s *sluice.Server) { s.MaxRequestsPerConn = 2 }, "200 200", engine.Close},
+		{"age", func(s *sluice.Server) { s.MaxKeepaliveDuration = 1 }, "200", engine.Close},
 	}
 	for _, test := range tests {
-		onSleepers(t, func(t *testing.T, c *scriptedConn) {
+		onSleepers(t, func(t *testing.T, c *http1test.Conn) {
 			s := quietServer(echoHandler)
 			test.set(s)
-			sent, last := c.converse(t, s, []byte(simpleGet), []byte(simpleGet), []byte(simpleGet))
+			sent, last := c.Converse(t, acceptorOf(s), []byte(simpleGet), []byte(simpleGet), []byte(simpleGet))
 			if codes := strings.Join(answeredCodes(sent), " "); codes != test.sends || last != test.last && last != engine.Read {
 				t.Errorf("%s: answered %s, ended with %v", test.name, codes, last)
 			}
@@ -78,19 +83,20 @@ func TestSleepKeepsLimits(t *testing.T) {
 func TestSleepKeepsTime(t *testing.T) {
 	s := quietServer(echoHandler)
 	s.IdleTimeout, s.ReadTimeout, s.WriteTimeout = time.Minute, time.Second, time.Hour
-	c := &scriptedConn{}
-	p := c.open(s)
-	c.feed(t, p, []byte(simpleGet))
+	c := &http1test.Conn{}
+	a := acceptorOf(s)
+	p := c.Open(a)
+	c.Feed(t, p, []byte(simpleGet))
 	if !p.Pause() {
 		t.Fatal("not idle")
 	}
 	memo := memoOf(p.(engine.Sleeper))
-	p = c.acceptor.Wake(nil, memo) // a call on the conn would panic
+	p = a.(engine.Waker).Wake(nil, memo) // a call on the conn would panic
 	if got := memoOf(p.(engine.Sleeper)); got != memo {
 		t.Errorf("remembers %v, then %v", memo, got)
 	}
-	if c.readTimeout != time.Minute || c.writeTimeout != time.Hour {
-		t.Errorf("time-outs are %v and %v", c.readTimeout, c.writeTimeout)
+	if c.ReadTimeout != time.Minute || c.WriteTimeout != time.Hour {
+		t.Errorf("time-outs are %v and %v", c.ReadTimeout, c.WriteTimeout)
 	}
 }
 
@@ -108,20 +114,20 @@ func TestSleepReportsStates(t *testing.T) {
 		{"cut", []string{simpleGet, "G"}, "new active idle active closed"},
 	}
 	for _, test := range tests {
-		onSleepers(t, func(t *testing.T, c *scriptedConn) {
+		onSleepers(t, func(t *testing.T, c *http1test.Conn) {
 			var states []string
 			s := quietServer(echoHandler)
-			s.ConnState = func(nc net.Conn, state ConnState) {
+			s.ConnState = func(nc net.Conn, state sluice.ConnState) {
 				states = append(states, state.String())
-				if nc != net.Conn(scriptedNetConn{c}) {
+				if nc != net.Conn(http1test.NetConn{Conn: c}) {
 					t.Errorf("%s: %v of %v", test.name, state, nc)
 				}
 			}
-			p := c.open(s)
-			p = c.pause(p)
+			p := c.Open(acceptorOf(s))
+			p = c.Pause(p)
 			for _, in := range test.steps {
-				c.feed(t, p, []byte(in))
-				p = c.pause(p)
+				c.Feed(t, p, []byte(in))
+				p = c.Pause(p)
 			}
 			p.Closed(nil)
 			if got := strings.Join(states, " "); got != test.want {
@@ -134,28 +140,28 @@ func TestSleepReportsStates(t *testing.T) {
 // TestSleepLeavesOthersAlone: a ctx that goroutines still use after its request
 // keeps its connection's identity, whatever becomes of that.
 func TestSleepLeavesOthersAlone(t *testing.T) {
-	handlers := map[string]RequestHandler{
-		"done":    func(ctx *RequestCtx) { ctx.Done() },
-		"timeout": func(ctx *RequestCtx) { ctx.TimeoutError("late") },
+	handlers := map[string]sluice.RequestHandler{
+		"done":    func(ctx *sluice.RequestCtx) { ctx.Done() },
+		"timeout": func(ctx *sluice.RequestCtx) { ctx.TimeoutError("late") },
 	}
 	for name, handler := range handlers {
-		onSleepers(t, func(t *testing.T, c *scriptedConn) {
-			var kept *RequestCtx
-			s := quietServer(func(ctx *RequestCtx) {
+		onSleepers(t, func(t *testing.T, c *http1test.Conn) {
+			var kept *sluice.RequestCtx
+			s := quietServer(func(ctx *sluice.RequestCtx) {
 				if kept == nil {
 					kept = ctx
 					handler(ctx)
 				}
 			})
-			p := c.open(s)
-			c.feed(t, p, []byte(simpleGet))
-			p = c.pause(p)
-			c.feed(t, p, []byte(simpleGet))
-			p = c.pause(p)
+			p := c.Open(acceptorOf(s))
+			c.Feed(t, p, []byte(simpleGet))
+			p = c.Pause(p)
+			c.Feed(t, p, []byte(simpleGet))
+			p = c.Pause(p)
 			p.Closed(nil)
-			c.isOver = true
-			other := &scriptedConn{sleeps: c.sleeps}
-			other.converse(t, s, []byte(simpleGet), []byte(simpleGet))
+			c.IsOver = true
+			other := &http1test.Conn{Sleeps: c.Sleeps}
+			other.Converse(t, acceptorOf(s), []byte(simpleGet), []byte(simpleGet))
 			if kept.ConnID() != 1 || kept.RemoteAddr().String() != "127.0.0.2:40000" || kept.LocalAddr().String() != "127.0.0.1:80" ||
 				kept.Conn().RemoteAddr() == nil || kept.IsTLS() {
 				t.Errorf("%s: the ctx is now of connection %d, %v", name, kept.ConnID(), kept.RemoteAddr())
@@ -170,23 +176,24 @@ func TestSleepLeavesOthersAlone(t *testing.T) {
 // TestSleepAllowsTLS: a connection that is TLS is so after it woke.
 func TestSleepAllowsTLS(t *testing.T) {
 	c := &secureConn{}
-	a := &acceptor{server: &Server{}, cfg: (&Server{}).config()}
+	a := acceptorOf(&sluice.Server{})
 	p, _ := a.Open(c)
 	m := memoOf(p.(engine.Sleeper))
-	if m.Served != memoTLS {
+	if m.Served != http1.MemoTLS {
 		t.Fatalf("after Open: %+v", m)
 	}
-	if woken := memoOf(a.Wake(c, m).(engine.Sleeper)); woken != m {
+	if woken := memoOf(a.(engine.Waker).Wake(c, m).(engine.Sleeper)); woken != m {
 		t.Errorf("%+v woke as %+v", m, woken)
 	}
 }
 
 // secureConn is an engine.Conn about a TLS connection.
-type secureConn struct{ scriptedConn }
+type secureConn struct{ http1test.Conn }
 
 func (c *secureConn) IsSocket() bool { return false }
+
 func (c *secureConn) NetConn() net.Conn {
-	return tls.Server(scriptedNetConn{&c.scriptedConn}, &tls.Config{})
+	return tls.Server(http1test.NetConn{Conn: &c.Conn}, &tls.Config{})
 }
 
 // memoOf has p sleep.

@@ -1,7 +1,9 @@
 package sluice
 
 import (
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -24,5 +26,15 @@ func TestGaugesAreApart(t *testing.T) {
 	}
 	if at := offset("connID"); at < line {
 		t.Errorf("connID, at %d, is written near the Server's other fields", at)
+	}
+}
+
+// TestAcceptErrorIsLogged: the log is the only place that has it.
+func TestAcceptErrorIsLogged(t *testing.T) {
+	logger := &recordingLogger{}
+	s := &Server{Logger: logger, Handler: func(*RequestCtx) {}}
+	newAcceptor(s, s.config()).AcceptError(errors.New("no descriptors"))
+	if got := strings.Join(logger.lines, "|"); got != "cannot accept a connection, trying again: no descriptors" {
+		t.Errorf("log %q", got)
 	}
 }

@@ -1,46 +1,14 @@
-package sluice
+package http1_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
 )
-
-// steadyConn is an engine.Conn, and the engine behind it, for one connection
-// that goes on for ever and costs nothing itself.
-type steadyConn struct {
-	scriptedConn
-	protocol engine.Protocol
-	buffer   []byte
-}
-
-func newSteadyConn(handler RequestHandler, sleeps bool) *steadyConn {
-	c := &steadyConn{buffer: make([]byte, 0, 64<<10)}
-	c.sleeps = sleeps
-	c.protocol = c.open(&Server{Handler: handler, Logger: silence{}})
-	return c
-}
-
-// roundTrip feeds in, which must be whole requests, and returns the answers.
-func (c *steadyConn) roundTrip(tb testing.TB, in []byte) []byte {
-	out := c.buffer
-	c.unread = in
-	for len(c.unread) > 0 {
-		used, next := c.protocol.Feed(c.unread)
-		c.unread = c.unread[used:]
-		for next == engine.Run {
-			out, next = c.protocol.Run(out)
-		}
-		if next != engine.Read {
-			tb.Fatalf("the connection ends with %v: %q", next, out)
-		}
-	}
-	c.protocol = c.pause(c.protocol)
-	return out
-}
 
 const (
 	simpleGet = "GET /plaintext HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -55,14 +23,14 @@ const (
 	smallPost = "POST /form HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 11\r\n\r\na=1&b=two&c"
 )
 
-func plainTextHandler(ctx *RequestCtx) {
+func plainTextHandler(ctx *sluice.RequestCtx) {
 	ctx.SetContentType("text/plain")
 	ctx.SetBodyString("Hello, World!")
 }
 
 // readingHandler reads what handlers usually read, and writes some of it.
-func readingHandler(ctx *RequestCtx) {
-	if len(ctx.Path()) == 0 || len(ctx.QueryArgs().Peek("q")) == 0 || len(ctx.Request.Header.Peek(HeaderUserAgent)) == 0 {
+func readingHandler(ctx *sluice.RequestCtx) {
+	if len(ctx.Path()) == 0 || len(ctx.QueryArgs().Peek("q")) == 0 || len(ctx.Request.Header.Peek(sluice.HeaderUserAgent)) == 0 {
 		panic("the request was not understood")
 	}
 	ctx.Response.Header.Set("X-Page", "2")
@@ -75,7 +43,7 @@ const usualGet = "GET /articles?page=2 HTTP/1.1\r\nHost: www.example.com\r\n" +
 	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
 	"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n\r\n"
 
-func usualHandler(ctx *RequestCtx) {
+func usualHandler(ctx *sluice.RequestCtx) {
 	path, page := ctx.Path(), ctx.QueryArgs().Peek("page")
 	if len(ctx.PostBody()) != 0 || path[0] != '/' || len(ctx.UserAgent()) == 0 || string(page) != "2" {
 		panic("the request was not understood")
@@ -86,7 +54,7 @@ func usualHandler(ctx *RequestCtx) {
 
 var helloWorld = []byte("Hello, World!")
 
-func formHandler(ctx *RequestCtx) {
+func formHandler(ctx *sluice.RequestCtx) {
 	if len(ctx.PostBody()) == 0 {
 		panic("there is no body")
 	}
@@ -99,7 +67,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	const chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 	tests := []struct {
 		name, in string
-		handler  RequestHandler
+		handler  sluice.RequestHandler
 	}{
 		{"GET", simpleGet, plainTextHandler},
 		{"GET that is read", browserGet, readingHandler},
@@ -107,45 +75,45 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		{"POST", smallPost, formHandler},
 		{"chunked POST", chunked, formHandler},
 		{"pipelined", strings.Repeat(simpleGet, 16), plainTextHandler},
-		{"form", smallPost, func(ctx *RequestCtx) { ctx.Write(ctx.PostArgs().Peek("b")) }},
-		{"404", simpleGet, func(ctx *RequestCtx) { ctx.NotFound() }},
+		{"form", smallPost, func(ctx *sluice.RequestCtx) { ctx.Write(ctx.PostArgs().Peek("b")) }},
+		{"404", simpleGet, func(ctx *sluice.RequestCtx) { ctx.NotFound() }},
 		{"HEAD", "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", plainTextHandler},
-		{"large answer", simpleGet, func(ctx *RequestCtx) { ctx.SetBody(largeBody) }},
-		{"user value", simpleGet, func(ctx *RequestCtx) { ctx.SetUserValue("key", "value"); _ = ctx.UserValue("key") }},
+		{"large answer", simpleGet, func(ctx *sluice.RequestCtx) { ctx.SetBody(largeBody) }},
+		{"user value", simpleGet, func(ctx *sluice.RequestCtx) { ctx.SetUserValue("key", "value"); _ = ctx.UserValue("key") }},
 	}
 	for i := range 2 * len(tests) {
 		test, sleeps := tests[i/2], i%2 == 1
-		c := newSteadyConn(test.handler, sleeps)
+		c := http1test.OpenSteady(acceptorOf(&sluice.Server{Handler: test.handler, Logger: silence{}}), sleeps)
 		in := []byte(test.in)
-		if out := c.roundTrip(t, in); !bytes.HasPrefix(out, []byte("HTTP/1.1 ")) && len(c.sent) == 0 {
+		if out := c.RoundTrip(t, in); !bytes.HasPrefix(out, []byte("HTTP/1.1 ")) && len(c.Sent) == 0 {
 			t.Fatalf("%s: answered %q", test.name, out)
 		}
-		c.sent = make([]byte, 0, 64<<20)
+		c.Sent = make([]byte, 0, 64<<20)
 		if n := testing.AllocsPerRun(100, func() {
-			c.sent = c.sent[:0]
-			c.roundTrip(t, in)
+			c.Sent = c.Sent[:0]
+			c.RoundTrip(t, in)
 		}); n != 0 && !invariants.Enabled { // the race detector makes pools forget
 			t.Errorf("%s, sleeps=%v: %v allocations", test.name, sleeps, n)
 		}
-		if c.netConns != 0 {
-			t.Errorf("%s: the engine had to make %d connections", test.name, c.netConns)
+		if c.NetConns != 0 {
+			t.Errorf("%s: the engine had to make %d connections", test.name, c.NetConns)
 		}
-		c.protocol.Closed(nil)
+		c.Protocol.Closed(nil)
 	}
 }
 
 var largeBody = bytes.Repeat([]byte("x"), 20<<10)
 
-func benchmarkServerConn(b *testing.B, in string, requests int, handler RequestHandler) {
-	runServerConn(b, newSteadyConn(handler, false), in, requests)
+func benchmarkServerConn(b *testing.B, in string, requests int, handler sluice.RequestHandler) {
+	runServerConn(b, http1test.OpenSteady(acceptorOf(&sluice.Server{Handler: handler, Logger: silence{}}), false), in, requests)
 }
 
-func runServerConn(b *testing.B, c *steadyConn, in string, requests int) {
+func runServerConn(b *testing.B, c *http1test.Steady, in string, requests int) {
 	data := []byte(in)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		c.roundTrip(b, data)
+		c.RoundTrip(b, data)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*requests), "ns/request")
 }
@@ -155,7 +123,7 @@ func BenchmarkServerConnGet(b *testing.B) { benchmarkServerConn(b, simpleGet, 1,
 // BenchmarkServerConnSleep is BenchmarkServerConnGet on an engine that has idle
 // connections sleep.
 func BenchmarkServerConnSleep(b *testing.B) {
-	runServerConn(b, newSteadyConn(plainTextHandler, true), simpleGet, 1)
+	runServerConn(b, http1test.OpenSteady(acceptorOf(&sluice.Server{Handler: plainTextHandler, Logger: silence{}}), true), simpleGet, 1)
 }
 
 func BenchmarkServerConnUsual(b *testing.B) { benchmarkServerConn(b, usualGet, 1, usualHandler) }

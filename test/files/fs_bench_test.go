@@ -1,4 +1,4 @@
-package sluice
+package files_test
 
 import (
 	"bytes"
@@ -8,24 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
+	"github.com/sluicehttp/sluice/test/harness"
 )
-
-// fileConn is a steadyConn whose engine takes files and sends none of their
-// bytes: what is measured is the answering.
-type fileConn struct{ steadyConn }
-
-// SendFile implements engine.Conn.
-func (c *fileConn) SendFile(f engine.File) {
-	if err := f.Release(); err != nil {
-		panic(err)
-	}
-}
 
 // newFileConn returns a connection to a server of the files "small" (1 KiB),
 // "medium" (20 KiB) and "large" (1 MiB), all .txt, with every feature on.
-func newFileConn(tb testing.TB) *fileConn {
+func newFileConn(tb testing.TB) *http1test.Steady {
 	dir := tb.TempDir()
 	changed := time.Date(2024, time.January, 2, 3, 4, 5, 600_000_000, time.UTC)
 	for name, size := range map[string]int{"small": 1 << 10, "medium": 20 << 10, "large": 1 << 20} {
@@ -37,15 +30,13 @@ func newFileConn(tb testing.TB) *fileConn {
 			tb.Fatal(err)
 		}
 	}
-	handler := (&FS{
+	handler := (&sluice.FS{
 		Root: dir, AcceptByteRange: true, GenerateETag: true, Compress: true, CompressRoot: tb.TempDir(),
 		CacheDuration: time.Hour,
 	}).NewRequestHandler()
-	c := &fileConn{}
-	c.buffer = make([]byte, 0, 64<<10)
-	s := &Server{Handler: handler, Logger: silence{}}
-	c.acceptor = &acceptor{server: s, cfg: s.config()}
-	c.protocol, _ = c.acceptor.Open(c)
+	s := &sluice.Server{Handler: handler, Logger: harness.QuietLogger{}}
+	c := http1test.OpenSteady(s.Control().Value(server.Key{}).(engine.Acceptor), false)
+	c.DropsFiles = true
 	return c
 }
 
@@ -63,7 +54,7 @@ const (
 // file has one: its reader.
 func TestFSDoesNotAllocate(t *testing.T) {
 	c := newFileConn(t)
-	c.sent = make([]byte, 0, 16<<20)
+	c.Sent = make([]byte, 0, 16<<20)
 	for _, test := range []struct {
 		name, in, status string
 		most             float64
@@ -79,37 +70,41 @@ func TestFSDoesNotAllocate(t *testing.T) {
 		{"large", getLargeFile, "200", 1},
 	} {
 		in := []byte(test.in)
-		out := c.roundTrip(t, in)
+		out := c.RoundTrip(t, in)
 		if len(out) == 0 {
-			out = c.sent // a head with a body that is written in place
+			out = c.Sent // a head with a body that is written in place
 		}
 		if !bytes.HasPrefix(out, []byte("HTTP/1.1 "+test.status)) {
 			t.Fatalf("%s: answered %.100q", test.name, out)
 		}
 		if n := testing.AllocsPerRun(100, func() {
-			c.sent = c.sent[:0]
-			c.roundTrip(t, in)
+			c.Sent = c.Sent[:0]
+			c.RoundTrip(t, in)
 		}); n > test.most && !invariants.Enabled {
 			t.Errorf("%s: %v allocations, want %v", test.name, n, test.most)
 		}
-		c.sent = c.sent[:0]
+		c.Sent = c.Sent[:0]
 	}
 }
 
 func benchmarkFile(b *testing.B, in string) {
 	c := newFileConn(b)
-	c.sent = make([]byte, 0, 4<<20)
+	c.Sent = make([]byte, 0, 4<<20)
 	data := []byte(in)
-	c.roundTrip(b, data)
+	c.RoundTrip(b, data)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.sent = c.sent[:0]
-		c.roundTrip(b, data)
+		c.Sent = c.Sent[:0]
+		c.RoundTrip(b, data)
 	}
 }
 
-func BenchmarkFSSmall(b *testing.B)       { benchmarkFile(b, getSmallFile) }
-func BenchmarkFSLarge(b *testing.B)       { benchmarkFile(b, getLargeFile) }
+func BenchmarkFSSmall(b *testing.B) { benchmarkFile(b, getSmallFile) }
+
+func BenchmarkFSLarge(b *testing.B) { benchmarkFile(b, getLargeFile) }
+
 func BenchmarkFSNotModified(b *testing.B) { benchmarkFile(b, getUnchanged) }
-func BenchmarkFSEncoded(b *testing.B)     { benchmarkFile(b, getFileEncoded) }
-func BenchmarkFSRange(b *testing.B)       { benchmarkFile(b, getFileRange) }
+
+func BenchmarkFSEncoded(b *testing.B) { benchmarkFile(b, getFileEncoded) }
+
+func BenchmarkFSRange(b *testing.B) { benchmarkFile(b, getFileRange) }

@@ -1,0 +1,33 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// TestControlOfAnIdleServer: without an engine there is nothing to hand over and to probe.
+func TestControlOfAnIdleServer(t *testing.T) {
+	s := &Server{}
+	if n := s.Control().HandOver(-1, nil); n != 0 {
+		t.Errorf("%d connections were handed over", n)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if first, second := s.Control().Probe(context.Background()), s.Control().Probe(ended); first != nil || second != context.Canceled {
+		t.Errorf("Probe: %v, %v", first, second)
+	}
+	if again := s.Control(); again != s.Control() {
+		t.Error("there are two ServerControls")
+	}
+	other := errors.New("x")
+	if closedError(engine.ErrShutdown) != ErrServerClosed || closedError(other) != other || closedError(nil) != nil {
+		t.Error("closedError")
+	}
+	var zero Parcel
+	if zero.Kind() != 0 || (Parcel{State: []byte{1, 2}}).Kind() != 1<<43 || stateKind("talk") != 1<<54 { // other processes compare them
+		t.Errorf("kinds of Parcels: %x, %x", (Parcel{State: []byte{1, 2}}).Kind(), stateKind("talk"))
+	}
+}
