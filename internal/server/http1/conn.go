@@ -190,13 +190,12 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 func (c *Conn) headComplete() engine.Next {
 	x := c.x
 	x.isHTTP10 = x.parser.Minor == 0
+	c.phase = readDecide // what fails from here on has a whole head
 	x.request.Begin(&c.facts, x.start)
 	if err := x.request.HeadComplete(x.isHTTP10); err != nil {
-		c.phase = readDecide
 		return c.fail(err)
 	}
 	if c.cfg.AsksUser || x.parser.Has(h1.ExpectContinue) {
-		c.phase = readDecide
 		return engine.Run
 	}
 	return c.expectBody()
