@@ -88,13 +88,10 @@ func TestAcquirePhase(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := &HostClient{Addr: "h:80", HTTP2: HTTP2Only, Dial: func(string) (net.Conn, error) { panic("dialed") }}
-	for name, acquire := range map[string]func(call *clientCall) error{
-		"acquire":       func(call *clientCall) error { _, err := c.acquire(call); return err },
-		"acquireEither": func(call *clientCall) error { _, _, err := c.acquireEither(call); return err },
-	} {
+	for _, kind := range []connKind{forHTTP1, forTurn, forEither} {
 		var phase *PhaseError
-		if err := acquire(&clientCall{Bounds: clock.Bounds{Context: ended}, phase: PhaseRead}); !errors.As(err, &phase) || phase.Phase != PhaseWait {
-			t.Errorf("%s: %v", name, err)
+		if _, _, err := c.acquire(&clientCall{Bounds: clock.Bounds{Context: ended}, phase: PhaseRead}, kind); !errors.As(err, &phase) || phase.Phase != PhaseWait {
+			t.Errorf("%d: %v", kind, err)
 		}
 	}
 }
@@ -156,7 +153,8 @@ func TestClientPools(t *testing.T) {
 		"reader":   func() { c.ReleaseReader(c.AcquireReader(stub)) },
 		"writer":   func() { c.ReleaseWriter(c.AcquireWriter(stub)) },
 		"fetching": func() { releaseFetching(acquireFetching()) },
-		"call":     func() { releaseHTTP2Call(acquireHTTP2Call()) },
+		"call":     func() { releaseCall(acquireCall()) },
+		"stream":   func() { releaseHTTP2Call(acquireHTTP2Call()) },
 		"timer":    func() { ReleaseTimer(AcquireTimer(time.Hour)) },
 		"work":     func() { pipeline.works.release(pipeline.works.acquire(&pipeline)) },
 	} {
@@ -167,8 +165,8 @@ func TestClientPools(t *testing.T) {
 	f := acquireFetching()
 	f.req.SetBodyString("body")
 	f.resp.SetBodyString("body")
-	f.req.call.wants = wantsBytes
-	if releaseFetching(f); len(f.req.Body())+len(f.resp.Body()) != 0 || f.req.call != (clientCall{}) {
+	f.req.call = &clientCall{wants: wantsBytes}
+	if releaseFetching(f); len(f.req.Body())+len(f.resp.Body()) != 0 || f.req.call != nil {
 		t.Errorf("%q, %q, %+v", f.req.Body(), f.resp.Body(), f.req.call)
 	}
 }

@@ -146,12 +146,13 @@ func TestPipelineEncode(t *testing.T) {
 		c := &PipelineClient{Addr: "h:80"}
 		c.once.Do(c.prepare)
 		req, resp := newCall(tc.method, "http://h:80/")
+		req.call = new(clientCall)
 		resp.SetBodyString("old")
 		if tc.set != nil {
 			tc.set(req, resp)
 		}
 		skips, streams := resp.SkipBody, resp.StreamBody
-		w, err := c.encode(req, resp)
+		w, err := c.encode(req.call, req, resp)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +185,7 @@ func TestPipelineEncodesWholeRequests(t *testing.T) {
 		c.once.Do(c.prepare)
 		req, resp := newCall("POST", "http://h:80/")
 		set(req)
-		w, err := c.encode(req, resp)
+		w, err := c.encode(new(clientCall), req, resp)
 		if err != nil || !strings.HasPrefix(string(w.Out), "POST / HTTP/1.1\r\n") || !strings.HasSuffix(string(w.Out), want) {
 			t.Errorf("%v, %.300q, want %.100q", err, w.Out, want)
 		}
@@ -198,7 +199,7 @@ func TestPipelineCannotEncode(t *testing.T) {
 	req, resp := newCall("HEAD", "http://h:80/")
 	req.SetBodyStream(iotest.ErrReader(errStub), -1)
 	resp.SetBodyString("old")
-	if w, err := c.encode(req, resp); w != nil || err != errStub || resp.SkipBody || len(resp.Body()) != 0 {
+	if w, err := c.encode(new(clientCall), req, resp); w != nil || err != errStub || resp.SkipBody || len(resp.Body()) != 0 {
 		t.Errorf("%v, skips %v, %q", err, resp.SkipBody, resp.Body())
 	}
 }

@@ -53,17 +53,18 @@ func (c *HostClient) firstAddr() string {
 
 // connect opens a connection. The caller has a permission of the pool, which
 // connect returns if it fails.
-func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
+func (c *HostClient) connect(call *clientCall, kind connKind) (cc *clientConn, err error) {
 	defer func() {
 		if cc == nil { // also if a dialer panics
 			c.pool.Closed(c.poolSettings())
 		}
 	}()
-	return c.open(call)
+	return c.dial(call, kind == forEither)
 }
 
-// open opens a connection to the next address that can be reached.
-func (c *HostClient) open(call *clientCall) (cc *clientConn, err error) {
+// dial opens a connection to the next address that can be reached. offersHTTP2: it may
+// speak HTTP/2.
+func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (cc *clientConn, err error) {
 	addrs := c.prepared().addrs
 	first := c.nextAddr.Add(1) - 1
 	err = errNoAddr
@@ -72,9 +73,9 @@ func (c *HostClient) open(call *clientCall) (cc *clientConn, err error) {
 		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
 		call.upstream = addr
 		var nc net.Conn
-		if nc, err = c.dial(call, addr); err == nil {
+		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil {
 			cc = newClientConn(nc, addr)
-			if !call.offersHTTP2 {
+			if !offersHTTP2 {
 				return cc, nil
 			}
 			if cc.isHTTP2, err = c.chosen(nc); err == nil {
@@ -90,18 +91,18 @@ func (c *HostClient) open(call *clientCall) (cc *clientConn, err error) {
 	return nil, err
 }
 
-// dial connects to addr, with TLS if IsTLS is set. With TLS, WriteTimeout
+// dialAddr connects to addr, with TLS if IsTLS is set. With TLS, WriteTimeout
 // limits dialing and handshake together.
-func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
+func (c *HostClient) dialAddr(call *clientCall, addr string, offersHTTP2 bool) (net.Conn, error) {
 	if !c.IsTLS {
-		nc, err := c.dialAddr(call, addr)
+		nc, err := c.callDialer(call, addr)
 		return nc, call.dialError(err, addr)
 	}
 	own := call.Bounds
 	if c.WriteTimeout > 0 {
 		call.Allow(c.WriteTimeout)
 	}
-	nc, err := c.dialTLS(call, addr)
+	nc, err := c.dialTLS(call, addr, offersHTTP2)
 	isOver := call.err() != nil
 	call.Restore(own)
 	if err != nil && isOver && call.err() == nil {
@@ -112,11 +113,11 @@ func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
 
 // dialTLS connects to addr with TLS. It does not dial an address whose host would be
 // no server name.
-func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
+func (c *HostClient) dialTLS(call *clientCall, addr string, offersHTTP2 bool) (net.Conn, error) {
 	if err := dial.CheckServerName(c.prepared().tls, addr); err != nil {
 		return nil, err
 	}
-	nc, err := c.dialAddr(call, addr)
+	nc, err := c.callDialer(call, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 		defer cancel()
 		err = dial.Complete(ctx, secure)
 	} else {
-		secure, err = c.handshake(call, nc, addr)
+		secure, err = c.handshake(call, nc, addr, offersHTTP2)
 	}
 	hasReturned = true
 	if err != nil {
@@ -152,7 +153,7 @@ var (
 )
 
 // handshake performs the TLS handshake and calls the trace.
-func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (*tls.Conn, error) {
+func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string, offersHTTP2 bool) (*tls.Conn, error) {
 	trace := call.trace
 	if trace != nil && trace.TLSStart != nil {
 		trace.TLSStart()
@@ -160,7 +161,7 @@ func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (*tls
 	ctx, cancel := call.Within()
 	defer cancel()
 	config := c.prepared().tls
-	if call.offersHTTP2 {
+	if offersHTTP2 {
 		config = c.prepared().alpn
 	}
 	secure, err := dial.Handshake(ctx, nc, config, addr)
@@ -170,18 +171,14 @@ func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (*tls
 	return secure, err
 }
 
-// dialAddr connects to addr without TLS.
-func (c *HostClient) dialAddr(call *clientCall, addr string) (net.Conn, error) {
+// callDialer connects to addr with the dialer that takes precedence.
+func (c *HostClient) callDialer(call *clientCall, addr string) (nc net.Conn, err error) {
 	call.phase = PhaseDial
-	nc, err := c.callDialer(call, addr)
-	if err == nil && nc == nil {
-		err = errNoConn
-	}
-	return nc, err
-}
-
-// callDialer calls the dialer that takes precedence.
-func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error) {
+	defer func() {
+		if err == nil && nc == nil {
+			err = errNoConn
+		}
+	}()
 	switch {
 	case c.DialContext != nil:
 		ctx, cancel := call.Within()

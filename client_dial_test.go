@@ -34,7 +34,9 @@ func TestTLSHandshakeWithinWriteTimeout(t *testing.T) {
 			set(host)
 			client := &Client{WriteTimeout: 20 * time.Millisecond, ConfigureClient: func(c *HostClient) error { set(c); return nil }}
 			pipeline := &PipelineClient{Addr: silent.addr(), IsTLS: true, WriteTimeout: 20 * time.Millisecond, Dial: host.Dial}
-			doers := map[string]doer{"HostClient": host, "Client": client}
+			doers := map[string]interface {
+				Do(*Request, *Response) error
+			}{"HostClient": host, "Client": client}
 			if host.DialTimeout == nil && host.DialContext == nil {
 				doers["PipelineClient"] = pipeline
 			}

@@ -15,33 +15,38 @@ import (
 // is ErrHostClientRedirectToDifferentScheme if the request's scheme does not
 // match IsTLS.
 func (c *HostClient) Do(req *Request, resp *Response) error {
-	c.pending.Add(1)
-	defer c.pending.Add(-1)
-	return c.do(req, resp)
+	call := beginCall(req)
+	defer call.end(req)
+	return c.do(call, req, resp)
 }
 
-// do is Do for a request that is already counted as pending.
-func (c *HostClient) do(req *Request, resp *Response) error {
-	call := &req.call
+// do implements doer.
+func (c *HostClient) do(call *clientCall, req *Request, resp *Response) error {
+	c.pending.Add(1)
+	defer c.pending.Add(-1)
+	return c.send(call, req, resp)
+}
+
+// send is do for a request that is already counted as pending.
+func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error {
 	if resp == nil {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
-		wants := call.wants
-		defer func() { call.wants = wants }()
 		call.wants = wantsNone
 	}
 	if req.timeout > 0 {
-		defer call.Restore(call.Allow(req.timeout))
+		call.Allow(req.timeout)
 	}
 	if now := c.pool.Now(); c.lastUse.Load() != now {
 		c.lastUse.Store(now)
 	}
-	if call.trace == nil && c.Trace != nil {
+	if call.trace == nil {
 		call.trace = c.Trace
-		defer func() { call.trace = nil }()
 	}
-	err := c.attempt(req, resp)
-	call.phase, call.isFresh, call.offersHTTP2, call.needsHTTP1, call.hasConn, call.hasSent = 0, false, false, false, false, false
+	err := c.attempt(call, req, resp)
+	if outer := call.outer; outer != nil { // which does not repeat what has been repeated here
+		outer.progress, outer.upstream = noConn, call.upstream
+	}
 	if err != nil {
 		return doError(err)
 	}
@@ -62,7 +67,7 @@ func doError(err error) error {
 }
 
 // attempt sends the request until that succeeds or it must not be sent again.
-func (c *HostClient) attempt(req *Request, resp *Response) error {
+func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) error {
 	// An invalid request fails on every connection.
 	if err := checkTarget(req, c.IsTLS); err != nil {
 		return err
@@ -73,17 +78,16 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 	}
 	for attempt := 1; ; attempt++ {
 		hasStream := req.streamed() != nil
-		req.call.upstream = "" // of the last attempt
 		// A RoundTripper that does not call DefaultTransport may have sent the request.
-		req.call.hasConn, req.call.hasSent = true, true
+		call.upstream, call.progress = "", hasSent
 		retry, err := rt.RoundTrip(c, req, resp)
-		if err == nil || hasStream && req.streamed() == nil || !c.repeats(req, attempt, retry, err) {
+		if err == nil || hasStream && req.streamed() == nil || !c.repeats(call, req, attempt, retry, err) {
 			return err
 		}
-		if trace := req.call.trace; trace != nil && trace.Retry != nil {
+		if trace := call.trace; trace != nil && trace.Retry != nil {
 			trace.Retry(attempt, err)
 		}
-		req.call.isFresh = true
+		call.isFresh = true
 	}
 }
 
@@ -106,9 +110,8 @@ func checkTarget(req *Request, isTLS bool) error {
 }
 
 // repeats decides whether a failed request is sent again.
-func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) bool {
+func (c *HostClient) repeats(call *clientCall, req *Request, attempt int, retry bool, err error) bool {
 	limit := positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
-	call := &req.call
 	if attempt >= limit || call.HasEnded() {
 		return false
 	}
@@ -121,9 +124,9 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 		reset, retry = c.RetryIfErr(req, attempt, err)
 	case !retry || isTimeout && call.err() != nil:
 		return false
-	case !call.hasConn:
+	case call.progress == noConn:
 		return false // there is no connection to be had
-	case !call.hasSent && !isTimeout:
+	case call.progress == hasConn && !isTimeout:
 		// The server has processed nothing, because it received nothing.
 	case c.RetryIf != nil:
 		retry = c.RetryIf(req)
@@ -166,30 +169,31 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 
 // doer is implemented by Client, HostClient and PipelineClient.
 type doer interface {
-	Do(req *Request, resp *Response) error
+	// do is Do for a call that has begun.
+	do(call *clientCall, req *Request, resp *Response) error
 }
 
 func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) error {
 	if timeout <= 0 {
 		return ErrTimeout
 	}
-	defer req.call.Restore(req.call.Allow(timeout))
-	return c.Do(req, resp)
+	call := beginCall(req)
+	defer call.end(req)
+	call.Allow(timeout)
+	return c.do(call, req, resp)
 }
 
 func doContext(ctx context.Context, c doer, req *Request, resp *Response) error {
-	call := &req.call
 	if err := clock.EndOf(ctx, PhaseWait); err != nil {
 		return err
 	}
-	previous := *call
+	call := beginCall(req)
+	defer call.end(req)
 	call.Context = ctx
 	if trace := traceOf(ctx); trace != nil {
 		call.trace = trace
 	}
-	err := c.Do(req, resp)
-	*call = previous
-	return err
+	return c.do(call, req, resp)
 }
 
 // PendingRequests returns the number of requests whose calls have not returned.
@@ -200,21 +204,49 @@ func (c *HostClient) PendingRequests() int { return int(c.pending.Load()) }
 // process started.
 func (c *HostClient) LastUseTime() time.Time { return clock.Time(c.lastUse.Load()) }
 
-// clientCall is the state of a request while a client sends it. It is part of
-// the Request, so that it reaches the RoundTripper.
+// clientCall is the state of a request while a client sends it: from beginCall until end.
+// It is an argument of what sends. The Request refers to it for a RoundTripper, which
+// calls DefaultTransport or another client.
 type clientCall struct {
 	clock.Bounds
-	trace    *ClientTrace // of the context or the client; nil: none
-	upstream string       // address of the last attempt
-	phase    Phase        // the present phase
-	isFresh  bool         // only a new connection is acceptable
-	// offersHTTP2: a new connection may speak HTTP/2.
-	offersHTTP2 bool
-	needsHTTP1  bool // the server has answered HTTP_1_1_REQUIRED
-	hasConn     bool // the last attempt got a connection
-	hasSent     bool // bytes of the last attempt were written
-	looksLater  bool // a turn looks whether the connection is quiet
-	wants       bodyWanted
+	outer      *clientCall  // the call that it is part of, with the same Request; nil: none
+	trace      *ClientTrace // of the context or the client; nil: none
+	upstream   string       // address of the last attempt
+	phase      Phase        // the present phase
+	progress   progress     // of the last attempt
+	wants      bodyWanted
+	isFresh    bool // only a new connection is acceptable
+	needsHTTP1 bool // the server has answered HTTP_1_1_REQUIRED
+	isHeld     bool // a goroutine that sends may outlive the call
+}
+
+// progress says how far an attempt has come.
+type progress uint8
+
+const (
+	noConn  progress = iota // it has no connection
+	hasConn                 // it has written nothing
+	hasSent
+)
+
+// beginCall begins a call for req. If a call for req is in progress, whose RoundTripper
+// uses a client, it has the bounds of that.
+func beginCall(req *Request) *clientCall {
+	call := acquireCall()
+	if outer := req.call; outer != nil {
+		*call = *outer
+		call.outer = outer
+	}
+	req.call = call
+	return call
+}
+
+// end ends the call. It must not be used afterwards.
+func (c *clientCall) end(req *Request) {
+	req.call = c.outer
+	if !c.isHeld {
+		releaseCall(c)
+	}
 }
 
 // bodyWanted says what happens to the body of a response with StreamBody.

@@ -59,7 +59,7 @@ func TestDoBoundsNestAndEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		near(i, want*time.Hour)
-		if req.call != (clientCall{}) {
+		if req.call != nil {
 			t.Errorf("call %d left %+v", i, req.call)
 		}
 	}

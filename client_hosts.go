@@ -20,12 +20,19 @@ import (
 // connect. Other errors describe what is wrong with the request or the
 // response.
 func (c *Client) Do(req *Request, resp *Response) error {
+	call := beginCall(req)
+	defer call.end(req)
+	return c.do(call, req, resp)
+}
+
+// do implements doer.
+func (c *Client) do(call *clientCall, req *Request, resp *Response) error {
 	hc, err := c.hostFor(req)
 	if err != nil {
 		return err
 	}
 	defer hc.pending.Add(-1)
-	return hc.do(req, resp)
+	return hc.send(call, req, resp)
 }
 
 // DoTimeout is Do with a time limit. After timeout, it gives the request up and

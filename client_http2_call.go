@@ -25,6 +25,7 @@ type http2Call struct {
 	member   *http2Member
 	req      *Request
 	resp     *Response
+	call     *clientCall
 	framing  message.Framing
 	source   transfer.Source        // the body stream of the request
 	content  *buf.Buffer            // a copy of the request's body; nil: there is none
@@ -63,20 +64,19 @@ const (
 
 // roundTripHTTP2 sends a request as a stream of m, and gives its place back. isStale:
 // nothing was sent, because m had ended unnoticed.
-func (c *HostClient) roundTripHTTP2(m *http2Member, req *Request, resp *Response) (isStale, retry bool, err error) {
-	call := &req.call
+func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (isStale, retry bool, err error) {
 	hadStream := req.streamed() != nil
 	isReused := m.Conn.wasUsed.Swap(true)
 	if req.ConnectionClose() { // it is the last one on m
 		c.http2.Drain(c.http2Settings(), m)
 	}
-	fate, err := c.runHTTP2(m, req, resp)
+	fate, err := c.runHTTP2(call, m, req, resp)
 	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
 		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
 		if own := c.openApart(call); own != nil {
 			_ = resp.CloseBodyStream()
 			prepareForClient(c, req, resp)
-			fate, err = c.runHTTP2(own, req, resp)
+			fate, err = c.runHTTP2(call, own, req, resp)
 		}
 	}
 	if fate == http2Stale && isReused && call.err() == nil {
@@ -97,9 +97,7 @@ func (c *HostClient) openApart(call *clientCall) *http2Member {
 			c.http2.FailedApart()
 		}
 	}()
-	call.offersHTTP2 = true
-	cc, err := c.open(call)
-	call.offersHTTP2 = false
+	cc, err := c.dial(call, true)
 	switch {
 	case err != nil:
 		return nil
@@ -114,11 +112,10 @@ func (c *HostClient) openApart(call *clientCall) *http2Member {
 }
 
 // runHTTP2 sends a request as a stream of m, and gives its place back.
-func (c *HostClient) runHTTP2(m *http2Member, req *Request, resp *Response) (http2Fate, error) {
-	call := &req.call
-	call.hasConn, call.hasSent, call.upstream, call.phase = true, false, m.Conn.cc.addr, PhaseWrite
+func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Fate, error) {
+	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
 	x := acquireHTTP2Call()
-	x.c, x.member, x.req, x.resp = c, m, req, resp
+	x.c, x.member, x.call, x.req, x.resp = c, m, call, req, resp
 	if err := x.prepare(); err != nil {
 		x.end()
 		return http2Invalid, err
@@ -151,7 +148,7 @@ func (c *HostClient) runHTTP2(m *http2Member, req *Request, resp *Response) (htt
 
 // prepare sets what the stream needs of the request.
 func (x *http2Call) prepare() error {
-	req, call, s := x.req, &x.req.call, &x.stream
+	req, call, s := x.req, x.call, &x.stream
 	if err := req.prepareHead(); err != nil {
 		return err
 	}
@@ -186,7 +183,7 @@ func (x *http2Call) prepare() error {
 
 // fail notes how far a request has come that failed with err.
 func (x *http2Call) fail(err error) http2Fate {
-	req, call := x.req, &x.req.call
+	req, call := x.req, x.call
 	fate, isSafe := http2Done, false
 	var failed *http2client.Error
 	if errors.As(err, &failed) {
@@ -199,7 +196,9 @@ func (x *http2Call) fail(err error) http2Fate {
 			call.phase = PhaseRead
 		}
 	}
-	call.hasSent = !isSafe
+	if !isSafe {
+		call.progress = hasSent
+	}
 	if req.streamed() != nil && (!isSafe || !x.source.Rewind()) {
 		_ = req.endStream(err)
 	}
@@ -211,7 +210,7 @@ func (x *http2Call) explain(err error) error {
 	p := x.member.Conn
 	var violation *h2.Error
 	switch {
-	case x.req.call.needsHTTP1 && x.c.HTTP2 == HTTP2Only:
+	case x.call.needsHTTP1 && x.c.HTTP2 == HTTP2Only:
 		return message.Known(ErrNoHTTP2, err)
 	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
 		return message.Known(ErrNoHTTP2, err) // what came is not HTTP/2
@@ -292,7 +291,7 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 	resp, limit := x.resp, x.c.MaxResponseBodySize
 	resp.Header.m.SetReceived(head, isLast)
 	resp.setLimit(max(limit, 0))
-	wants := x.req.call.wants
+	wants := x.call.wants
 	isUnwanted := wants.drops(&resp.Header)
 	if wants == wantsBytes && !isUnwanted {
 		resp.StreamBody = false
@@ -346,7 +345,7 @@ var _ bodystream.Source = (*http2Call)(nil)
 func (x *http2Call) lend() {
 	req, resp := x.req, x.resp
 	req.leaveStream()
-	x.req = nil
+	x.req, x.call = nil, nil
 	resp.ParseNetConn(x.member.Conn.cc.wire.Net)
 	x.body.Init(x, x.c.MaxResponseBodySize)
 	resp.setStream(&x.body, max(resp.Header.ContentLength(), -1))

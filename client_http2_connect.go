@@ -31,11 +31,8 @@ func (c *Client) ConnectProtocol(ctx context.Context, protocol string, req *Requ
 	}
 	defer hc.pending.Add(-1)
 	hc.lastUse.Store(hc.pool.Now())
-	call := &req.call
-	previous := *call
-	defer func() { *call = previous }()
-	*call = hc.newCall(ctx)
-	conn, err := hc.connectProtocol(protocol, req, resp)
+	call := hc.newCall(ctx)
+	conn, err := hc.connectProtocol(&call, protocol, req, resp)
 	if err != nil {
 		return nil, doError(call.explain(err))
 	}
@@ -43,8 +40,7 @@ func (c *Client) ConnectProtocol(ctx context.Context, protocol string, req *Requ
 }
 
 // connectProtocol asks until the server has answered, or the error is final.
-func (c *HostClient) connectProtocol(protocol string, req *Request, resp *Response) (net.Conn, error) {
-	call := &req.call
+func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Request, resp *Response) (net.Conn, error) {
 	if !c.mayUseHTTP2() {
 		return nil, ErrNoConnectProtocol
 	}
@@ -52,7 +48,7 @@ func (c *HostClient) connectProtocol(protocol string, req *Request, resp *Respon
 		return nil, err
 	}
 	for attempt := 1; ; {
-		m, cc, err := c.acquireEither(call)
+		m, cc, err := c.acquire(call, forEither)
 		switch {
 		case err != nil:
 			return nil, err
@@ -61,7 +57,7 @@ func (c *HostClient) connectProtocol(protocol string, req *Request, resp *Respon
 			return nil, ErrNoConnectProtocol
 		}
 		isReused := m.Conn.wasUsed.Swap(true)
-		conn, fate, err := c.openTunnel(m, protocol, req, resp)
+		conn, fate, err := c.openTunnel(call, m, protocol, req, resp)
 		switch {
 		case err == nil, call.err() != nil:
 			return conn, err
@@ -69,7 +65,7 @@ func (c *HostClient) connectProtocol(protocol string, req *Request, resp *Respon
 			return nil, ErrNoConnectProtocol
 		case fate == http2Stale && isReused: // m had ended unnoticed, or is full
 			continue
-		case call.hasSent, attempt == positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts):
+		case call.progress == hasSent, attempt == positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts):
 			return nil, err
 		}
 		attempt++
@@ -78,12 +74,11 @@ func (c *HostClient) connectProtocol(protocol string, req *Request, resp *Respon
 
 // openTunnel asks on a stream of m. It gives its place back, unless the result is a stream,
 // or the response has one.
-func (c *HostClient) openTunnel(m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Fate, error) {
-	call := &req.call
-	call.hasConn, call.hasSent, call.upstream, call.phase = true, false, m.Conn.cc.addr, PhaseWrite
+func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Fate, error) {
+	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
 	prepareForClient(c, req, resp)
 	// Not of the pool: a tunnel may be used after its Close.
-	x := &http2Call{c: c, member: m, req: req, resp: resp, protocol: []byte(protocol)}
+	x := &http2Call{c: c, member: m, call: call, req: req, resp: resp, protocol: []byte(protocol)}
 	if err := req.prepareHead(); err != nil {
 		c.releaseHTTP2(m)
 		return nil, http2Invalid, err
@@ -100,7 +95,7 @@ func (c *HostClient) openTunnel(m *http2Member, protocol string, req *Request, r
 		return nil, fate, err
 	case tunnel != nil:
 		resp.ParseNetConn(m.Conn.cc.wire.Net)
-		x.req, x.resp = nil, nil
+		x.req, x.resp, x.call = nil, nil, nil
 		return &clientTunnel{tunnel, x}, http2Done, nil
 	case x.form == bodyLent:
 		x.lend()

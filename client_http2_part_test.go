@@ -45,10 +45,10 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"skipped, of any length", 200, unknown, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
 		{"skipped, empty", 200, 0, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
 		{"stream", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyLent, nil},
-		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsNone }, bodyDropped, nil},
-		{"unwanted, in memory", 200, unknown, false, func(x *http2Call) { x.req.call.wants = wantsNone }, bodyKept, nil},
-		{"wanted in memory", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsBytes }, bodyKept, nil},
-		{"stream of a redirect that is followed", 301, 5, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsBytes }, bodyDropped, nil},
+		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsNone }, bodyDropped, nil},
+		{"unwanted, in memory", 200, unknown, false, func(x *http2Call) { x.call.wants = wantsNone }, bodyKept, nil},
+		{"wanted in memory", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyKept, nil},
+		{"stream of a redirect that is followed", 301, 5, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyDropped, nil},
 		{"at the limit", 200, 10, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyKept, nil},
 		{"above the limit", 200, 11, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyDropped, ErrBodyTooLarge},
 		{"too long", 200, math.MaxInt64, false, nil, bodyDropped, ErrBodyTooLarge},
@@ -56,7 +56,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"refused CONNECT", 300, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, headAlone, nil},
 		{"refused CONNECT with a body", 300, unknown, false, func(x *http2Call) { x.protocol = []byte("p") }, bodyLent, nil},
 	} {
-		x := &http2Call{c: &HostClient{}, req: new(Request), resp: new(Response)}
+		x := &http2Call{c: &HostClient{}, call: new(clientCall), req: new(Request), resp: new(Response)}
 		if tc.set != nil {
 			tc.set(x)
 		}
@@ -76,7 +76,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 			t.Errorf("%s: the response is to have a stream", tc.name)
 		}
 	}
-	x := &http2Call{c: &HostClient{MaxResponseBodySize: -1}, req: new(Request), resp: new(Response)}
+	x := &http2Call{c: &HostClient{MaxResponseBodySize: -1}, call: new(clientCall), req: new(Request), resp: new(Response)}
 	var head h2.Head
 	head.StatusCode, head.ContentLength = 200, 1
 	if _, err := x.HeadReceived(&head, false); err != nil || x.resp.limit != 0 {
@@ -117,8 +117,8 @@ func TestHTTP2Explain(t *testing.T) {
 		want error
 		same bool // the error is unchanged
 	}{
-		{"HTTP_1_1_REQUIRED", other, func(x *http2Call) { x.req.call.needsHTTP1, x.c.HTTP2 = true, HTTP2Only }, ErrNoHTTP2, false},
-		{"HTTP_1_1_REQUIRED, auto", other, func(x *http2Call) { x.req.call.needsHTTP1, x.c.HTTP2 = true, HTTP2Auto }, other, true},
+		{"HTTP_1_1_REQUIRED", other, func(x *http2Call) { x.call.needsHTTP1, x.c.HTTP2 = true, HTTP2Only }, ErrNoHTTP2, false},
+		{"HTTP_1_1_REQUIRED, auto", other, func(x *http2Call) { x.call.needsHTTP1, x.c.HTTP2 = true, HTTP2Auto }, other, true},
 		{"not HTTP/2", violation, nil, ErrNoHTTP2, false},
 		{"a violation over TLS", violation, func(x *http2Call) { x.c.IsTLS = true }, violation, true},
 		{"a violation later", violation, func(x *http2Call) { x.member.Conn.isSettled.Store(true) }, violation, true},
@@ -128,7 +128,7 @@ func TestHTTP2Explain(t *testing.T) {
 		{"GOAWAY", http2client.ErrGoingAway, nil, io.EOF, false},
 		{"source", http2client.ErrSourceLength, func(x *http2Call) { x.source.Count, x.stream.Length = 3, 5 }, io.ErrUnexpectedEOF, false},
 	} {
-		x := &http2Call{c: &HostClient{}, member: pool.NewMember(&http2Peer{}, 1), req: new(Request)}
+		x := &http2Call{c: &HostClient{}, member: pool.NewMember(&http2Peer{}, 1), call: new(clientCall), req: new(Request)}
 		if tc.set != nil {
 			tc.set(x)
 		}
@@ -145,7 +145,7 @@ func TestHTTP2Explain(t *testing.T) {
 // TestHTTP2CallForgets: a call in the pool has nothing of the last one.
 func TestHTTP2CallForgets(t *testing.T) {
 	x := acquireHTTP2Call()
-	x.c, x.req, x.resp, x.member = &HostClient{}, new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
+	x.c, x.call, x.req, x.resp, x.member = &HostClient{}, new(clientCall), new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
 	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyLent, 1
 	x.framing, x.source = message.Framing{Length: 1}, transfer.Source{Count: 1}
 	s := &x.stream
@@ -153,7 +153,7 @@ func TestHTTP2CallForgets(t *testing.T) {
 	s.Length, s.HasTrailer, s.IsHead = 1, true, true
 	x.trailers.Add(0, []byte("x"), []byte("y"))
 	releaseHTTP2Call(x)
-	if x.c != nil || x.req != nil || x.resp != nil || x.member != nil || x.content != nil || x.late != nil || x.form != noFinalHead ||
+	if x.c != nil || x.call != nil || x.req != nil || x.resp != nil || x.member != nil || x.content != nil || x.late != nil || x.form != noFinalHead ||
 		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source.Count != 0 || x.trailers.Len() != 0 {
 		t.Errorf("the call keeps %+v", x)
 	}
@@ -169,12 +169,12 @@ func TestHTTP2InvalidRequest(t *testing.T) {
 	c := peer.host()
 	c.HTTP2 = HTTP2Only
 	var call clientCall
-	m, _, err := c.acquireHTTP2(&call)
+	m, _, err := c.takeEither(&call)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req, resp := newCall("GET", "http://a b/")
-	isStale, retry, err := c.roundTripHTTP2(m, req, resp)
+	isStale, retry, err := c.roundTripHTTP2(&call, m, req, resp)
 	if invalid := InvalidHostError(""); isStale || retry || !errors.As(err, &invalid) {
 		t.Errorf("stale %v, retry %v, %v", isStale, retry, err)
 	}
@@ -235,7 +235,7 @@ func TestConnectProtocolFails(t *testing.T) {
 			if conn != nil || (err == nil) != (tc.status != 0) || tc.status != 0 && resp.StatusCode() != tc.status {
 				t.Errorf("%v, %v, status %d", conn, err, resp.StatusCode())
 			}
-			if requests.Load() != tc.requests || req.call != (clientCall{}) || host.PendingRequests() != 0 || host.lastUse.Load() == 0 {
+			if requests.Load() != tc.requests || req.call != nil || host.PendingRequests() != 0 || host.lastUse.Load() == 0 {
 				t.Errorf("%d requests, want %d; %+v, %d pending", requests.Load(), tc.requests, req.call, host.PendingRequests())
 			}
 			checkPool(t, host, 1, 1)

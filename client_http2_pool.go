@@ -31,7 +31,7 @@ type http2Pool struct {
 }
 
 // http2Member is a connection in the pool. A request owns a place for a stream on it
-// from acquireHTTP2 until releaseHTTP2.
+// from takeEither until releaseHTTP2.
 type http2Member = pool.Member[*http2Peer]
 
 // errChoseHTTP1 ends the waiting for a connection of HTTP/2.
@@ -53,43 +53,23 @@ func (c *HostClient) http2Settings() pool.SharedSettings[*http2Peer] {
 	}
 }
 
-// acquireEither returns a place for a stream or, if the server has chosen HTTP/1.1, a
+// takeEither takes a place for a stream or, if the server has chosen HTTP/1.1, a
 // connection.
-func (c *HostClient) acquireEither(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	call.phase = PhaseWait
-	trace := call.trace
-	if trace != nil && trace.GetConn != nil {
-		trace.GetConn(c.firstAddr())
-	}
-	m, cc, err = c.acquireHTTP2(call)
-	switch {
-	case err != nil:
-	case m != nil:
-		trace.gotConn(m.Conn.cc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
-	default:
-		trace.gotConn(cc, cc.isReused, func() { c.cut(cc) })
-	}
-	return m, cc, err
-}
-
-// acquireHTTP2 is acquireEither without the trace.
-func (c *HostClient) acquireHTTP2(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+func (c *HostClient) takeEither(call *clientCall) (m *http2Member, cc *clientConn, err error) {
 	if err := call.err(); err != nil {
 		return nil, nil, err
 	}
-	call.offersHTTP2 = true
-	defer func() { call.offersHTTP2 = false }()
 	var got pool.Grant[*http2Peer]
 	if c.http2.isHTTP1.Load() {
 		if got.Member = c.http2.TakeOpen(c.http2Settings()); got.Member == nil {
-			return c.acquireHTTP1(call)
+			return c.takeHTTP1(call)
 		}
 	} else if got, err = c.takeShared(call); err != nil {
 		return nil, nil, err
 	}
 	switch {
 	case got.Err == errChoseHTTP1:
-		return c.acquireHTTP1(call)
+		return c.takeHTTP1(call)
 	case got.Err == pool.ErrFull:
 		return nil, nil, ErrNoFreeConns
 	case got.Err != nil:
@@ -138,9 +118,9 @@ func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientCon
 	if c.http2.isHTTP1.Load() { // the last permission has just found that out
 		hasEnded = true
 		c.http2.Failed(c.http2Settings(), errChoseHTTP1)
-		return c.acquireHTTP1(call)
+		return c.takeHTTP1(call)
 	}
-	if cc, err = c.open(call); err != nil {
+	if cc, err = c.dial(call, true); err != nil {
 		if call.err() == nil {
 			hasEnded = true
 			c.http2.Failed(c.http2Settings(), err)
@@ -166,13 +146,13 @@ func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientCon
 	return nil, cc, err
 }
 
-// acquireHTTP1 returns a connection of HTTP/1.1, unless the server has begun to choose
+// takeHTTP1 takes a connection of HTTP/1.1, unless the server has begun to choose
 // HTTP/2.
-func (c *HostClient) acquireHTTP1(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+func (c *HostClient) takeHTTP1(call *clientCall) (m *http2Member, cc *clientConn, err error) {
 	if c.http2.passHTTP1 != nil {
 		return nil, nil, errChoseHTTP1
 	}
-	cc, err = c.acquireAny(call)
+	cc, err = c.take(call, forEither)
 	if err != nil || !cc.isHTTP2 {
 		return nil, cc, err
 	}

@@ -216,7 +216,9 @@ func doBounded(client BalancingClient, bounds lbBounds, req *Request, resp *Resp
 		if deadline.IsZero() {
 			return client.DoContext(ctx, req, resp)
 		}
-		defer req.call.Restore(req.call.Allow(time.Until(deadline)))
+		call := beginCall(req)
+		defer call.end(req)
+		call.Allow(time.Until(deadline))
 		return client.DoContext(ctx, req, resp)
 	}
 	if at, ok := ctx.Deadline(); ok && (deadline.IsZero() || at.Before(deadline)) {

@@ -24,6 +24,7 @@ type hedge struct {
 // hedgeAttempt is one client's copy of the request and its outcome.
 type hedgeAttempt struct {
 	req    Request
+	outer  clientCall // has the bounds of the caller's
 	resp   Response
 	err    error
 	isGood bool
@@ -77,8 +78,11 @@ func (h *hedge) start() bool {
 	a := new(hedgeAttempt)
 	h.req.CopyTo(&a.req)
 	a.req.timeout = h.req.timeout
-	a.req.call.Restore(h.req.call.Bounds)
-	a.req.call.trace = h.req.call.trace
+	if outer := h.req.call; outer != nil {
+		a.outer.Restore(outer.Bounds)
+		a.outer.trace = outer.trace
+		a.req.call = &a.outer
+	}
 	a.resp.SkipBody = h.resp.SkipBody
 	go func() {
 		defer func() { h.results <- a }()

@@ -90,9 +90,9 @@ func TestHedgeCopiesBounds(t *testing.T) {
 	req.SetRequestURI("http://x/")
 	req.SetTimeout(time.Minute)
 	resp.SkipBody = true
+	req.call = &clientCall{trace: trace}
 	req.call.Allow(time.Hour)
-	req.call.trace = trace
-	want := req.call
+	want := *req.call
 	done := make(chan error, 1)
 	go func() { done <- lb.Do(req, resp) }()
 	c := next(t, clients)
@@ -103,7 +103,7 @@ func TestHedgeCopiesBounds(t *testing.T) {
 		t.Errorf("time-out %v, %+v; want %+v", sent.timeout, sent.call, want)
 	}
 	c.answers <- nil
-	if err := <-done; err != nil || !resp.SkipBody || req.call != want {
+	if err := <-done; err != nil || !resp.SkipBody || *req.call != want {
 		t.Errorf("%v, skips %v, %+v", err, resp.SkipBody, req.call)
 	}
 }

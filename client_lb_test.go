@@ -67,7 +67,10 @@ type boundClient struct {
 }
 
 func (c *boundClient) DoContext(ctx context.Context, req *Request, _ *Response) error {
-	c.ctx, c.deadline = ctx, req.call.Deadline
+	c.ctx, c.deadline = ctx, 0
+	if req.call != nil {
+		c.deadline = req.call.Deadline
+	}
 	return nil
 }
 
@@ -85,7 +88,7 @@ func TestLBClientContexts(t *testing.T) {
 		if err := lb.DoContext(ctx, req, nil); err != nil || c.ctx != ctx || c.deadline != 0 {
 			t.Errorf("%v, deadline %d", err, c.deadline)
 		}
-		if req.call != (clientCall{}) {
+		if req.call != nil {
 			t.Errorf("the request keeps %+v", req.call)
 		}
 	})

@@ -177,7 +177,7 @@ func (c *PipelineClient) dial() (net.Conn, error) {
 		}
 		cc.close()
 	}
-	cc, err := c.host.open(new(clientCall))
+	cc, err := c.host.dial(new(clientCall), false)
 	if err != nil {
 		return nil, err
 	}
@@ -214,17 +214,23 @@ func explainPipeline(err error) error {
 // *ErrDialWithUpstream if it could not connect. Other errors describe what is
 // wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
+	call := beginCall(req)
+	defer call.end(req)
+	return c.do(call, req, resp)
+}
+
+// do implements doer.
+func (c *PipelineClient) do(call *clientCall, req *Request, resp *Response) error {
 	c.once.Do(c.prepare)
-	call := &req.call
 	if req.timeout > 0 {
-		defer call.Restore(call.Allow(req.timeout))
+		call.Allow(req.timeout)
 	}
 	if c.mayUseHTTP2(req) {
-		if err := c.doHTTP2(req, resp); !errors.Is(err, errChoseHTTP1) {
+		if err := c.doHTTP2(call, req, resp); !errors.Is(err, errChoseHTTP1) {
 			return err
 		}
 	}
-	w, err := c.encode(req, resp)
+	w, err := c.encode(call, req, resp)
 	if err != nil {
 		return err
 	}
@@ -279,7 +285,7 @@ func (c *PipelineClient) CloseIdleConnections() {
 }
 
 // encode writes the request into the memory of a work, and empties resp.
-func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, error) {
+func (c *PipelineClient) encode(call *clientCall, req *Request, resp *Response) (*pipelineWork, error) {
 	isHTTPS := req.URI().m.IsHTTPS()
 	switch {
 	case req.uriError != nil:
@@ -289,7 +295,7 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 	}
 	w := c.works.acquire(c)
 	w.into = &w.resp
-	if resp != nil && !req.call.IsBound() && !resp.SkipBody && !resp.StreamBody {
+	if resp != nil && !call.IsBound() && !resp.SkipBody && !resp.StreamBody {
 		w.into = resp
 	}
 	prepareForClient(&c.host, req, w.into)
@@ -425,13 +431,13 @@ func (c *PipelineClient) mayUseHTTP2(req *Request) bool {
 
 // doHTTP2 sends a request as a stream. It returns errChoseHTTP1 if the server speaks
 // HTTP/1.1.
-func (c *PipelineClient) doHTTP2(req *Request, resp *Response) error {
+func (c *PipelineClient) doHTTP2(call *clientCall, req *Request, resp *Response) error {
 	if resp == nil {
-		return c.host.Do(req, nil)
+		return c.host.do(call, req, nil)
 	}
 	streams := resp.StreamBody
 	resp.StreamBody = false
-	err := c.host.Do(req, resp)
+	err := c.host.do(call, req, resp)
 	resp.StreamBody = streams
 	if err == nil && streams && !resp.SkipBody {
 		content := resp.SwapBody(nil)

@@ -115,11 +115,11 @@ func inBubble(t *testing.T, name string, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// beginCall sends a request in a goroutine of its own, and returns when it is
+// beginPipelined sends a request in a goroutine of its own, and returns when it is
 // queued or sent. It needs a bubble: a count of requests says neither, because a
 // place in the queue is reserved before, and a request that is being sent counts
 // twice.
-func beginCall(t *testing.T, c *PipelineClient, method, target string, set ...func(*Request, *Response)) *pendingCall {
+func beginPipelined(t *testing.T, c *PipelineClient, method, target string, set ...func(*Request, *Response)) *pendingCall {
 	t.Helper()
 	p := &pendingCall{t: t, req: new(Request), resp: new(Response), err: make(chan error, 1)}
 	p.req.Header.SetMethod(method)

@@ -49,7 +49,7 @@ func TestPipelineAnswers(t *testing.T) {
 			if method == "" {
 				method = "GET"
 			}
-			call := beginCall(t, c, method, "/1", set)
+			call := beginPipelined(t, c, method, "/1", set)
 			conn := peer.accept()
 			conn.expect("/1")
 			conn.say(tc.answer)
@@ -63,7 +63,7 @@ func TestPipelineAnswers(t *testing.T) {
 			if tc.retires {
 				conn.expectEnd()
 			}
-			call = beginCall(t, c, "GET", "/2")
+			call = beginPipelined(t, c, "GET", "/2")
 			if tc.retires {
 				conn = peer.accept()
 			}

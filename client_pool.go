@@ -26,26 +26,43 @@ func (c *HostClient) maxIdle() time.Duration {
 	return positiveOr(c.MaxIdleConnDuration, DefaultMaxIdleConnDuration)
 }
 
+// connKind says what connection is acquired.
+type connKind uint8
+
+const (
+	forHTTP1  connKind = iota // it speaks HTTP/1.1
+	forTurn                   // as forHTTP1; the turn looks whether it has unread bytes
+	forEither                 // it speaks HTTP/1.1 or HTTP/2
+)
+
 // acquire returns a connection for a call: an idle one that is open and has no
-// unread bytes, or a new one.
-func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
-	if c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
-		return nil, ErrConnPoolStrategyNotImpl
+// unread bytes, or a new one. If it speaks HTTP/2, the result is a place for a stream.
+func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
+	if kind != forEither && c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
+		return nil, nil, ErrConnPoolStrategyNotImpl
 	}
 	call.phase = PhaseWait
 	trace := call.trace
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(c.firstAddr())
 	}
-	cc, err := c.acquireAny(call)
-	if err == nil {
+	if kind == forEither {
+		m, cc, err = c.takeEither(call)
+	} else {
+		cc, err = c.take(call, kind)
+	}
+	switch {
+	case err != nil:
+	case m != nil:
+		trace.gotConn(m.Conn.cc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
+	default:
 		trace.gotConn(cc, cc.isReused, func() { c.cut(cc) })
 	}
-	return cc, err
+	return m, cc, err
 }
 
-// acquireAny is acquire without the trace.
-func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
+// take takes a connection of HTTP/1.1 out of the pool, or opens one of kind.
+func (c *HostClient) take(call *clientCall, kind connKind) (*clientConn, error) {
 	if call.IsBound() {
 		if err := call.err(); err != nil {
 			return nil, err
@@ -61,12 +78,12 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 	}
 	cc := got.Conn
 	if cc == nil {
-		return c.connect(call)
+		return c.connect(call, kind)
 	}
-	takesTurn := cc.wire.PrepareTurn(call.looksLater)
+	takesTurn := cc.wire.PrepareTurn(kind == forTurn)
 	if c.pool.IsExpired(settings, got) || !takesTurn && !cc.wire.IsQuiet() {
 		cc.close() // connect opens a new one in its place
-		return c.connect(call)
+		return c.connect(call, kind)
 	}
 	cc.isReused, cc.lastUse = true, got.LastUse
 	return cc, nil
@@ -183,7 +200,7 @@ func (c *HostClient) newCall(ctx context.Context) clientCall {
 // HTTP/1.1, the connection is idle in the other pool afterwards.
 func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error) {
 	call := c.newCall(ctx)
-	m, cc, err := c.acquireHTTP2(&call)
+	m, cc, err := c.takeEither(&call)
 	switch {
 	case err != nil:
 		return false, call.explain(err)
@@ -198,7 +215,7 @@ func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error)
 // prewarmOne opens a connection, for which it has a permission.
 func (c *HostClient) prewarmOne(ctx context.Context) error {
 	call := c.newCall(ctx)
-	cc, err := c.connect(&call)
+	cc, err := c.connect(&call, forHTTP1)
 	if err == nil {
 		c.release(cc)
 		return nil
@@ -276,7 +293,8 @@ func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool)
 	if reqTimeout > 0 {
 		call.Deadline = clock.Later(clock.Nanos(), reqTimeout)
 	}
-	return c.acquire(&call)
+	_, cc, err := c.acquire(&call, forHTTP1)
+	return cc, err
 }
 
 // ReleaseConn returns a reusable connection to the pool: its response was read

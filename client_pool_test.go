@@ -212,7 +212,7 @@ func TestPoolWaitIsAPhase(t *testing.T) {
 	c.MaxConns = 1
 	defer held(t, c, 1)()
 	call := &clientCall{phase: PhaseRead}
-	if _, err := c.acquire(call); err != ErrNoFreeConns || call.phase != PhaseWait {
+	if _, _, err := c.acquire(call, forHTTP1); err != ErrNoFreeConns || call.phase != PhaseWait {
 		t.Errorf("%v in phase %v", err, call.phase)
 	}
 }

@@ -6,10 +6,7 @@ import (
 )
 
 // doRedirects sends req with c and follows redirects.
-func doRedirects(c doer, req *Request, resp *Response, most int) error {
-	call := &req.call
-	wants := call.wants
-	defer func() { call.wants = wants }()
+func doRedirects(call *clientCall, c doer, req *Request, resp *Response, most int) error {
 	if resp == nil {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
@@ -23,7 +20,10 @@ func doRedirects(c doer, req *Request, resp *Response, most int) error {
 			call.wants = wantsStream
 		}
 		hadStream := req.streamed() != nil
-		if err := c.Do(req, resp); err != nil {
+		before := *call
+		err := c.do(call, req, resp)
+		*call = before // each request has the request's time-out anew
+		if err != nil {
 			return err
 		}
 		if !StatusCodeIsRedirect(resp.StatusCode()) {

@@ -26,7 +26,7 @@ func TestReviewPooledRequestsForgetTheirCall(t *testing.T) {
 		for range 4 {
 			req := AcquireRequest()
 			taken = append(taken, req)
-			if req.call != (clientCall{}) {
+			if req.call != nil {
 				t.Fatalf("a request of the pool has a call: %+v", req.call)
 			}
 		}
@@ -80,7 +80,7 @@ func TestReviewResetTimeout(t *testing.T) {
 		case gained > time.Minute:
 			t.Errorf("%s: the deadline moved by %v beyond what the caller gave", name, gained)
 		}
-		if req.call != (clientCall{upstream: req.call.upstream}) {
+		if req.call != nil {
 			t.Errorf("%s left %+v", name, req.call)
 		}
 	}

@@ -25,29 +25,41 @@ type transport struct{}
 
 // RoundTrip implements RoundTripper.
 func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry bool, err error) {
-	call := &req.call
-	call.hasConn, call.hasSent = false, false
+	call := req.call
+	if call == nil { // no client sends the request
+		call = beginCall(req)
+		defer call.end(req)
+	}
+	return c.roundTrip(call, req, resp)
+}
+
+// roundTrip is one attempt to send a request.
+func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
+	call.progress = noConn
 	skips, streams := resp.SkipBody, resp.StreamBody
 	prepareForClient(c, req, resp)
 	var cc *clientConn
 	defer func() {
 		resp.SkipBody, resp.StreamBody = skips, streams
 		if cc != nil { // a hook of the trace panics, for example
+			call.isHeld = true
 			c.cut(cc)
 		}
 	}()
 	isTunnel := req.Header.IsConnect()
 	switch {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
-		call.looksLater = call.trace == nil && !isTunnel && req.isShort()
-		cc, err = c.acquire(call)
-		call.looksLater = false
+		kind := forHTTP1
+		if call.trace == nil && !isTunnel && req.isShort() {
+			kind = forTurn
+		}
+		_, cc, err = c.acquire(call, kind)
 	case isTunnel:
 		return false, ErrNotSupportedHTTP2
 	default:
 		var m *http2Member
-		for m, cc, err = c.acquireEither(call); m != nil; m, cc, err = c.acquireEither(call) {
-			if isStale, retry, err := c.roundTripHTTP2(m, req, resp); !isStale {
+		for m, cc, err = c.acquire(call, forEither); m != nil; m, cc, err = c.acquire(call, forEither) {
+			if isStale, retry, err := c.roundTripHTTP2(call, m, req, resp); !isStale {
 				return retry, err
 			}
 		}
@@ -55,14 +67,14 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	if err != nil {
 		return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 	}
-	fate, err := c.exchangeOn(cc, req, resp, isTunnel)
-	if err == pool.ErrNotQuiet { // a new connection takes its place, as in acquireAny
+	fate, err := c.exchangeOn(call, cc, req, resp, isTunnel)
+	if err == pool.ErrNotQuiet { // a new connection takes its place, as in take
 		cc.close()
-		cc, call.hasConn, call.upstream = nil, false, ""
-		if cc, err = c.connect(call); err != nil {
+		cc, call.progress, call.upstream = nil, noConn, ""
+		if cc, err = c.connect(call, forHTTP1); err != nil {
 			return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 		}
-		fate, err = c.exchangeOn(cc, req, resp, isTunnel)
+		fate, err = c.exchangeOn(call, cc, req, resp, isTunnel)
 	}
 	settled := cc
 	cc = nil
@@ -85,9 +97,8 @@ func (c *HostClient) settle(cc *clientConn, fate http1client.Fate) {
 }
 
 // exchangeOn sends the request, with isTunnel a CONNECT, on cc and reads the response.
-func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response, isTunnel bool) (http1client.Fate, error) {
-	call := &req.call
-	call.hasConn, call.upstream = true, cc.addr
+func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, resp *Response, isTunnel bool) (http1client.Fate, error) {
+	call.progress, call.upstream = hasConn, cc.addr
 	if !cc.isReused && cc.wire.WasSpokenTo() {
 		var one [1]byte // a byte is there, so reading does not wait
 		n, err := cc.wire.Net.Read(one[:])
@@ -107,7 +118,9 @@ func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response, is
 		defer req.Header.ResetConnectionClose()
 	}
 	fate, err := x.run()
-	call.hasSent = cc.wire.HasWritten()
+	if cc.wire.HasWritten() {
+		call.progress = hasSent
+	}
 	if fate == http1client.Lent {
 		resp.setStream(x.Stream(), x.Length)
 		x.req, x.resp, x.call = nil, nil, nil

@@ -115,7 +115,9 @@ func (c *Client) PostContext(ctx context.Context, dst []byte, url string, postAr
 // are not sent to another origin. Afterwards, req is the last request that was
 // sent.
 func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
-	return doRedirects(c, req, resp, maxRedirectsCount)
+	call := beginCall(req)
+	defer call.end(req)
+	return doRedirects(call, c, req, resp, maxRedirectsCount)
 }
 
 // Get requests url and returns status and body; see Client.Get.
@@ -150,7 +152,9 @@ func (c *HostClient) PostContext(ctx context.Context, dst []byte, url string, po
 
 // DoRedirects is Do that follows redirects; see Client.DoRedirects.
 func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
-	return doRedirects(c, req, resp, maxRedirectsCount)
+	call := beginCall(req)
+	defer call.end(req)
+	return doRedirects(call, c, req, resp, maxRedirectsCount)
 }
 
 // maxRedirects is the number of redirects that Get and Post follow.
@@ -166,7 +170,7 @@ type fetching struct {
 func clientGet(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
 	f := acquireFetching()
 	defer releaseFetching(f)
-	return f.fetch(ctx, c, dst, url)
+	return f.fetch(ctx, 0, c, dst, url)
 }
 
 func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int, []byte, error) {
@@ -176,8 +180,7 @@ func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int,
 	}
 	f := acquireFetching()
 	defer releaseFetching(f)
-	f.req.call.Allow(left)
-	return f.fetch(context.Background(), c, dst, url)
+	return f.fetch(context.Background(), left, c, dst, url)
 }
 
 func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *Args) (int, []byte, error) {
@@ -188,29 +191,34 @@ func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *A
 	if postArgs != nil {
 		f.req.SetBody(postArgs.QueryString())
 	}
-	return f.fetch(ctx, c, dst, url)
+	return f.fetch(ctx, 0, c, dst, url)
 }
 
-// fetch sends the request to url and returns what Get returns.
-func (f *fetching) fetch(ctx context.Context, c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
+// fetch sends the request to url, within limit unless that is 0, and returns what Get
+// returns.
+func (f *fetching) fetch(ctx context.Context, limit time.Duration, c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
+	req, resp := &f.req, &f.resp
+	call := beginCall(req)
+	defer call.end(req)
 	if ctx.Done() != nil {
 		if err := clock.EndOf(ctx, PhaseWait); err != nil {
 			return 0, dst, err
 		}
-		f.req.call.Context = ctx
+		call.Context = ctx
 	}
-	f.req.call.trace = traceOf(ctx)
-	req, resp := &f.req, &f.resp
+	if limit > 0 {
+		call.Allow(limit)
+	}
+	call.trace, call.wants = traceOf(ctx), wantsBytes
 	req.SetRequestURI(url)
-	req.call.wants = wantsBytes
-	err = doRedirects(c, req, resp, maxRedirects)
+	err = doRedirects(call, c, req, resp, maxRedirects)
 	if err == nil && resp.IsBodyStream() {
 		err = resp.bufferStream()
 	}
 	switch {
 	case err == nil:
 		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), nil
-	case errors.Is(err, ErrTimeout), req.call.HasEnded():
+	case errors.Is(err, ErrTimeout), call.HasEnded():
 		return 0, dst, err
 	case err == ErrTooManyRedirects, err == ErrMissingLocation:
 		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), err

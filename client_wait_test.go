@@ -41,7 +41,7 @@ func TestPoolWaitersOrder(t *testing.T) {
 				giveUp = cancel
 			}
 			go func() {
-				conn, err := c.acquire(&clientCall{Bounds: clock.Bounds{Context: ctx}})
+				_, conn, err := c.acquire(&clientCall{Bounds: clock.Bounds{Context: ctx}}, forHTTP1)
 				outcomes <- outcome{i, conn, err}
 			}()
 			eventually(t, "the waiter", func() bool { return c.waiters() == i+1 })

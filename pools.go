@@ -173,6 +173,16 @@ func releaseFetching(f *fetching) {
 	fetchingPool.Put(f)
 }
 
+// callPool holds *clientCall.
+var callPool = sync.Pool{New: func() any { return new(clientCall) }}
+
+func acquireCall() *clientCall { return callPool.Get().(*clientCall) }
+
+func releaseCall(c *clientCall) {
+	*c = clientCall{}
+	callPool.Put(c)
+}
+
 // http2CallPool holds *http2Call.
 var http2CallPool = sync.Pool{New: func() any { return new(http2Call) }}
 
@@ -183,7 +193,7 @@ func releaseHTTP2Call(x *http2Call) {
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
 	s.Length, s.HasTrailer, s.IsHead = 0, false, false
-	x.c, x.member, x.req, x.resp, x.content, x.late = nil, nil, nil, nil, nil, nil
+	x.c, x.member, x.req, x.resp, x.call, x.content, x.late = nil, nil, nil, nil, nil, nil, nil
 	x.framing, x.source = message.Framing{}, transfer.Source{}
 	x.form, x.unwanted = noFinalHead, 0
 	x.trailers.Reset()

@@ -42,8 +42,8 @@ type Request struct {
 	postArgs   Args
 	userValues values.List
 	timeout    time.Duration
-	call       clientCall // in use while a client sends the request
-	wire       []byte     // memory for what is sent; holds what was sent last
+	call       *clientCall // nil unless a client sends the request
+	wire       []byte      // memory for what is sent; holds what was sent last
 
 	hasURI      bool // uri has been parsed or set, and takes precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set
@@ -63,7 +63,7 @@ func (r *Request) Reset() {
 	r.UseHostHeader = false
 	r.DisableRedirectPathNormalizing = false
 	r.timeout = 0
-	r.call = clientCall{}
+	r.call = nil
 	r.basic = 0
 }
 
