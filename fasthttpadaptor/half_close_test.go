@@ -40,7 +40,7 @@ func switching(heard chan<- string) http.HandlerFunc {
 		}
 		defer c.Close()
 		half := c.(halfConn)
-		_, _ = io.WriteString(half, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		fmt.Fprintf(half, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
 		if r.URL.Path == "/greeting" {
 			_, _ = io.WriteString(half, "greeting")
 			_ = half.CloseWrite()
@@ -101,15 +101,19 @@ func TestHalfClose(t *testing.T) {
 				return serveTLS(t, &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(h), Engine: e, TLSConfig: config}), "https"
 			}
 			for _, path := range []string{"/question", "/late", "/greeting"} {
-				for _, isProxied := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%v%s/TLS %v/proxied %v", e, path, isTLS, isProxied), func(t *testing.T) {
+				for _, proxiedBy := range []string{"none", "sluice", "net/http"} {
+					t.Run(fmt.Sprintf("%v%s/TLS %v/proxied by %s", e, path, isTLS, proxiedBy), func(t *testing.T) {
 						heard := make(chan string, 1)
 						addr, scheme := listen(switching(heard))
-						if isProxied {
+						if proxiedBy != "none" {
 							proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: scheme, Host: addr})
 							proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 							proxy.ErrorLog = log.New(io.Discard, "", 0)
-							addr, _ = listen(proxy)
+							if proxiedBy == "sluice" {
+								addr, _ = listen(proxy)
+							} else {
+								addr = serveNetHTTP(t, proxy, isTLS)
+							}
 						}
 						plain := dial(t, addr)
 						conn := plain.(halfConn)
@@ -131,6 +135,64 @@ func TestHalfClose(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHalfCloseOverHTTP2: a proxy of net/http behind an extended CONNECT (RFC 8441) passes on
+// the end of each direction alone, to and from a handler that speaks HTTP/1.1.
+func TestHalfCloseOverHTTP2(t *testing.T) {
+	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
+		for _, path := range []string{"/question", "/late", "/greeting"} {
+			t.Run(fmt.Sprint(e, path), func(t *testing.T) {
+				heard := make(chan string, 1)
+				backend := serve(t, &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(switching(heard)), Engine: e})
+				proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})
+				proxy.ErrorLog = log.New(io.Discard, "", 0)
+				addr := serve(t, &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(proxy), Engine: e})
+				var req sluice.Request
+				var resp sluice.Response
+				req.SetRequestURI("http://" + addr + path)
+				c := &sluice.Client{HTTP2: sluice.HTTP2Only}
+				conn, err := c.ConnectProtocol(t.Context(), "websocket", &req, &resp)
+				if err != nil || conn == nil {
+					t.Fatal(conn, err, resp.StatusCode())
+				}
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				want, wantHeard := "answer to question<nil>", ""
+				if path == "/greeting" {
+					want, wantHeard = "greeting", "reply<nil>"
+				}
+				say := func(text string) {
+					_, _ = io.WriteString(conn, text)
+					_ = conn.(halfConn).CloseWrite()
+				}
+				if path != "/greeting" {
+					say("question")
+				}
+				if got, err := io.ReadAll(conn); string(got) != want || err != nil {
+					t.Errorf("the client got %q, %v; want %q", got, err, want)
+				}
+				if path == "/greeting" {
+					say("reply")
+				}
+				if got := <-heard; got != wantHeard {
+					t.Errorf("the handler got %q, want %q", got, wantHeard)
+				}
+			})
+		}
+	}
+}
+
+// serveNetHTTP is serve with a Server of net/http.
+func serveNetHTTP(t *testing.T, h http.Handler, isTLS bool) string {
+	s := httptest.NewUnstartedServer(h)
+	t.Cleanup(s.Close)
+	if isTLS {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	return s.Listener.Addr().String()
 }
 
 // serveTLS is serve with TLS.
