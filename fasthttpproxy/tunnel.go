@@ -196,6 +196,9 @@ func (c *earlyConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// NetConn returns the connection underneath.
+func (c *earlyConn) NetConn() net.Conn { return c.Conn }
+
 // CloseWrite closes the writing side. Its error is errors.ErrUnsupported if the
 // connection has no CloseWrite.
 func (c *earlyConn) CloseWrite() error {

@@ -409,4 +409,7 @@ func TestEarlyConn(t *testing.T) {
 	if err := conn.CloseWrite(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("CloseWrite of a pipe: %v", err)
 	}
+	if conn.NetConn() != ours {
+		t.Error("NetConn is another connection")
+	}
 }

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"errors"
 	"net"
 	"runtime/debug"
 
@@ -83,10 +84,11 @@ func (c *restConn) Read(p []byte) (int, error) {
 // NetConn returns the connection underneath.
 func (c *restConn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite closes the sending side where the connection underneath can.
+// CloseWrite closes the sending side. Its error is errors.ErrUnsupported if the connection
+// underneath cannot do it.
 func (c *restConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
-	return net.ErrWriteToConnected
+	return errors.ErrUnsupported
 }

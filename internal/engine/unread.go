@@ -1,6 +1,9 @@
 package engine
 
-import "net"
+import (
+	"errors"
+	"net"
+)
 
 // WithUnread returns a connection whose reads return rest first, and then what ahead
 // returns, until that is nothing and no error; ahead may be nil. If there is neither, this
@@ -44,10 +47,11 @@ func (c *unreadConn) Read(p []byte) (int, error) {
 // NetConn returns the connection underneath.
 func (c *unreadConn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite closes the sending side where the connection underneath can.
+// CloseWrite closes the sending side. Its error is errors.ErrUnsupported if the connection
+// underneath cannot do it.
 func (c *unreadConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
-	return net.ErrWriteToConnected
+	return errors.ErrUnsupported
 }
