@@ -357,8 +357,8 @@ func (c *Conn) close(err *CloseError) {
 func (c *Conn) Ping(ctx context.Context) error {
 	c.lock().Lock()
 	if c.phase != phaseOpen {
-		c.lock().Unlock()
-		return ErrClosed
+		defer c.lock().Unlock()
+		return c.ended()
 	}
 	wait := pingWait{number: c.host.numbers.Add(1), ponged: make(chan struct{})}
 	r := c.extra().rarely()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,4 +99,80 @@ func testHeld(t *testing.T, f *fixture, frame string, most int) {
 	}
 	eventually(t, "all are open", func() bool { return sent.Load() >= conns })
 	nettest.HoldsAtMost(t, before, conns, most, patience, sent.Load)
+}
+
+// TestHeldForOneServer is TestHeldForOnePeer for connections of Dial. Those whose program does
+// not read hold what has arrived of one message, and its room.
+func TestHeldForOneServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	echo := func(c *Conn) {
+		for {
+			m, err := c.Read(context.Background())
+			if err != nil || c.Write(context.Background(), m.Kind, m.Data) != nil {
+				return
+			}
+		}
+	}
+	readAndWrite := func(c *Conn) {
+		go func() {
+			for c.Write(context.Background(), Binary, make([]byte, 16<<10)) == nil {
+			}
+		}()
+		for {
+			if _, err := c.Read(context.Background()); err != nil {
+				return
+			}
+		}
+	}
+	large := strings.Repeat("m", 64<<10)
+	for name, test := range map[string]struct {
+		endpoint *Endpoint
+		use      func(c *Conn)
+		first    string
+		frame    string
+	}{
+		"messages, no Read":      {nil, nil, "", frameOf(ws.OpBinary, large)},
+		"pings, no Read":         {nil, nil, "", frameOf(ws.OpPing, large[:125])},
+		"parts, no Read":         {nil, nil, frameOf(ws.OpText, "first") + "\x02\x00", "\x00\x01m"},
+		"a length, no Read":      {nil, nil, frameOf(ws.OpText, "first") + "\x82\x7f\x00\x00\x00\x00\x00\x0f\xff\xff", ""},
+		"a length, Read":         {nil, echo, "\x82\x7f\x00\x00\x00\x00\x00\x0f\xff\xff", ""},
+		"messages and echoes":    {nil, echo, "", frameOf(ws.OpBinary, large)},
+		"pings and Read":         {nil, echo, "", frameOf(ws.OpPing, large[:125])},
+		"pings and writes":       {nil, readAndWrite, "", frameOf(ws.OpPing, large[:125])},
+		"messages and OnMessage": {&Endpoint{OnMessage: func(c *Conn, m Message) error { return c.Write(context.Background(), m.Kind, m.Data) }}, nil, "", frameOf(ws.OpBinary, large)},
+		"pings and OnMessage":    {&Endpoint{OnMessage: echoMessage}, nil, "", frameOf(ws.OpPing, large[:125])},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const conns, most = 4, 768 << 10
+			t.Cleanup(func() { noneDialed(t) })
+			before := nettest.HeapInUse()
+			var sent atomic.Int64
+			for range conns {
+				addr := answering(t, "", func(c net.Conn) {
+					_, err := io.WriteString(c, test.first)
+					for batch := strings.Repeat(test.frame, 8<<10/max(len(test.frame), 1)+1); err == nil && test.frame != ""; {
+						_, err = io.WriteString(c, batch)
+						sent.Add(1)
+					}
+					<-t.Context().Done()
+				})
+				c, err := Dial(t.Context(), "ws://"+addr, &DialOptions{Endpoint: test.endpoint})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = c.Close(CodeNormal, "") })
+				if test.use != nil {
+					go test.use(c)
+				}
+			}
+			nettest.HoldsAtMost(t, before, conns, most, patience, sent.Load)
+		})
+	}
+}
+
+// frameOf returns a frame of a server.
+func frameOf(op ws.Opcode, payload string) string {
+	return string(ws.AppendFrame(nil, op, []byte(payload)))
 }

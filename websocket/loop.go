@@ -1,6 +1,9 @@
 package websocket
 
-import "context"
+import (
+	"context"
+	"net"
+)
 
 // A loop connects the goroutine of Endpoint.Accept with the session. The session's Run
 // waits until Read has asked for the message, or the part, after the one that it hands over,
@@ -10,6 +13,7 @@ type loop struct {
 	given    handed        // to Read; the session changes it when Read asks
 	handed   chan struct{} // something was given; holds one; closed at the end of the connection
 	wake     chan struct{} // to Run: something has changed; holds one; nil: Run does not wait
+	reads    net.Conn      // whose deadline ends a Fill when flushing ends; nil: it cannot fill
 	err      error         // for Read after the end
 	question question      // of the call that asks
 	asked    uint64        // how often a call has asked
@@ -205,15 +209,8 @@ func (s *session) attend(l *loop, isOver func() bool) {
 	l.wake = wake
 	defer func() { l.wake = nil }()
 	for !l.isDone && !isOver() {
-		if s.ending == endNot && s.run == running && s.hasOutput() { // otherwise sendNow pokes
-			out, written := s.out, len(s.out)-s.counted
-			s.out, s.counted, s.run = nil, 0, flushing
-			mu.Unlock()
-			s.count(0, written)
-			_, err := s.engine.Write(out)
-			mu.Lock()
-			s.wrote(out, err)
-			s.endFlush()
+		if s.ending == endNot && s.run == running && s.hasOutput() { // otherwise the end of flushing wakes it
+			s.sendMeanwhile()
 			continue
 		}
 		mu.Unlock()

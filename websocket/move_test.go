@@ -148,7 +148,7 @@ func TestMove(t *testing.T) {
 		plain.expect("text before")
 		from.give(to, 4)
 		<-ended.Done()
-		if err := old.TryWrite(Text, nil); err != ErrMoved || old.Close(CodeNormal, "") != ErrMoved || from.groups[0].Len() != 0 {
+		if err := old.TryWrite(Text, nil); err != ErrMoved || old.Close(CodeNormal, "") != ErrMoved || old.Ping(t.Context()) != ErrMoved || from.groups[0].Len() != 0 {
 			t.Errorf("a Conn that has moved returns %v", err)
 		}
 		greeted.expect("text welcome", long("text", longWelcome))

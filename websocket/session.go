@@ -125,6 +125,9 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	s.begin(out, limit)
 	s.handleFed()
 	next := s.handleInput()
+	if s.readMeanwhile() {
+		hasInput = true
+	}
 	s.goAway()
 	if hasInput { // output does not end the peer's silence
 		s.arm()
@@ -135,6 +138,10 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 // Prompted sends what was written meanwhile; see engine.Prompted.
 func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
+	if s.readMeanwhile() {
+		s.isPinged = false
+		s.arm()
+	}
 	s.goAway()
 	if s.host.server.Closing() != upgrade.CloseNot && !s.isPinged {
 		s.arm() // the time of its end
@@ -263,11 +270,11 @@ func (s *session) handleInput() engine.Next {
 }
 
 // state tells whether the connection ends after this call, and whether there is much
-// output, or some that is being written.
+// output, or, with callbacks, some that is being written.
 func (s *session) state() (isEnding, hasMuch bool) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	return s.ending != endNot, len(s.out) >= flushSize || s.run == flushing
+	return s.ending != endNot, len(s.out) >= flushSize || s.run == flushing && s.loop == nil
 }
 
 // deliver passes a message to the program, unless the connection is closing.
