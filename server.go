@@ -297,7 +297,7 @@ type Server struct {
 	// default the server logs the panic with its stack and answers 500.
 	CrashOnPanic bool
 
-	// HTTP2 configures HTTP/2, which is off by default.
+	// HTTP2 configures HTTP/2, which is on; see HTTP2Config.Disable.
 	HTTP2 HTTP2Config
 
 	// Engine selects how connections are served. The default is EngineEpoll on

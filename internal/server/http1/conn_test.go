@@ -36,8 +36,9 @@ func (c *testConn) feed(p *Conn, in string) engine.Next {
 		c.unread = c.unread[used:]
 		for next == engine.Run {
 			var out []byte
-			out, next = p.Run(nil)
-			c.sent = append(c.sent, out...)
+			if out, next = p.Run(nil); next != engine.Abort {
+				c.sent = append(c.sent, out...)
+			}
 		}
 		if next != engine.Read {
 			return next
@@ -55,6 +56,9 @@ type testHost struct {
 	acquired int // less those that were released
 	body     []byte
 	failure  error
+	outcome  server.Outcome
+	opens    engine.Protocol
+	isTorn   bool // Respond fails
 }
 
 func open() (*testHost, *testConn, *Conn) {
@@ -83,20 +87,22 @@ func (h *testHost) HeaderReceived() error                        { return nil }
 func (h *testHost) ExpectBody(int64) (bool, error)               { return false, nil }
 func (h *testHost) ExpectContinue(bool) (bool, error)            { return true, nil }
 func (h *testHost) BodyTimeout() time.Duration                   { return 0 }
-func (h *testHost) Serve(int64) (server.Request, server.Outcome) { return nil, server.OutcomeResponse }
+func (h *testHost) Serve(int64) (server.Request, server.Outcome) { return nil, h.outcome }
 func (h *testHost) Refuse(err, _ error)                          { h.failure = err }
 func (h *testHost) Decline(int)                                  {}
-func (h *testHost) BeginBody()                                   {}
-func (h *testHost) Hijacker() func(net.Conn)                     { return nil }
-func (h *testHost) Unread() (server.BodyState, error)            { return server.BodyRead, nil }
-func (h *testHost) MayWait() error                               { return nil }
-func (h *testHost) ReadLimit() (int64, time.Duration)            { return 0, 0 }
-func (h *testHost) Shrink()                                      {}
-func (h *testHost) Release(bool)                                 { h.acquired-- }
+func (h *testHost) BeginBody() {
+	h.x.SendHead(&message.ResponseForm{Length: -1, HasContent: true}, nil, false)
+}
+func (h *testHost) Hijacker() func(net.Conn)          { return nil }
+func (h *testHost) Unread() (server.BodyState, error) { return server.BodyRead, nil }
+func (h *testHost) MayWait() error                    { return nil }
+func (h *testHost) ReadLimit() (int64, time.Duration) { return 0, 0 }
+func (h *testHost) Shrink()                           {}
+func (h *testHost) Release(bool)                      { h.acquired-- }
 
 func (h *testHost) OpenHTTP2(engine.Conn, *server.Facts, []byte, int64) engine.Protocol { return nil }
 
-func (h *testHost) Open(engine.Conn, []byte) (p engine.Protocol, out []byte) { return nil, nil }
+func (h *testHost) Open(_ engine.Conn, out []byte) (engine.Protocol, []byte) { return h.opens, out }
 
 func (h *testHost) BodyReceived(p []byte, _ uint64) error {
 	h.body = append(h.body, p...)
@@ -112,7 +118,7 @@ func (h *testHost) End() server.Request {
 func (h *testHost) Respond() bool {
 	f := message.ResponseForm{Length: int64(len(h.body)), HasContent: true}
 	defer func() { h.body = h.body[:0] }()
-	return h.x.SendHead(&f, h.body, true)
+	return h.x.SendHead(&f, h.body, true) && !h.isTorn
 }
 
 const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -195,4 +201,80 @@ func TestEndRequest(t *testing.T) {
 	if n := cap(x.trailer.Raw()); n >= 1<<20 {
 		t.Errorf("%d bytes for trailer fields", n)
 	}
+}
+
+// A nextProtocol has a connection after HTTP/1.1.
+type nextProtocol struct {
+	engine.Protocol
+	closed error
+}
+
+func (p *nextProtocol) Closed(err error) { p.closed = err }
+
+// TestOutcomes: what follows a handler. After another protocol has the connection, that ends
+// with it.
+func TestOutcomes(t *testing.T) {
+	const last = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+	torn := func(h *testHost) { h.isTorn = true }
+	for name, test := range map[string]struct {
+		outcome server.Outcome
+		set     func(h *testHost)
+		in      string
+		next    engine.Next
+		isSent  bool
+	}{
+		"a response":              {server.OutcomeResponse, nil, get, engine.Read, true},
+		"a torn one":              {server.OutcomeResponse, torn, get, engine.Abort, false},
+		"a panic":                 {server.OutcomePanic, nil, get, engine.Close, true},
+		"nothing":                 {server.OutcomeAbort, nil, get, engine.Abort, false},
+		"a protocol":              {server.OutcomeTakeover, nil, get, engine.Switch, true},
+		"none":                    {server.OutcomeTakeover, func(h *testHost) { h.opens = nil }, get, engine.Close, true},
+		"none after the last one": {server.OutcomeTakeover, nil, last, engine.Close, true},
+		"a protocol, torn":        {server.OutcomeTakeover, torn, get, engine.Abort, false},
+		"a body":                  {server.OutcomeBody, nil, get, engine.Switch, true},
+		"a hijack handler":        {server.OutcomeHijack, nil, get, engine.Detach, true},
+		"without a response":      {server.OutcomeSilent, nil, get, engine.Detach, false},
+	} {
+		h, c, p := open()
+		next := &nextProtocol{}
+		h.outcome, h.opens = test.outcome, next
+		if test.set != nil {
+			test.set(h)
+		}
+		got := c.feed(p, test.in)
+		if isSent := strings.HasPrefix(string(c.sent), "HTTP/1.1 200"); got != test.next || isSent != test.isSent {
+			t.Errorf("%s: %v, %q", name, got, c.sent)
+		}
+		if got != engine.Switch {
+			p.Closed(nil)
+			continue
+		}
+		if p.Closed(errors.ErrUnsupported); next.closed != errors.ErrUnsupported {
+			t.Errorf("%s: its connection ends with %v", name, next.closed)
+		}
+	}
+	h, c, p := open()
+	next := &nextProtocol{}
+	h.outcome, h.opens = server.OutcomeTakeover, next
+	if c.feed(p, get); p.Successor() != next || h.acquired != 0 {
+		t.Errorf("%d exchanges after the successor", h.acquired)
+	}
+}
+
+// TestAbortKeepsWholeAnswers to requests before.
+func TestAbortKeepsWholeAnswers(t *testing.T) {
+	h, c, p := open()
+	c.unread = []byte(get + get)
+	used, _ := p.Feed(c.unread)
+	out, next := p.Run(nil)
+	if next != engine.Read || len(out) == 0 {
+		t.Fatalf("%v, %q", next, out)
+	}
+	answer := string(out)
+	h.outcome = server.OutcomeAbort
+	p.Feed(c.unread[used:])
+	if out, next = p.Run(out); string(out) != answer || next != engine.CloseLinger {
+		t.Errorf("%v, %q", next, out)
+	}
+	p.Closed(nil)
 }
