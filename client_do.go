@@ -15,7 +15,8 @@ import (
 // is ErrHostClientRedirectToDifferentScheme if the request's scheme does not
 // match IsTLS.
 func (c *HostClient) Do(req *Request, resp *Response) error {
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	return c.do(call, req, resp)
 }
@@ -72,15 +73,11 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 	if err := checkTarget(req, c.IsTLS); err != nil {
 		return err
 	}
-	rt := c.Transport
-	if rt == nil {
-		rt = DefaultTransport
-	}
 	for attempt := 1; ; attempt++ {
 		hasStream := req.streamed() != nil
 		// A RoundTripper that does not call DefaultTransport may have sent the request.
 		call.upstream, call.progress = "", hasSent
-		retry, err := rt.RoundTrip(c, req, resp)
+		retry, err := c.transmit(call, req, resp)
 		if err == nil || hasStream && req.streamed() == nil || !c.repeats(call, req, attempt, retry, err) {
 			return err
 		}
@@ -177,7 +174,8 @@ func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) erro
 	if timeout <= 0 {
 		return ErrTimeout
 	}
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	call.Allow(timeout)
 	return c.do(call, req, resp)
@@ -187,7 +185,8 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 	if err := clock.EndOf(ctx, PhaseWait); err != nil {
 		return err
 	}
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	call.Context = ctx
 	if trace := traceOf(ctx); trace != nil {
@@ -204,7 +203,7 @@ func (c *HostClient) PendingRequests() int { return int(c.pending.Load()) }
 // process started.
 func (c *HostClient) LastUseTime() time.Time { return clock.Time(c.lastUse.Load()) }
 
-// clientCall is the state of a request while a client sends it: from beginCall until end.
+// clientCall is the state of a request while a client sends it: from begin until end.
 // It is an argument of what sends. The Request refers to it for a RoundTripper, which
 // calls DefaultTransport or another client.
 type clientCall struct {
@@ -229,16 +228,14 @@ const (
 	hasSent
 )
 
-// beginCall begins a call for req. If a call for req is in progress, whose RoundTripper
-// uses a client, it has the bounds of that.
-func beginCall(req *Request) *clientCall {
-	call := acquireCall()
+// begin begins a call for req. If a call for req is in progress, whose RoundTripper uses a
+// client, it has the bounds of that.
+func (c *clientCall) begin(req *Request) {
 	if outer := req.call; outer != nil {
-		*call = *outer
-		call.outer = outer
+		*c = *outer
+		c.outer = outer
 	}
-	req.call = call
-	return call
+	req.call = c
 }
 
 // end ends the call. It must not be used afterwards.

@@ -20,7 +20,8 @@ import (
 // connect. Other errors describe what is wrong with the request or the
 // response.
 func (c *Client) Do(req *Request, resp *Response) error {
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	return c.do(call, req, resp)
 }

@@ -75,7 +75,7 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
 		if own := c.openApart(call); own != nil {
 			_ = resp.CloseBodyStream()
-			prepareForClient(c, req, resp)
+			c.prepareResponse(resp, false) // SkipBody says whether it is HEAD
 			fate, err = c.runHTTP2(call, own, req, resp)
 		}
 	}

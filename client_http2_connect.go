@@ -76,7 +76,8 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 // or the response has one.
 func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Fate, error) {
 	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
-	prepareForClient(c, req, resp)
+	c.prepareResponse(resp, req.Header.IsHead())
+	c.prepareRequest(req)
 	// Not of the pool: a tunnel may be used after its Close.
 	x := &http2Call{c: c, member: m, call: call, req: req, resp: resp, protocol: []byte(protocol)}
 	if err := req.prepareHead(); err != nil {

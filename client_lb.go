@@ -216,7 +216,8 @@ func doBounded(client BalancingClient, bounds lbBounds, req *Request, resp *Resp
 		if deadline.IsZero() {
 			return client.DoContext(ctx, req, resp)
 		}
-		call := beginCall(req)
+		call := acquireCall()
+		call.begin(req)
 		defer call.end(req)
 		call.Allow(time.Until(deadline))
 		return client.DoContext(ctx, req, resp)

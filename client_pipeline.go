@@ -214,7 +214,8 @@ func explainPipeline(err error) error {
 // *ErrDialWithUpstream if it could not connect. Other errors describe what is
 // wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	return c.do(call, req, resp)
 }
@@ -298,7 +299,8 @@ func (c *PipelineClient) encode(call *clientCall, req *Request, resp *Response) 
 	if resp != nil && !call.IsBound() && !resp.SkipBody && !resp.StreamBody {
 		w.into = resp
 	}
-	prepareForClient(&c.host, req, w.into)
+	c.host.prepareResponse(w.into, req.Header.IsHead())
+	c.host.prepareRequest(req)
 	w.IsRepeatable, w.isHead, w.isTunnel = isRepeatable(req), req.Header.IsHead(), req.Header.IsConnect()
 	w.IsLast = req.ConnectionClose() || w.isTunnel
 	if resp != nil && w.into != resp {

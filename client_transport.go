@@ -27,17 +27,31 @@ type transport struct{}
 func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry bool, err error) {
 	call := req.call
 	if call == nil { // no client sends the request
-		call = beginCall(req)
+		call = acquireCall()
+		call.begin(req)
 		defer call.end(req)
 	}
 	return c.roundTrip(call, req, resp)
 }
 
-// roundTrip is one attempt to send a request.
+// transmit is one attempt with the client's RoundTripper.
+func (c *HostClient) transmit(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
+	rt := c.Transport
+	if rt == nil {
+		rt = DefaultTransport
+	}
+	if _, isOwn := rt.(*transport); isOwn {
+		return c.roundTrip(call, req, resp)
+	}
+	return rt.RoundTrip(c, req, resp)
+}
+
+// roundTrip is one attempt of DefaultTransport.
 func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
 	call.progress = noConn
 	skips, streams := resp.SkipBody, resp.StreamBody
-	prepareForClient(c, req, resp)
+	c.prepareResponse(resp, req.Header.IsHead())
+	c.prepareRequest(req)
 	var cc *clientConn
 	defer func() {
 		resp.SkipBody, resp.StreamBody = skips, streams
@@ -133,16 +147,10 @@ func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, 
 	return fate, err
 }
 
-// prepareForClient applies the client's settings to request and response, and
-// empties the response.
-func prepareForClient(c *HostClient, req *Request, resp *Response) {
-	skips, streams := resp.SkipBody, resp.StreamBody
-	resp.Reset()
-	resp.SkipBody = skips || req.Header.IsHead()
-	resp.StreamBody = streams || c.StreamResponseBody
+// prepareRequest applies the client's settings to req.
+func (c *HostClient) prepareRequest(req *Request) {
 	if c.DisableHeaderNamesNormalizing {
 		req.Header.DisableNormalizing()
-		resp.Header.DisableNormalizing()
 	}
 	if c.DisablePathNormalizing {
 		req.URI().DisablePathNormalizing = true
@@ -154,6 +162,17 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 		case !c.NoDefaultUserAgentHeader:
 			h.m.Table.Set(field.UserAgent, textClientName) // needs no cleaning
 		}
+	}
+}
+
+// prepareResponse empties resp, and applies the client's settings to it. isHead: the
+// request has the method HEAD.
+func (c *HostClient) prepareResponse(resp *Response, isHead bool) {
+	skips, streams := resp.SkipBody, resp.StreamBody
+	resp.Reset()
+	resp.SkipBody, resp.StreamBody = skips || isHead, streams || c.StreamResponseBody
+	if c.DisableHeaderNamesNormalizing {
+		resp.Header.DisableNormalizing()
 	}
 }
 

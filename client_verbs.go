@@ -115,7 +115,8 @@ func (c *Client) PostContext(ctx context.Context, dst []byte, url string, postAr
 // are not sent to another origin. Afterwards, req is the last request that was
 // sent.
 func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	return doRedirects(call, c, req, resp, maxRedirectsCount)
 }
@@ -152,7 +153,8 @@ func (c *HostClient) PostContext(ctx context.Context, dst []byte, url string, po
 
 // DoRedirects is Do that follows redirects; see Client.DoRedirects.
 func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	return doRedirects(call, c, req, resp, maxRedirectsCount)
 }
@@ -198,7 +200,8 @@ func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *A
 // returns.
 func (f *fetching) fetch(ctx context.Context, limit time.Duration, c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
 	req, resp := &f.req, &f.resp
-	call := beginCall(req)
+	call := acquireCall()
+	call.begin(req)
 	defer call.end(req)
 	if ctx.Done() != nil {
 		if err := clock.EndOf(ctx, PhaseWait); err != nil {
