@@ -49,23 +49,35 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// A stream that goes on for ever ends with ErrTooLarge, or holds nothing of what it has sent.
 func TestReaderBounds(t *testing.T) {
-	line := "data: " + strings.Repeat("x", MaxEvent/2) + "\n"
+	long := strings.Repeat("x", MaxEvent/2)
 	for name, test := range map[string]struct {
-		in   string
+		in   string // repeated until the Reader has had 16 times MaxEvent
 		want error
 	}{
-		"a large event":    {line + line + "\n", ErrTooLarge},
-		"an unending line": {strings.Repeat("x", 3*MaxEvent), ErrTooLarge},
-		"a broken body":    {"data: x\n", errBroken},
+		"an endless line":     {long, ErrTooLarge},
+		"an endless comment":  {":" + long, ErrTooLarge},
+		"lines of one event":  {"data: " + long + "\n", ErrTooLarge},
+		"empty lines of data": {"data\n", ErrTooLarge},
+		"comments":            {":" + long + "\n", errBroken},
+		"unknown fields":      {long + "\n", errBroken},
+		"names":               {"event: " + long + "\n", errBroken},
+		"names without data":  {"event: " + long + "\n\n", errBroken},
+		"IDs":                 {"id: " + long + "\n\n", errBroken},
+		"blank lines":         {"\n", errBroken},
+		"a broken body":       {"data: x\n:" + long + "\n", errBroken},
 	} {
-		r := NewReader(io.MultiReader(strings.NewReader(test.in), brokenBody{}))
-		if _, err := r.Next(); err != test.want {
-			t.Errorf("%s: %v", name, err)
-		}
-		if cap(r.line) > 8*MaxEvent || cap(r.event.data) > 8*MaxEvent {
-			t.Errorf("%s: the Reader holds %d and %d bytes", name, cap(r.line), cap(r.event.data))
-		}
+		t.Run(name, func(t *testing.T) {
+			r := NewReader(&endless{text: test.in, left: 16 * MaxEvent})
+			if _, err := r.Next(); err != test.want {
+				t.Error(err)
+			}
+			held := cap(r.line) + cap(r.event.data) + len(r.event.name) + len(r.event.id) + len(r.lastID)
+			if held > 10*MaxEvent {
+				t.Errorf("the Reader holds %d bytes", held)
+			}
+		})
 	}
 	r := NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent) + "\n\n"))
 	if e, err := r.Next(); err != nil || len(e.Data) != MaxEvent {
@@ -73,11 +85,34 @@ func TestReaderBounds(t *testing.T) {
 	}
 }
 
+// While the program does not call Next, what is read of a flood is at most a buffer.
+func TestReaderReadsWhatIsAskedFor(t *testing.T) {
+	body := &endless{text: "data: x\n\n", left: MaxEvent}
+	r := NewReader(body)
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if n := MaxEvent - body.left; n > 4<<10 {
+		t.Errorf("%d bytes are read for one event", n)
+	}
+}
+
+// An endless body repeats a text, and fails when nothing is left.
+type endless struct {
+	text     string
+	at, left int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, errBroken
+	}
+	n := copy(p[:min(len(p), e.left)], e.text[e.at:])
+	e.at, e.left = (e.at+n)%len(e.text), e.left-n
+	return n, nil
+}
+
 var errBroken = errors.New("broken")
-
-type brokenBody struct{}
-
-func (brokenBody) Read([]byte) (int, error) { return 0, errBroken }
 
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("id: 1\ndata: x\r\n\r\n"), 2)
