@@ -7,7 +7,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
-	"github.com/sluicehttp/sluice/internal/server/meter"
 )
 
 // A Meter holds the atomic counters that a Server updates (ServerControl.Meter).
@@ -39,7 +38,7 @@ type Meter struct {
 	// response, as after ErrAbortHandler, do not count.
 	Status [5]*atomic.Uint64
 
-	flights meter.Flights
+	flights http1.Flights
 	http2   http2.Gauges
 }
 
@@ -84,26 +83,26 @@ func (m *Meter) http1() http1.Meter {
 
 // countStatus counts a request by the status of its final response.
 func (m *Meter) countStatus(status int) {
-	meter.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
+	http1.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
 }
 
 // arrived and departed count a connection in and out, if m is not nil; see engine.Hooks.
 func (m *Meter) arrived() {
 	if m != nil {
-		meter.Add(m.Accepted, 1)
+		http1.Add(m.Accepted, 1)
 	}
 }
 
 func (m *Meter) departed() {
 	if m != nil {
-		meter.Add(m.Done, 1)
+		http1.Add(m.Done, 1)
 	}
 }
 
 // transferred counts bytes of a connection, if m is not nil.
 func (m *Meter) transferred(read, written int) {
 	if m != nil {
-		meter.Add(m.BytesRead, read)
-		meter.Add(m.BytesWritten, written)
+		http1.Add(m.BytesRead, read)
+		http1.Add(m.BytesWritten, written)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -71,7 +70,7 @@ func (x *Exchange) readLength(p []byte) (int, error) {
 		}
 	}
 	n, err := x.conn.conn.Read(p)
-	meter.Add(x.cfg.Meter.BytesRead, n)
+	Add(x.cfg.Meter.BytesRead, n)
 	x.bodyLeft -= int64(n)
 	if x.bodyLeft == 0 {
 		return n, io.EOF
@@ -223,6 +222,6 @@ func (x *Exchange) parseTrailer(in []byte) (used int, done bool, err error) {
 
 // consume uses n bytes of the input that the engine holds.
 func (x *Exchange) consume(n int) {
-	meter.Add(x.cfg.Meter.BytesRead, n)
+	Add(x.cfg.Meter.BytesRead, n)
 	x.conn.conn.Discard(n)
 }

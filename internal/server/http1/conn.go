@@ -8,7 +8,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -93,7 +92,7 @@ func (c *Conn) Capabilities() engine.Capabilities {
 // Feed consumes input; see engine.Protocol.
 func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	used, next = c.feed(in)
-	meter.Add(c.cfg.Meter.BytesRead, used)
+	Add(c.cfg.Meter.BytesRead, used)
 	return used, next
 }
 

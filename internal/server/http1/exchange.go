@@ -12,7 +12,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/meter"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
@@ -266,7 +265,7 @@ func (x *Exchange) SendFile(part engine.File) error {
 	if part.Size <= smallFileSize {
 		return x.readFile(part)
 	}
-	meter.Add(x.cfg.Meter.BytesWritten, part.Size) // after the bytes that Run returns
+	Add(x.cfg.Meter.BytesWritten, part.Size) // after the bytes that Run returns
 	x.output = outputFile
 	x.conn.conn.SendFile(part)
 	return nil

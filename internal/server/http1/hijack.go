@@ -5,7 +5,6 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/meter"
 )
 
 // hijack answers, unless the handler did, and makes the engine hand the
@@ -18,7 +17,7 @@ func (c *Conn) hijack(outcome server.Outcome) engine.Next {
 		return engine.CloseLinger
 	}
 	if outcome == server.OutcomeSilent {
-		meter.Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
+		Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
 		return engine.Detach
 	}
 	if x.sequel != sequelClose {

@@ -84,7 +84,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
-				"internal/engine", "internal/engine/choose", "internal/server", "internal/server/meter", "internal/server/upgrade",
+				"internal/engine", "internal/engine/choose", "internal/server", "internal/server/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
 				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/client/pool", "internal/transfer", "internal/wire/uri", "internal/values",
 			},
@@ -97,7 +97,7 @@ func packageRules() map[string]packageRule {
 
 		// The server's ends of HTTP: Protocols on the seam.
 		"internal/server":                 {own: []string{"internal/engine", "internal/message"}},
-		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server", "internal/server/meter"}},
+		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server"}},
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http1/http1test": {own: []string{"internal/engine"}},
 		"internal/server/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
@@ -129,7 +129,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/server/meter", "internal/values", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/values", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())

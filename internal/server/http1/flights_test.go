@@ -1,4 +1,4 @@
-package meter
+package http1
 
 import (
 	"sync/atomic"
