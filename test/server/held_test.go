@@ -66,6 +66,12 @@ func TestHeldForOneClient(t *testing.T) {
 		{"file", files, "", ask("GET"), buffers},
 		{"small files", files, "", small, buffers},
 		{"ranges", files, "", ask("GET", "Range: bytes="+strings.Join(ranges, ",")), buffers},
+		{"tunnel, written", func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(func(c net.Conn) { _, _ = io.Copy(c, endless{}) })
+		}, "", ask("GET"), buffers},
+		{"tunnel, unread", func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(func(net.Conn) { <-t.Context().Done() })
+		}, "", ask("GET"), buffers},
 		{"sent file", func(ctx *sluice.RequestCtx) { ctx.SendFile(dir + "/large") }, "", ask("GET"), buffers},
 	} {
 		for _, n := range append(harness.OverTCPByEach(), harness.OverTLS(t, harness.OverTCP(), "http/1.1")) {

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -181,5 +182,31 @@ func BenchmarkWaiters(b *testing.B) {
 				p.put(c)
 			}
 		})
+	}
+}
+
+// TestWaitersThatGiveUp: calls that have waited for too long leave nothing behind, and the
+// connection serves the next one.
+func TestWaitersThatGiveUp(t *testing.T) {
+	p := newPool(1, time.Hour)
+	c := p.get(t)
+	var waiting sync.WaitGroup
+	expired := make(chan time.Time)
+	for range 1000 {
+		waiting.Go(func() {
+			if _, ok := p.Wait(p.Settings, false, nil, expired); ok {
+				t.Error("a waiter was served")
+			}
+		})
+	}
+	close(expired)
+	waiting.Wait()
+	if n := p.waiting.Len(); n != 0 {
+		t.Errorf("%d waiters are left", n)
+	}
+	p.wantCounts(t, 1, 0)
+	p.put(c)
+	if got := p.get(t); got != c {
+		t.Error("another connection was opened")
 	}
 }
