@@ -2,42 +2,18 @@ package websocket
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
+	"math/rand/v2"
 	"net"
-	"unicode/utf8"
+	"sync"
+	"sync/atomic"
 
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
-
-// A Kind is the type of a message.
-type Kind uint8
-
-// The kinds of messages. A received Text is valid UTF-8. One that is sent must be; it is
-// not checked.
-const (
-	Text   = Kind(ws.OpText)
-	Binary = Kind(ws.OpBinary)
-)
-
-// String returns "text" or "binary".
-func (k Kind) String() string {
-	switch k {
-	case Text:
-		return "text"
-	case Binary:
-		return "binary"
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
-
-// A Message is one that was received. Data is valid until OnMessage returns, or until the
-// next Read, or Close of a connection of Dial; it may be modified.
-type Message struct {
-	Kind Kind   // Text or Binary
-	Data []byte // the payload of all fragments; empty for an empty message
-}
 
 // A Conn is a connection. It may be kept, and used by any number of goroutines; after the
 // end of the connection its methods return ErrClosed. Messages are never interleaved, and
@@ -148,14 +124,6 @@ func (m *extra) loop() *loop {
 	return m.apart.loop
 }
 
-// ended returns the error of methods of a Conn that is not open; the lock is held.
-func (c *Conn) ended() error {
-	if c.phase == phaseMoved {
-		return ErrMoved
-	}
-	return ErrClosed
-}
-
 // lock returns the mutex that guards c, except for the fields that never change. Nothing
 // waits while it is held.
 func (c *Conn) lock() *shard { return &c.host.locks[c.index%uint32(len(c.host.locks))] }
@@ -173,255 +141,6 @@ func (c *Conn) attach(s *session) *extra {
 	m := c.extra()
 	m.session = s
 	return m
-}
-
-// Write sends a message. It returns when the message is accepted, not when the peer has
-// it. If MaxPending bytes wait for the peer, Write waits, at most until ctx ends: then
-// nothing of the message is sent, and the connection stays open. It copies p.
-func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
-	if k != Text && k != Binary {
-		return ErrKind
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w := message{kind: k, p: p}
-	c.pack(&w)
-	defer w.release()
-	mu := c.lock()
-	mu.Lock()
-	for {
-		switch {
-		case c.phase != phaseOpen:
-			defer mu.Unlock()
-			return c.ended()
-		case !c.fits(&w):
-			mu.Unlock()
-			c.pack(&w)
-			mu.Lock()
-			continue
-		case c.hasRoom(w.size()):
-			c.append(&w)
-			mu.Unlock()
-			return nil
-		}
-		if err := c.awaitRoom(ctx); err != nil {
-			mu.Unlock()
-			return err
-		}
-	}
-}
-
-// awaitRoom waits for room, or for the end of a Writer or of the connection. The lock is held,
-// but not while it waits.
-func (c *Conn) awaitRoom(ctx context.Context) error {
-	m, mu := c.extra(), c.lock()
-	if m.room == nil {
-		m.room = make(chan struct{})
-	}
-	room := m.room
-	mu.Unlock()
-	defer mu.Lock()
-	select {
-	case <-room:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// TryWrite is Write, but it never waits: if there is no room it does what Endpoint.Slow
-// says.
-func (c *Conn) TryWrite(k Kind, p []byte) error {
-	if k != Text && k != Binary {
-		return ErrKind
-	}
-	m := message{kind: k, p: p}
-	c.pack(&m)
-	defer m.release()
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	if !c.fits(&m) {
-		c.lock().Unlock()
-		c.pack(&m)
-		c.lock().Lock()
-	}
-	return c.offer(&m, c.host.Endpoint.Slow)
-}
-
-// hasRoom tells whether a message of size bytes may wait; the lock is held.
-func (c *Conn) hasRoom(size int) bool {
-	w := c.writing()
-	if w == nil {
-		return c.hasOutputRoom(size)
-	}
-	held := 0
-	if w.queued != nil {
-		held = w.queued.bytes
-	}
-	return (held == 0 || held+size <= c.host.maxPending) && c.host.pendingTotal.fits(held, size)
-}
-
-// hasOutputRoom tells whether size more bytes may wait for the peer; the lock is held.
-func (c *Conn) hasOutputRoom(size int) bool {
-	m := c.more
-	if m == nil {
-		return true
-	}
-	limit := c.host.maxPending
-	if m.pending != nil {
-		return m.pending.bytes+size <= limit && c.host.pendingTotal.fits(m.pending.bytes, size)
-	}
-	s := m.inCall()
-	if s != nil && (len(s.out) == 0 || len(s.out)+size <= limit) {
-		return true
-	}
-	if !c.host.pendingTotal.fits(0, size) {
-		return false
-	}
-	if s != nil && m.loop() == nil {
-		s.beginFlush()
-	} else if s != nil {
-		c.waiting(m) // its call sends the output first
-	}
-	return true
-}
-
-// dropOutbox drops what waits; the lock is held.
-func (m *extra) dropOutbox() {
-	if m.pending != nil {
-		releaseOutbox(m.pending)
-		m.pending = nil
-	}
-}
-
-// dropBehind drops the messages that wait for the end of another; the lock is held.
-func (m *extra) dropBehind() {
-	if m.rare() == nil || m.rare().writer == nil {
-		return
-	}
-	if w := m.rare().writer; w.queued != nil {
-		releaseOutbox(w.queued)
-		w.queued = nil
-	}
-}
-
-// makeRoom wakes the writers that wait for room; the lock is held.
-func (m *extra) makeRoom() {
-	if m.room != nil {
-		close(m.room)
-		m.room = nil
-	}
-}
-
-// Close sends a Close frame and returns at once. The connection ends when the peer has
-// answered, or after Endpoint.CloseWithin. OnMessage is not called any more. reason is for
-// logs, at most 123 bytes of UTF-8. With CodeNone the frame has neither. It returns
-// ErrCode if code or reason must not be sent, and ErrClosed if c is closing already.
-func (c *Conn) Close(code Code, reason string) error {
-	if code != CodeNone && !ws.Code(code).MaySend() || len(reason) > ws.MaxReason || !utf8.ValidString(reason) {
-		return ErrCode
-	}
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	if c.phase != phaseOpen {
-		return c.ended()
-	}
-	c.close(&CloseError{Code: code, Reason: reason})
-	return nil
-}
-
-// close sends a Close frame. err is why, for OnClose. The lock is held, and c is open.
-func (c *Conn) close(err *CloseError) {
-	m := c.extra()
-	if m.session != nil {
-		m.session.note(err)
-	} else {
-		m.rarely().closing = err
-	}
-	var body [ws.MaxControl]byte
-	m.dropBehind()
-	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
-	c.phase = phaseClosing
-	if l := m.loop(); l != nil && l.kind == dialLoop { // no further Read is needed
-		l.isDone = true
-		l.poke()
-	}
-	m.makeRoom() // writers return ErrClosed
-}
-
-// Ping sends a ping, and returns at the peer's answer. It returns ctx's error if ctx ends
-// first, and ErrClosed if the connection ends. Do not call it in a callback, which delays
-// the answer. Read takes the answer, too: without callbacks, another goroutine must be in
-// Read meanwhile, or for connections of Accept, no message may wait for it.
-func (c *Conn) Ping(ctx context.Context) error {
-	c.lock().Lock()
-	if c.phase != phaseOpen {
-		defer c.lock().Unlock()
-		return c.ended()
-	}
-	wait := pingWait{number: c.host.numbers.Add(1), ponged: make(chan struct{})}
-	r := c.extra().rarely()
-	r.pings = append(r.pings, wait)
-	var payload [8]byte
-	binary.BigEndian.PutUint64(payload[:], wait.number)
-	c.appendFrame(ws.Head{Opcode: ws.OpPing}, payload[:])
-	c.lock().Unlock()
-	select {
-	case <-wait.ponged:
-	case <-ctx.Done():
-	}
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	select {
-	case <-wait.ponged:
-	default:
-		c.forgetPing(wait.number)
-		return ctx.Err()
-	}
-	if c.phase >= phaseClosed {
-		return c.ended()
-	}
-	return nil
-}
-
-// forgetPing removes a ping that nobody waits for any more; the lock is held.
-func (c *Conn) forgetPing(number uint64) {
-	pings := c.more.rare().pings
-	for i := range pings {
-		if pings[i].number == number {
-			c.more.rare().pings = append(pings[:i:i], pings[i+1:]...)
-			return
-		}
-	}
-}
-
-// ponged ends the pings up to the one that payload answers (RFC 6455 section 5.5.3).
-func (c *Conn) ponged(payload []byte) {
-	if len(payload) != 8 {
-		return
-	}
-	number := binary.BigEndian.Uint64(payload)
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	r := c.more.rare()
-	if r == nil {
-		return
-	}
-	for i := range r.pings {
-		if r.pings[i].number == number {
-			r.endPings(i + 1)
-			return
-		}
-	}
-}
-
-// endPings ends the first n pings; the lock is held.
-func (r *rare) endPings(n int) {
-	for _, p := range r.pings[:n] {
-		close(p.ponged)
-	}
-	r.pings = r.pings[n:]
 }
 
 // State returns what Upgrade or SetState got. After the end of the connection it is nil.
@@ -505,23 +224,350 @@ func (c *Conn) addrs() (remote, local net.Addr) {
 	return m.apart.remote, m.apart.local
 }
 
-// Pending returns how many bytes wait to be sent. Those that the system has taken do not
-// count.
-func (c *Conn) Pending() int {
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	m, n := c.more, 0
-	if m == nil {
-		return 0
+// connsInChunk is how many Conns are allocated together. A chunk is freed when all of them
+// have ended, and nobody has kept one; so a connection holds at most this many Conns.
+const connsInChunk = 8
+
+// A chunk of Conns. No Conn is used for a second connection, so that a program may keep it.
+type chunk [connsInChunk]Conn
+
+// A table finds the Conns of open connections by a number, which a Memo can hold. The zero
+// value is empty.
+type table struct {
+	chunks atomic.Pointer[[]atomic.Pointer[chunk]] // read without mu
+
+	mu     sync.Mutex
+	open   []uint8  // for each chunk: Conns that have not ended
+	vacant []uint32 // places in chunks without one
+	place  uint32   // of the chunk that is being used up
+	unused uint32   // its Conns that are not used yet
+}
+
+// add returns a new Conn, with its index.
+func (t *table) add() *Conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unused == 0 {
+		t.place = t.newPlace()
+		(*t.chunks.Load())[t.place].Store(new(chunk))
+		t.unused = connsInChunk
 	}
-	if m.pending != nil {
-		n = m.pending.bytes
+	at := connsInChunk - t.unused
+	t.unused--
+	t.open[t.place]++
+	c := &(*t.chunks.Load())[t.place].Load()[at]
+	c.index = t.place*connsInChunk + at
+	return c
+}
+
+// newPlace returns a place for a chunk; mu is held.
+func (t *table) newPlace() uint32 {
+	if n := len(t.vacant); n > 0 {
+		place := t.vacant[n-1]
+		t.vacant = t.vacant[:n-1]
+		return place
 	}
-	if m.session != nil {
-		n += len(m.session.out)
+	place := len(t.open)
+	t.open = append(t.open, 0)
+	old := t.chunks.Load()
+	if old == nil || len(*old) == place {
+		grown := make([]atomic.Pointer[chunk], max(2*place, 64))
+		for i := range place {
+			grown[i].Store((*old)[i].Load())
+		}
+		t.chunks.Store(&grown)
 	}
-	if w := c.writing(); w != nil && w.queued != nil {
-		n += w.queued.bytes
+	return uint32(place)
+}
+
+// get returns the Conn with an index, which has not ended.
+func (t *table) get(index uint32) *Conn {
+	return &(*t.chunks.Load())[index/connsInChunk].Load()[index%connsInChunk]
+}
+
+// remove forgets the Conn with an index, which has ended.
+func (t *table) remove(index uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	place := index / connsInChunk
+	t.open[place]--
+	if t.open[place] > 0 || place == t.place && t.unused > 0 {
+		return
 	}
-	return n
+	(*t.chunks.Load())[place].Store(nil)
+	t.vacant = append(t.vacant, place)
+}
+
+// windows are the ends of what was compressed in both directions, for messages that refer
+// to it. The lock of the Conn guards them.
+type windows struct {
+	sent, received []byte
+	count          uint64 // of the messages that have changed sent
+}
+
+// windows returns those of c, nil if it has none, or has ended; the lock is held.
+func (c *Conn) windows() *windows {
+	if c.more == nil || c.more.rare() == nil {
+		return nil
+	}
+	return c.more.rare().windows
+}
+
+// A membership is a Group of a Conn, and its place there. The lock of the Conn guards
+// group, and that of the group place. The group's lock is taken first.
+type membership struct {
+	group *Group
+	place int32
+}
+
+// A host has the connections of an Endpoint on one engine of a Server.
+type host struct {
+	*settings
+	server upgrade.Server
+	// isClient: the peers are servers. Frames are masked, those of peers are not.
+	isClient bool
+	conns    table
+	numbers  atomic.Uint64 // of pings, and of connections without a Target
+	restart  upgrade.Restart
+	locks    [64]shard
+	closes   closes
+
+	movedMu sync.Mutex
+	moved   map[*Conn][]movedRooms // of connections whose OnMoved runs
+}
+
+// A shard is a lock of some Conns, and what is counted under it.
+type shard struct {
+	sync.Mutex
+	tally
+	_ [16]byte // a cache line to itself
+}
+
+// An opening is what the handshake has found out.
+type opening struct {
+	protocol uint8
+	out, in  ws.DeflateSide // how messages are compressed; 0: not
+	window   string         // what the peer's next message may refer to
+	state    any
+	loop     loopKind
+	serve    func(*Conn) error // of acceptLoop and serveLoop
+	stays    bool              // it cannot move
+	// isCarried: a stream of HTTP/2 carries it.
+	isCarried bool
+}
+
+// controls counts the control frames of a peer within a second: the second in the upper
+// half, and their number.
+type controls int64
+
+// head returns the head of a frame with op, without its length.
+func (h *host) head(op ws.Opcode) ws.Head {
+	if h.isClient {
+		return ws.Head{Opcode: op, IsMasked: true, Key: newKey()}
+	}
+	return ws.Head{Opcode: op}
+}
+
+// newKey returns the key of a mask, which the peer and pages of the web cannot foresee (RFC
+// 6455 section 10.3): the source is ChaCha8, with a seed of the system.
+func newKey() ws.Key { return ws.Key(rand.Uint32()) }
+
+// A loop connects the goroutine of Endpoint.Accept with the session. The session's Run
+// waits until Read has asked for the message, or the part, after the one that it hands over,
+// because that is in the engine's buffer. It also waits at the beginning of a message, before
+// it is known whether Read or Reader wants it. The lock of the Conn guards the fields.
+type loop struct {
+	given    handed        // to Read; the session changes it when Read asks
+	handed   chan struct{} // something was given; holds one; closed at the end of the connection
+	wake     chan struct{} // to Run: something has changed; holds one; nil: Run does not wait
+	reads    net.Conn      // whose deadline ends a Fill when flushing ends; nil: it cannot fill
+	err      error         // for Read after the end
+	question question      // of the call that asks
+	asked    uint64        // how often a call has asked
+	reading  readState
+	kind     loopKind
+	isDone   bool // serve has returned
+}
+
+// A loopKind says who calls Read.
+type loopKind uint8
+
+const (
+	noLoop     loopKind = iota // no one: there are callbacks
+	acceptLoop                 // a function that Accept got
+	serveLoop                  // Endpoint.Serve, which other processes have too
+	dialLoop                   // the caller of Dial
+)
+
+// A readState is what the goroutine of Accept does.
+type readState uint8
+
+const (
+	readNot    readState = iota // serve does something else
+	readAsks                    // it waits in Read
+	readHasOne                  // it has a message, and has not called Read again
+)
+
+func newLoop(kind loopKind) *loop {
+	return &loop{kind: kind, handed: make(chan struct{}, 1)}
+}
+
+// poke wakes Run, if it waits; the lock is held.
+func (l *loop) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// A question is what a call wants that waits for a message.
+type question struct {
+	wantsParts bool   // of a message while it arrives
+	after      uint64 // handed.asked of the part before; 0: the next message is wanted
+}
+
+// handed is a message, or a part of one, that the session hands to the loop.
+type handed struct {
+	Message
+	isRest  bool   // it is not the beginning of a message
+	hasMore bool   // more of the message comes
+	asked   uint64 // loop.asked when it came
+}
+
+// A movedRooms is the Groups of a connection that have one Mover, or none.
+type movedRooms struct {
+	mark  string // what the Mover says; "" without one
+	names []string
+}
+
+// groups returns the Groups of a Conn; the lock is held.
+func (m *extra) groups() (all []*Group) {
+	if m.group.group == nil {
+		return nil
+	}
+	all = []*Group{m.group.group}
+	if m.rare() != nil {
+		for _, in := range m.rare().groups {
+			all = append(all, in.group)
+		}
+	}
+	return all
+}
+
+// isMovable tells whether connections may move to another process.
+func (h *host) isMovable() bool { return h.Endpoint.Name != "" && h.server.IsRegistered() }
+
+// restartAt returns when a connection that cannot move is closed because another process
+// replaces this one. The times are spread over Endpoint.RestartSpread, so that not all
+// clients connect again at once.
+func (h *host) restartAt(index uint32) int64 {
+	return h.restart.At(index, h.restartSpread, clock.Nanos())
+}
+
+// A session is the engine.Protocol of a Conn that is awake.
+type session struct {
+	host    *host
+	conn    *Conn
+	engine  engine.Conn
+	loop    *loop // of Endpoint.Accept; nil: callbacks
+	reader  ws.Reader
+	partial *buf.Buffer // the beginning of a message; nil: none
+	fed     fed         // what Feed has found for Run
+	began   int64       // when the message, or frame, that is incomplete began; 0: there is none
+	read    int         // bytes of input, since the last call in which they were counted
+
+	controls  controls
+	isPinged  bool // a ping is sent because of silence; any input answers it
+	stays     bool // it does not move: no other process wants it
+	isCarried bool // by HTTP/2, which counts the bytes
+	isOpening bool // in open, or Unpack
+	isInParts bool // the loop gets the message that arrives in parts
+	isLeaving bool // the deadline is that of Endpoint.CloseWithin
+
+	// The lock of conn guards these.
+	run     runPhase
+	ending  ending
+	out     []byte        // output that the engine does not have yet, while run is not notRunning
+	counted int           // bytes at the beginning of out that are counted already
+	waking  chan struct{} // for loop.wake; nil: not used yet
+	flushed chan struct{} // closed after flushing; nil: leave does not wait for it
+	err     error         // why the connection ends; the first reason counts
+
+	owned invariants.Pooled // by the engine
+}
+
+// A runPhase tells whether a call of the engine is running, which sends what is written.
+type runPhase uint8
+
+const (
+	notRunning runPhase = iota
+	running
+	flushing // output is written; what comes meanwhile waits in the outbox, and the call does not return
+)
+
+// An ending is how the connection ends after the current call.
+type ending uint8
+
+const (
+	endNot ending = iota
+	endClose
+	endLinger // the peer may be sending
+	endAbort
+)
+
+// fed is what Feed has found in a room.
+type fed struct {
+	opcode     ws.Opcode // of the message that is whole now; OpContinuation: none
+	isDeflated bool
+	error      error // of the Reader
+}
+
+// A tally counts what happens to some Conns. Their lock guards it.
+type tally struct{ opened, closed, received, sent, dropped uint64 }
+
+// closes counts the ends of connections by their codes: those from 1000 on, and two groups
+// of others.
+type closes [registeredCodes + 2]atomic.Uint64
+
+// registeredCodes is how many codes from 1000 on are counted each.
+const registeredCodes = 16
+
+// A writer is the io.WriteCloser of a message. The lock of the Conn guards it.
+type writer struct {
+	conn     *Conn
+	ctx      context.Context
+	opcode   ws.Opcode // of the next frame
+	queued   *outbox   // messages that wait for the end of this one; nil: none
+	err      error     // of Write
+	isClosed bool
+}
+
+// writing returns the writer whose message has begun; nil: there is none. The lock is held.
+func (c *Conn) writing() *writer {
+	if c.more == nil || c.more.rare() == nil {
+		return nil
+	}
+	if w := c.more.rare().writer; w != nil && w.opcode == ws.OpContinuation {
+		return w
+	}
+	return nil
+}
+
+// queue returns the outbox in which messages wait; nil: none do. The lock is held.
+func (c *Conn) queue() *outbox {
+	switch w := c.writing(); {
+	case w != nil:
+		return w.queued
+	case c.more != nil:
+		return c.more.pending
+	}
+	return nil
+}
+
+// ended returns the error of methods of a Conn that is not open; the lock is held.
+func (c *Conn) ended() error {
+	if c.phase == phaseMoved {
+		return ErrMoved
+	}
+	return ErrClosed
 }

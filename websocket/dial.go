@@ -1,24 +1,28 @@
 package websocket
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	neturl "net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/dial"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 const (
 	defaultDialTimeout = 30 * time.Second
-	dialReadLimit      = 1 << 20
 	maxRefusal         = 64 << 10 // of the body of an answer that refuses
-	maxResponseHead    = 64 << 10
 )
 
 // DialOptions are the options of Dial; all fields may be zero.
@@ -51,21 +55,6 @@ type DialOptions struct {
 	// not followed. Another origin does not get the credentials in Header; see
 	// sluice.RequestHeader.DelCredentials.
 	MaxRedirects int
-}
-
-// A HandshakeError says that the server has not accepted a connection.
-type HandshakeError struct {
-	Status int    // of the response; 101, or 2xx with HTTP/2, if the handshake breaks a rule
-	Reason string // what was wrong
-	// Header and Body are those of the response. Body has what had come when the context
-	// ended, at most 64 KiB.
-	Header *sluice.ResponseHeader
-	Body   []byte
-}
-
-// Error implements error.
-func (e *HandshakeError) Error() string {
-	return fmt.Sprintf("sluice: websocket: the server has answered with status %d: %s", e.Status, e.Reason)
 }
 
 // Dial opens a connection to a URL with the scheme ws or wss (RFC 6455 section 4.1). ctx
@@ -222,4 +211,213 @@ func (o *DialOptions) connect(ctx context.Context, u *sluice.URI) (net.Conn, err
 		return nil, err
 	}
 	return secure, nil
+}
+
+// An attempt is one handshake of Dial.
+type attempt struct {
+	o         *DialOptions
+	set       *settings
+	url       *sluice.URI
+	socket    string          // the Unix socket to connect to; "": the host of url
+	req       *sluice.Request // with the fields of DialOptions.Header
+	mayFollow bool            // a redirect
+}
+
+// follows tells whether a response is a redirect that is followed.
+func (a *attempt) follows(status int) bool { return a.mayFollow && sluice.StatusCodeIsRedirect(status) }
+
+// redirect makes u the URL at location, and removes from h what that must not get. It
+// returns why the redirect is not followed; "": it is.
+func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
+	before, wasSecure := originOf(u), isSecure(u)
+	username, password := string(u.Username()), string(u.Password())
+	isURL := len(location) > 0 && !uri.IsOpaque(location)
+	if isURL {
+		u.UpdateBytes(location)
+	}
+	switch string(u.Scheme()) {
+	case "http":
+		u.SetScheme("ws")
+	case "https":
+		u.SetScheme("wss")
+	}
+	u.SetHash("")
+	switch {
+	case !isURL || portOf(u) == "" || !hasHost(u):
+		return "it redirects to no URL of WebSocket"
+	case wasSecure && !isSecure(u):
+		return "it redirects from wss to ws"
+	case originOf(u) != before:
+		h.DelCredentials()
+		u.SetUsername("")
+		u.SetPassword("")
+	case len(u.Username()) == 0:
+		u.SetUsername(username)
+		u.SetPassword(password)
+	}
+	return ""
+}
+
+// originOf returns the origin of the pages of u's server.
+func originOf(u *sluice.URI) string {
+	scheme := schemeOf(u)
+	return scheme + "://" + withoutPort(scheme, string(u.Host()))
+}
+
+// schemeOf returns the scheme of the pages of u's server.
+func schemeOf(u *sluice.URI) string {
+	if isSecure(u) {
+		return "https"
+	}
+	return "http"
+}
+
+// open makes the handshake, over HTTP/2 if that is wanted and possible.
+func (a *attempt) open(ctx context.Context) (*Conn, error) {
+	if client := a.o.Client; client != nil && a.socket == "" {
+		c, err := a.openStream(ctx)
+		if !errors.Is(err, sluice.ErrNoConnectProtocol) || client.HTTP2 == sluice.HTTP2Only {
+			return c, err
+		}
+	}
+	conn, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := a.handshake(ctx, conn)
+	if err != nil {
+		dial.Cut(conn)
+		return nil, err
+	}
+	return dialed.adopt(ctx, conn, opened)
+}
+
+// connect opens the connection for a handshake over HTTP/1.1.
+func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
+	if a.socket == "" {
+		return a.o.connect(ctx, a.url)
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", a.socket)
+}
+
+// openStream makes the handshake on a stream of HTTP/2 (RFC 8441 section 5).
+func (a *attempt) openStream(ctx context.Context) (*Conn, error) {
+	a.offer()
+	a.req.Header.Del(ws.FieldKey)
+	resp := sluice.AcquireResponse() // the Header of a refusal is part of it
+	resp.StreamBody = true
+	conn, err := a.o.Client.ConnectProtocol(ctx, ws.Token, a.req, resp)
+	d := a.newDialed()
+	switch {
+	case err != nil:
+		return nil, err
+	case conn == nil:
+		refused := a.refused(resp, errNoSwitch)
+		_ = resp.CloseBodyStream()
+		return nil, refused
+	}
+	if err := d.agree(&resp.Header); err != nil {
+		conn.Close()
+		return nil, &HandshakeError{Status: resp.StatusCode(), Reason: err.Error(), Header: &resp.Header}
+	}
+	sluice.ReleaseResponse(resp)
+	return dialed.adopt(ctx, conn, d)
+}
+
+// newDialed returns what is known before the answer.
+func (a *attempt) newDialed() (d dialedConn) {
+	d.set = a.set
+	d.opening.state, d.opening.stays = a.o.State, true
+	if d.set.Endpoint.OnMessage == nil {
+		d.opening.loop = dialLoop
+	}
+	return d
+}
+
+// handshake sends the request and checks the answer, until ctx ends.
+func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if _, isRefused := err.(*HandshakeError); !stop() && err != nil && !isRefused {
+			err = context.Cause(ctx)
+		}
+	}()
+	d = a.newDialed()
+	var nonce [ws.KeySize]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	key := ws.AppendKey(nil, nonce)
+	if err := a.ask(conn, key); err != nil {
+		return d, err
+	}
+	in := acquireAnswerReader(conn)
+	defer releaseAnswerReader(in)
+	resp := sluice.AcquireResponse() // the Header of a refusal is part of it
+	if err := readHead(&resp.Header, in); err != nil {
+		return d, err
+	}
+	if err := d.accept(&resp.Header, key); err != nil {
+		if status := resp.StatusCode(); status != sluice.StatusSwitchingProtocols && !a.follows(status) {
+			resp.StreamBody = true
+			_ = resp.ReadBody(in, 0) // without it, there is no stream
+		}
+		return d, a.refused(resp, err)
+	}
+	sluice.ReleaseResponse(resp)
+	leftover, _ := in.Peek(in.Buffered())
+	d.leftover = slices.Clone(leftover)
+	return d, nil
+}
+
+// maxInterim is how many interim responses may come before the answer.
+const maxInterim = 100
+
+// readHead reads the head of the answer. It skips interim responses (RFC 9110 section 15.2); 101
+// is none.
+func readHead(h *sluice.ResponseHeader, in *bufio.Reader) error {
+	for range maxInterim {
+		err := h.Read(in)
+		if status := h.StatusCode(); err != nil || status >= sluice.StatusOK || status == sluice.StatusSwitchingProtocols {
+			return err
+		}
+	}
+	return errors.New("sluice: websocket: there are too many interim responses")
+}
+
+// refused returns the error for an answer that refuses because of reason. It keeps resp.
+func (a *attempt) refused(resp *sluice.Response, reason error) *HandshakeError {
+	refused := &HandshakeError{Status: resp.StatusCode(), Reason: reason.Error(), Header: &resp.Header}
+	if body := resp.BodyStream(); body != nil && !a.follows(refused.Status) {
+		refused.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusal))
+	}
+	return refused
+}
+
+// offer sets what does not depend on the version of HTTP: the URI, whose user information the
+// request sends as Authorization, and fields.
+func (a *attempt) offer() {
+	a.req.SetURI(a.url)
+	a.req.URI().SetScheme(schemeOf(a.url))
+	h := &a.req.Header
+	h.SetMethod(sluice.MethodGet)
+	h.Set(ws.FieldVersion, ws.Version)
+	h.Del(ws.FieldProtocol)
+	h.Del(ws.FieldExtensions)
+	if all := a.set.Endpoint.Protocols; len(all) > 0 {
+		h.Set(ws.FieldProtocol, strings.Join(all, ", "))
+	}
+	if a.set.Endpoint.Compression != CompressionOff {
+		h.SetBytesV(ws.FieldExtensions, a.set.Endpoint.deflates().AppendOffer(nil))
+	}
+}
+
+// ask sends the request.
+func (a *attempt) ask(w io.Writer, key []byte) error {
+	a.offer()
+	h := &a.req.Header
+	h.Set(sluice.HeaderConnection, "Upgrade")
+	h.Set(sluice.HeaderUpgrade, ws.Token)
+	h.SetBytesV(ws.FieldKey, key)
+	_, err := a.req.WriteTo(w)
+	return err
 }

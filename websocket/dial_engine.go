@@ -3,15 +3,23 @@ package websocket
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"log"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
+
+// dialReadLimit is the ReadLimit of DialOptions without an Endpoint.
+const dialReadLimit = 1 << 20
 
 // dialed has the connections of Dial. They share one engine, because a loop for each
 // program part that dials would cost more than it gives. It exists while there are any.
@@ -178,3 +186,64 @@ func (*dialServer) Count(read, written int) {}
 
 // Printf implements upgrade.Server.
 func (*dialServer) Printf(format string, args ...any) { log.Printf(format, args...) }
+
+// A dialedConn is what a handshake has found out.
+type dialedConn struct {
+	set      *settings
+	opening  opening
+	protocol string
+	leftover []byte // what came after the answer
+}
+
+// errNoSwitch is why an answer without a WebSocket is refused.
+var errNoSwitch = errors.New("it does not switch to WebSocket")
+
+// accept checks the answer (RFC 6455 section 4.1).
+func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
+	if h.StatusCode() != sluice.StatusSwitchingProtocols {
+		return errNoSwitch
+	}
+	if !hasToken(values(h, sluice.HeaderConnection), "upgrade") || !hasToken(values(h, sluice.HeaderUpgrade), ws.Token) {
+		return errors.New("it does not upgrade to WebSocket")
+	}
+	if accepts := values(h, ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {
+		return errors.New("its " + ws.FieldAccept + " is wrong")
+	}
+	return d.agree(h)
+}
+
+// agree checks what the server has chosen.
+func (d *dialedConn) agree(h *sluice.ResponseHeader) error {
+	if chosen := values(h, ws.FieldProtocol); len(chosen) > 0 {
+		d.protocol = string(chosen[0])
+		if len(chosen) > 1 || !slices.Contains(d.set.Endpoint.Protocols, d.protocol) {
+			return fmt.Errorf("the subprotocol %q was not offered", d.protocol)
+		}
+	}
+	extensions := joined(values(h, ws.FieldExtensions))
+	if d.set.Endpoint.Compression == CompressionOff {
+		if len(extensions) > 0 {
+			return errors.New("no extension was offered")
+		}
+		return nil
+	}
+	deflate, isOn, ok := d.set.Endpoint.deflates().ParseAnswer(extensions)
+	if !ok {
+		return errors.New("its extension was not offered")
+	}
+	if isOn {
+		d.opening.out, d.opening.in = deflate.Client(), deflate.Server()
+	}
+	return nil
+}
+
+// joined returns the values of a field that is a list.
+func joined(values [][]byte) (list []byte) {
+	for i, v := range values {
+		if i > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, v...)
+	}
+	return list
+}

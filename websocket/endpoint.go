@@ -1,6 +1,8 @@
 package websocket
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,4 +167,105 @@ func orDefault[N int | int64 | time.Duration](n, standard N) N {
 		return standard
 	}
 	return max(n, 0)
+}
+
+// A Compression says whether messages are compressed (permessage-deflate, RFC 7692), if the
+// peer agrees. Messages of less than 128 bytes, and those that would become longer, are
+// not compressed.
+//
+// The length of a compressed message tells something of its content. Do not let an attacker
+// add text to messages with secrets: with CompressionTakeover, to the messages before them
+// too.
+type Compression uint8
+
+const (
+	// CompressionOff: nothing is compressed.
+	CompressionOff Compression = iota
+	// CompressionShared: each message is compressed for itself. An idle connection holds
+	// nothing for it.
+	CompressionShared
+	// CompressionTakeover: a message may refer to those before it, which makes short ones
+	// much smaller. A connection keeps up to 4 KiB of what it has sent, and 4 KiB of what
+	// it has received, or 32 KiB if the client does not let the server choose. With
+	// SlowDropOld, messages to the peer do not refer to others.
+	CompressionTakeover
+)
+
+// String returns "off", "shared" or "takeover".
+func (c Compression) String() string {
+	if c > CompressionTakeover {
+		return fmt.Sprintf("Compression(%d)", uint8(c))
+	}
+	return [...]string{"off", "shared", "takeover"}[c]
+}
+
+const (
+	// movePrefix begins the names of families. It has the version of appendMoved.
+	movePrefix = "websocket2:"
+	// maxMovedState is the largest result of StateCodec.Encode.
+	maxMovedState = 32 << 10
+	// maxMoved is the largest state of a connection. With the input that was read and
+	// not used it must fit into one message between processes.
+	maxMoved = 56 << 10
+)
+
+// A StateCodec makes bytes of the states of connections that move to another process.
+// Its methods may be called by any number of goroutines. What the program changes while
+// Encode runs (SetState, Groups) does not move.
+type StateCodec interface {
+	// Encode returns at most 32 KiB. If it fails, the connection stays in its process.
+	Encode(state any) ([]byte, error)
+	// Decode must not retain p. If it fails, the connection is closed with
+	// CodeServiceRestart.
+	Decode(p []byte) (any, error)
+}
+
+// Name implements upgrade.Family.
+func (set *settings) Name() string {
+	if set.Endpoint.Name == "" {
+		return ""
+	}
+	return movePrefix + set.Endpoint.Name
+}
+
+// protocolOf returns the index of a subprotocol in Endpoint.Protocols, plus 1; 0: it is
+// none of them.
+func (set *settings) protocolOf(name string) uint8 {
+	return uint8(slices.Index(set.protocols(), name) + 1)
+}
+
+// A SlowPolicy says what happens to a message that must not wait for room, of TryWrite,
+// WritePrepared and Group.Broadcast, when MaxPending or MaxPendingTotal is reached.
+type SlowPolicy uint8
+
+const (
+	// SlowClose: the messages that wait are dropped, and the connection is closed with
+	// CodeTryAgain. TryWrite returns ErrFull. It is for peers that a gap would mislead:
+	// they connect again.
+	SlowClose SlowPolicy = iota
+	// SlowBlock: TryWrite returns ErrFull. A broadcast closes the connection as SlowClose
+	// does, because it never waits.
+	SlowBlock
+	// SlowDropNew: the message is dropped. TryWrite returns ErrFull.
+	SlowDropNew
+	// SlowDropOld: the oldest messages that wait are dropped to make room. If that is not
+	// enough, the message is dropped, and TryWrite returns ErrFull.
+	SlowDropOld
+	// SlowCoalesce: a message of PrepareKeyed takes the place of the one with the same key
+	// that waits. If none waits, or if the message is longer than that one and there is no
+	// room, SlowClose applies.
+	SlowCoalesce
+)
+
+// String returns "close", "block", "drop new", "drop old" or "coalesce".
+func (s SlowPolicy) String() string {
+	if s > SlowCoalesce {
+		return fmt.Sprintf("SlowPolicy(%d)", uint8(s))
+	}
+	return [...]string{"close", "block", "drop new", "drop old", "coalesce"}[s]
+}
+
+// protocols returns the subprotocols that a Conn can name.
+func (set *settings) protocols() []string {
+	return set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)]
 }

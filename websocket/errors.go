@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -86,4 +87,23 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("sluice: websocket: handshake refused with status %d: %s", e.Status, e.Text)
+}
+
+// ErrMoved is returned by methods of a Conn whose connection was handed over to another
+// process. OnClose is not called for it.
+var ErrMoved = errors.New("sluice: websocket: the connection has moved to another process")
+
+// A HandshakeError says that the server has not accepted a connection.
+type HandshakeError struct {
+	Status int    // of the response; 101, or 2xx with HTTP/2, if the handshake breaks a rule
+	Reason string // what was wrong
+	// Header and Body are those of the response. Body has what had come when the context
+	// ended, at most 64 KiB.
+	Header *sluice.ResponseHeader
+	Body   []byte
+}
+
+// Error implements error.
+func (e *HandshakeError) Error() string {
+	return fmt.Sprintf("sluice: websocket: the server has answered with status %d: %s", e.Status, e.Reason)
 }

@@ -8,41 +8,15 @@ import (
 	"slices"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
-)
-
-const (
-	// movePrefix begins the names of families. It has the version of appendMoved.
-	movePrefix = "websocket2:"
-	// maxMovedState is the largest result of StateCodec.Encode.
-	maxMovedState = 32 << 10
-	// maxMoved is the largest state of a connection. With the input that was read and
-	// not used it must fit into one message between processes.
-	maxMoved = 56 << 10
 )
 
 // moveFarewell is what the client gets if the other process cannot take the connection over.
 func moveFarewell() string {
 	return string(ws.AppendFrame(nil, ws.OpClose, ws.AppendClose(nil, ws.CodeServiceRestart, "please connect again")))
 }
-
-// A StateCodec makes bytes of the states of connections that move to another process.
-// Its methods may be called by any number of goroutines. What the program changes while
-// Encode runs (SetState, Groups) does not move.
-type StateCodec interface {
-	// Encode returns at most 32 KiB. If it fails, the connection stays in its process.
-	Encode(state any) ([]byte, error)
-	// Decode must not retain p. If it fails, the connection is closed with
-	// CodeServiceRestart.
-	Decode(p []byte) (any, error)
-}
-
-// ErrMoved is returned by methods of a Conn whose connection was handed over to another
-// process. OnClose is not called for it.
-var ErrMoved = errors.New("sluice: websocket: the connection has moved to another process")
 
 // Register lets the connections of e move to other processes, and lets s take over those of
 // an Endpoint with the same Name, as in rolling restarts with package prefork. It must be
@@ -60,14 +34,6 @@ func (e *Endpoint) Register(s *sluice.Server) error {
 	return upgrade.Register(s.Control(), e.settings())
 }
 
-// Name implements upgrade.Family.
-func (set *settings) Name() string {
-	if set.Endpoint.Name == "" {
-		return ""
-	}
-	return movePrefix + set.Endpoint.Name
-}
-
 // moved is what a connection takes along.
 type moved struct {
 	isPinged bool
@@ -77,12 +43,6 @@ type moved struct {
 	rooms    []movedRooms
 	hasState bool
 	state    []byte
-}
-
-// A movedRooms is the Groups of a connection that have one Mover, or none.
-type movedRooms struct {
-	mark  string // what the Mover says; "" without one
-	names []string
 }
 
 // appendMoved appends m to dst: three bytes, and texts and lists with their lengths.
@@ -271,20 +231,6 @@ func (s *session) mayMove() bool {
 	return (r == nil || len(r.pings) == 0) && (l == nil || l.mayMove())
 }
 
-// groups returns the Groups of a Conn; the lock is held.
-func (m *extra) groups() (all []*Group) {
-	if m.group.group == nil {
-		return nil
-	}
-	all = []*Group{m.group.group}
-	if m.rare() != nil {
-		for _, in := range m.rare().groups {
-			all = append(all, in.group)
-		}
-	}
-	return all
-}
-
 func hasNoName(g *Group) bool { return g.Name == "" }
 
 // hold returns what a connection takes along of its Groups, and keeps their messages from
@@ -407,18 +353,6 @@ func (h *host) refuseMoved(why error) engine.Protocol {
 	return nil
 }
 
-// protocolOf returns the index of a subprotocol in Endpoint.Protocols, plus 1; 0: it is
-// none of them.
-func (set *settings) protocolOf(name string) uint8 {
-	return uint8(slices.Index(set.protocols(), name) + 1)
-}
-
-// isMovable tells whether connections may move to another process.
-func (h *host) isMovable() bool { return h.Endpoint.Name != "" && h.server.IsRegistered() }
-
-// restartAt returns when a connection that cannot move is closed because another process
-// replaces this one. The times are spread over Endpoint.RestartSpread, so that not all
-// clients connect again at once.
-func (h *host) restartAt(index uint32) int64 {
-	return h.restart.At(index, h.restartSpread, clock.Nanos())
-}
+// mayMove tells whether the connection may move now: the function waits in Read; the lock
+// is held.
+func (l *loop) mayMove() bool { return l.reading == readAsks && !l.isDone }

@@ -64,6 +64,9 @@ func releaseBroadcast(b *broadcast) {
 	broadcastPool.Put(b)
 }
 
+// maxResponseHead is the largest head of an answer to a handshake.
+const maxResponseHead = 64 << 10
+
 // answerPool holds readers of answers to handshakes, without a connection; a call of Dial owns
 // one. Without it, a buffer of 64 KiB for each call keeps the garbage collector of a program
 // with many connections busy.

@@ -2,7 +2,6 @@ package websocket
 
 import (
 	"errors"
-	"sync/atomic"
 )
 
 // Stats are numbers of an Endpoint in this process. Those of connections of Dial are not
@@ -43,23 +42,6 @@ func (e *Endpoint) Stats() Stats {
 	}
 	return s
 }
-
-// A tally counts what happens to some Conns. Their lock guards it.
-type tally struct{ opened, closed, received, sent, dropped uint64 }
-
-// countSent counts n messages of a broadcast.
-func (c *Conn) countSent(n int) {
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	c.lock().sent += uint64(n)
-}
-
-// closes counts the ends of connections by their codes: those from 1000 on, and two groups
-// of others.
-type closes [registeredCodes + 2]atomic.Uint64
-
-// registeredCodes is how many codes from 1000 on are counted each.
-const registeredCodes = 16
 
 // count counts an end.
 func (n *closes) count(err error) {

@@ -151,11 +151,6 @@ func hasToken(lists [][]byte, token string) bool {
 	return slices.ContainsFunc(lists, func(list []byte) bool { return ws.HasToken(list, token) })
 }
 
-// protocols returns the subprotocols that a Conn can name.
-func (set *settings) protocols() []string {
-	return set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)]
-}
-
 // choose returns the index of the subprotocol in Endpoint.Protocols, plus 1; 0: none.
 func (set *settings) choose(ctx *sluice.RequestCtx) uint8 {
 	for i, protocol := range set.protocols() {
@@ -235,4 +230,29 @@ func withoutPort(scheme, authority string) string {
 		return strings.TrimSuffix(authority, ":443")
 	}
 	return strings.TrimSuffix(authority, ":80")
+}
+
+// negotiate returns the answer to the first acceptable offer of compression. isOn is false
+// if there is none.
+func (set *settings) negotiate(ctx *sluice.RequestCtx) (answer ws.Deflate, isOn bool) {
+	if set.Endpoint.Compression == CompressionOff {
+		return ws.Deflate{}, false
+	}
+	for _, list := range values(&ctx.Request.Header, ws.FieldExtensions) {
+		if offer, _, ok := ws.NextDeflate(list); ok {
+			return set.Endpoint.deflates().Answer(offer), true
+		}
+	}
+	return ws.Deflate{}, false
+}
+
+var _ upgrade.Host = (*host)(nil)
+
+// NewHost implements upgrade.Family.
+func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
+	h := &host{settings: set, server: s}
+	set.counting.Lock()
+	defer set.counting.Unlock()
+	set.hosts = append(set.hosts, h)
+	return h
 }

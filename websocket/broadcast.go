@@ -34,13 +34,6 @@ type Group struct {
 	isCast  bool // a broadcast is running: members keep their places
 }
 
-// A membership is a Group of a Conn, and its place there. The lock of the Conn guards
-// group, and that of the group place. The group's lock is taken first.
-type membership struct {
-	group *Group
-	place int32
-}
-
 // A Mover knows which messages the members of its Groups have got, so that those that move
 // to another process get each of the next ones once. Package room has one for each hub.
 type Mover struct {

@@ -1,10 +1,11 @@
 package websocket
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -43,25 +44,6 @@ func (p *Prepared) Key() string { return p.key }
 // Data returns the payload. It must not be modified.
 func (p *Prepared) Data() []byte { return p.frame[p.head:] }
 
-// isLong tells whether p is compressed for connections whose messages are compressed as out
-// says.
-func (p *Prepared) isLong(out ws.DeflateSide) bool {
-	size := len(p.frame) - p.head
-	return out != 0 && size >= minDeflated && (out.Bits() == ws.MaxWindowBits || size <= 1<<out.Bits())
-}
-
-// pack makes p.packed, and tells whether it is shorter than the frame.
-func (p *Prepared) pack() bool {
-	p.once.Do(func() {
-		packed := compress.AppendMessage(nil, p.Data(), nil, ws.MaxWindowBits)
-		if len(packed) < len(p.Data()) {
-			h := ws.Head{Opcode: ws.Opcode(p.kind), IsDeflated: true}
-			p.packed = ws.AppendWhole(make([]byte, 0, len(packed)+ws.MaxHead), h, packed)
-		}
-	})
-	return p.packed != nil
-}
-
 // bytes returns the frame. For isPacked, pack must have returned true.
 func (p *Prepared) bytes(isPacked bool) []byte {
 	if isPacked {
@@ -70,18 +52,55 @@ func (p *Prepared) bytes(isPacked bool) []byte {
 	return p.frame
 }
 
-// shared returns p as a message for c. It may compress p, so the lock is not held.
-func (c *Conn) shared(p *Prepared) message {
-	if c.host.isClient { // each frame has a mask of its own
-		return message{kind: p.kind, p: p.Data()}
+// A Kind is the type of a message.
+type Kind uint8
+
+// The kinds of messages. A received Text is valid UTF-8. One that is sent must be; it is
+// not checked.
+const (
+	Text   = Kind(ws.OpText)
+	Binary = Kind(ws.OpBinary)
+)
+
+// String returns "text" or "binary".
+func (k Kind) String() string {
+	switch k {
+	case Text:
+		return "text"
+	case Binary:
+		return "binary"
 	}
-	return message{shared: p, isPacked: p.isLong(c.out) && p.pack()}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// WritePrepared is TryWrite for p. It does not copy p while it waits.
-func (c *Conn) WritePrepared(p *Prepared) error {
-	m := c.shared(p)
-	c.lock().Lock()
-	defer c.lock().Unlock()
-	return c.offer(&m, c.host.Endpoint.Slow)
+// A Message is one that was received. Data is valid until OnMessage returns, or until the
+// next Read, or Close of a connection of Dial; it may be modified.
+type Message struct {
+	Kind Kind   // Text or Binary
+	Data []byte // the payload of all fragments; empty for an empty message
+}
+
+// A message is what offer gets: p, or a shared one.
+type message struct {
+	shared *Prepared
+	// isPacked: shared is compressed, without a history.
+	isPacked bool
+	kind     Kind
+	p        []byte
+	// packed is p, compressed; nil: p is not compressed. It refers to what was sent with the
+	// messages up to number after, or to nothing: see Conn.pack.
+	packed  *buf.Buffer
+	after   uint64
+	isAlone bool
+}
+
+// size returns how many bytes the message counts for MaxPending.
+func (m *message) size() int {
+	switch {
+	case m.shared != nil:
+		return len(m.shared.bytes(m.isPacked))
+	case m.packed != nil:
+		return len(m.packed.B)
+	}
+	return len(m.p)
 }

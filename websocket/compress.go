@@ -1,44 +1,10 @@
 package websocket
 
 import (
-	"fmt"
-	"unicode/utf8"
-
-	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
-
-// A Compression says whether messages are compressed (permessage-deflate, RFC 7692), if the
-// peer agrees. Messages of less than 128 bytes, and those that would become longer, are
-// not compressed.
-//
-// The length of a compressed message tells something of its content. Do not let an attacker
-// add text to messages with secrets: with CompressionTakeover, to the messages before them
-// too.
-type Compression uint8
-
-const (
-	// CompressionOff: nothing is compressed.
-	CompressionOff Compression = iota
-	// CompressionShared: each message is compressed for itself. An idle connection holds
-	// nothing for it.
-	CompressionShared
-	// CompressionTakeover: a message may refer to those before it, which makes short ones
-	// much smaller. A connection keeps up to 4 KiB of what it has sent, and 4 KiB of what
-	// it has received, or 32 KiB if the client does not let the server choose. With
-	// SlowDropOld, messages to the peer do not refer to others.
-	CompressionTakeover
-)
-
-// String returns "off", "shared" or "takeover".
-func (c Compression) String() string {
-	if c > CompressionTakeover {
-		return fmt.Sprintf("Compression(%d)", uint8(c))
-	}
-	return [...]string{"off", "shared", "takeover"}[c]
-}
 
 const (
 	// minDeflated is the size from which messages are compressed, in bytes.
@@ -58,41 +24,12 @@ func (e *Endpoint) deflates() ws.DeflatePolicy {
 	}
 }
 
-// negotiate returns the answer to the first acceptable offer of compression. isOn is false
-// if there is none.
-func (set *settings) negotiate(ctx *sluice.RequestCtx) (answer ws.Deflate, isOn bool) {
-	if set.Endpoint.Compression == CompressionOff {
-		return ws.Deflate{}, false
-	}
-	for _, list := range values(&ctx.Request.Header, ws.FieldExtensions) {
-		if offer, _, ok := ws.NextDeflate(list); ok {
-			return set.Endpoint.deflates().Answer(offer), true
-		}
-	}
-	return ws.Deflate{}, false
-}
-
-// windows are the ends of what was compressed in both directions, for messages that refer
-// to it. The lock of the Conn guards them.
-type windows struct {
-	sent, received []byte
-	count          uint64 // of the messages that have changed sent
-}
-
 // deflate begins compression with what was agreed for each side; the lock is held.
 func (c *Conn) deflate(out, in ws.DeflateSide) {
 	c.out, c.in = out, in
 	if out.Keeps() || in.Keeps() {
 		c.extra().rarely().windows = &windows{}
 	}
-}
-
-// windows returns those of c, nil if it has none, or has ended; the lock is held.
-func (c *Conn) windows() *windows {
-	if c.more == nil || c.more.rare() == nil {
-		return nil
-	}
-	return c.more.rare().windows
 }
 
 // slide returns window with p after it, without the beginning that exceeds size.
@@ -185,32 +122,21 @@ func (m *message) release() {
 	}
 }
 
-// inflate decodes a message and delivers it.
-func (s *session) inflate(k Kind, data []byte) {
-	var w *windows
-	var history []byte
-	if s.conn.in.Keeps() {
-		s.conn.lock().Lock()
-		w = s.conn.windows()
-		s.conn.lock().Unlock()
-		history = w.received // only the session uses it
-	}
-	out, err := compress.InflateMessage(data, history, int(s.host.readLimit))
-	switch {
-	case err == compress.ErrTooLarge:
-		s.violated(ws.ErrTooLarge)
-		return
-	case err != nil:
-		s.violated(ws.ErrDeflate)
-		return
-	}
-	defer out.ReleaseHeld()
-	if k == Text && !utf8.Valid(out.B) {
-		s.violated(ws.ErrText)
-		return
-	}
-	if w != nil {
-		w.received = slide(w.received, out.B, receivedSize(s.conn.in))
-	}
-	s.deliver(Message{Kind: k, Data: out.B})
+// isLong tells whether p is compressed for connections whose messages are compressed as out
+// says.
+func (p *Prepared) isLong(out ws.DeflateSide) bool {
+	size := len(p.frame) - p.head
+	return out != 0 && size >= minDeflated && (out.Bits() == ws.MaxWindowBits || size <= 1<<out.Bits())
+}
+
+// pack makes p.packed, and tells whether it is shorter than the frame.
+func (p *Prepared) pack() bool {
+	p.once.Do(func() {
+		packed := compress.AppendMessage(nil, p.Data(), nil, ws.MaxWindowBits)
+		if len(packed) < len(p.Data()) {
+			h := ws.Head{Opcode: ws.Opcode(p.kind), IsDeflated: true}
+			p.packed = ws.AppendWhole(make([]byte, 0, len(packed)+ws.MaxHead), h, packed)
+		}
+	})
+	return p.packed != nil
 }

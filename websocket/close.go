@@ -1,0 +1,207 @@
+package websocket
+
+import (
+	"errors"
+	"math"
+	"runtime/debug"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
+)
+
+// Close sends a Close frame and returns at once. The connection ends when the peer has
+// answered, or after Endpoint.CloseWithin. OnMessage is not called any more. reason is for
+// logs, at most 123 bytes of UTF-8. With CodeNone the frame has neither. It returns
+// ErrCode if code or reason must not be sent, and ErrClosed if c is closing already.
+func (c *Conn) Close(code Code, reason string) error {
+	if code != CodeNone && !ws.Code(code).MaySend() || len(reason) > ws.MaxReason || !utf8.ValidString(reason) {
+		return ErrCode
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase != phaseOpen {
+		return c.ended()
+	}
+	c.close(&CloseError{Code: code, Reason: reason})
+	return nil
+}
+
+// close sends a Close frame. err is why, for OnClose. The lock is held, and c is open.
+func (c *Conn) close(err *CloseError) {
+	m := c.extra()
+	if m.session != nil {
+		m.session.note(err)
+	} else {
+		m.rarely().closing = err
+	}
+	var body [ws.MaxControl]byte
+	m.dropBehind()
+	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
+	c.phase = phaseClosing
+	if l := m.loop(); l != nil && l.kind == dialLoop { // no further Read is needed
+		l.isDone = true
+		l.poke()
+	}
+	m.makeRoom() // writers return ErrClosed
+}
+
+// leave ends a call of the engine.
+func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
+	mu := s.conn.lock()
+	mu.Lock()
+	s.awaitFlush()
+	if s.ending == endClose || s.ending == endLinger { // no call follows
+		s.take(math.MaxInt)
+	}
+	out, written, how := s.out, len(s.out)-s.counted, s.ending
+	if s.conn.more.pending != nil && next == engine.Read {
+		next = engine.Run // when this output is written
+	}
+	if s.isOpening { // whoever sends it counts it
+		s.isOpening, written = false, 0
+	}
+	s.run, s.out = notRunning, nil
+	s.conn.more.makeRoom()
+	isClosing := s.conn.phase != phaseOpen
+	mu.Unlock()
+	if isClosing { // perhaps since arm: no call follows that would set the time-out
+		s.armClosing()
+	}
+	s.count(s.read, written)
+	s.read = 0
+	switch how {
+	case endClose:
+		next = engine.Close
+	case endLinger:
+		next = engine.CloseLinger
+	case endAbort:
+		next = engine.Abort
+	}
+	return out, next
+}
+
+// handleClose handles the peer's Close frame (RFC 6455 section 5.5.1).
+func (s *session) handleClose(body []byte) {
+	code, reason, err := ws.ParseClose(body)
+	if err != nil {
+		s.violated(err.(*ws.Error))
+		return
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.note(&CloseError{Code: Code(code), Reason: string(reason), IsRemote: true})
+	if s.conn.phase == phaseOpen {
+		var answer [2]byte
+		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpClose), ws.AppendClose(answer[:0], code, ""))
+	}
+	if s.host.isClient && s.conn.phase != phaseClosed { // the server ends the connection (RFC 6455 section 7.1.1)
+		s.conn.phase = phaseClosed
+		s.conn.more.makeRoom()
+		return
+	}
+	s.end(endClose)
+}
+
+// violated closes the connection because of what the peer has sent.
+func (s *session) violated(err *ws.Error) {
+	s.fail(&CloseError{Code: Code(err.Code), Reason: strings.TrimPrefix(err.Error(), "sluice: websocket: "), Cause: err})
+}
+
+// fail closes the connection without waiting for the peer's answer (RFC 6455 section
+// 7.1.7).
+func (s *session) fail(err *CloseError) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	if s.conn.phase == phaseOpen {
+		s.conn.more.dropOutbox() // the Close frame follows what is on its way
+		s.conn.close(err)
+	}
+	s.note(err)
+	s.end(endLinger)
+}
+
+// end ends the connection after this call; the lock is held.
+func (s *session) end(how ending) {
+	s.conn.phase = max(s.conn.phase, phaseClosed)
+	s.ending = max(s.ending, how)
+	s.conn.more.makeRoom()
+}
+
+// note stores why the connection ends; the lock is held.
+func (s *session) note(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// goAway sends a Close frame if the server shuts down, and at the connection's time if
+// another process replaces this one and does not take the connection over.
+func (s *session) goAway() {
+	switch s.host.server.Closing() {
+	case upgrade.CloseSoon:
+		if s.leavesSoon() && clock.Nanos() >= s.host.restartAt(s.conn.index) {
+			s.sendAway(CodeServiceRestart, "the server restarts")
+		}
+	case upgrade.CloseNow:
+		s.sendAway(CodeGoingAway, "the server shuts down")
+	}
+}
+
+func (s *session) sendAway(code Code, reason string) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	if s.conn.phase == phaseOpen {
+		s.conn.close(&CloseError{Code: code, Reason: reason})
+	}
+}
+
+// leavesSoon tells whether the connection ends when another process replaces this one.
+func (s *session) leavesSoon() bool { return s.stays || !s.host.isMovable() }
+
+// armClosing sets the time-out for the peer's Close frame.
+func (s *session) armClosing() (isClosing bool) {
+	s.conn.lock().Lock()
+	isClosing = s.conn.phase != phaseOpen
+	s.conn.lock().Unlock()
+	if isClosing && !s.isLeaving {
+		s.isLeaving = true
+		s.engine.SetReadDeadline(clock.Nanos(), s.host.closeWithin)
+	}
+	return isClosing
+}
+
+// abort ends the connection at once.
+func (s *session) abort(err error) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.note(err)
+	s.end(endAbort)
+}
+
+// panicked logs a panic of the program and closes c.
+func (c *Conn) panicked(v any) {
+	c.host.server.Printf("panic while serving a WebSocket: %v\n%s", v, debug.Stack())
+	c.closeFor(&CloseError{Code: CodeInternal})
+}
+
+// closeFor closes c because the program has returned err.
+func (c *Conn) closeFor(err error) {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase != phaseOpen {
+		return
+	}
+	frame := &CloseError{Code: CodeInternal}
+	var wanted *CloseError
+	if errors.As(err, &wanted) && (wanted.Code == CodeNone || ws.Code(wanted.Code).MaySend()) {
+		frame.Code, frame.Reason = wanted.Code, strings.ToValidUTF8(wanted.Reason, "\uFFFD")
+	}
+	if s := c.more.session; s != nil && wanted == nil {
+		s.note(err) // OnClose gets it
+	}
+	c.close(frame)
+}

@@ -1,0 +1,152 @@
+package websocket
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
+)
+
+// Ping sends a ping, and returns at the peer's answer. It returns ctx's error if ctx ends
+// first, and ErrClosed if the connection ends. Do not call it in a callback, which delays
+// the answer. Read takes the answer, too: without callbacks, another goroutine must be in
+// Read meanwhile, or for connections of Accept, no message may wait for it.
+func (c *Conn) Ping(ctx context.Context) error {
+	c.lock().Lock()
+	if c.phase != phaseOpen {
+		defer c.lock().Unlock()
+		return c.ended()
+	}
+	wait := pingWait{number: c.host.numbers.Add(1), ponged: make(chan struct{})}
+	r := c.extra().rarely()
+	r.pings = append(r.pings, wait)
+	var payload [8]byte
+	binary.BigEndian.PutUint64(payload[:], wait.number)
+	c.appendFrame(ws.Head{Opcode: ws.OpPing}, payload[:])
+	c.lock().Unlock()
+	select {
+	case <-wait.ponged:
+	case <-ctx.Done():
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	select {
+	case <-wait.ponged:
+	default:
+		c.forgetPing(wait.number)
+		return ctx.Err()
+	}
+	if c.phase >= phaseClosed {
+		return c.ended()
+	}
+	return nil
+}
+
+// forgetPing removes a ping that nobody waits for any more; the lock is held.
+func (c *Conn) forgetPing(number uint64) {
+	pings := c.more.rare().pings
+	for i := range pings {
+		if pings[i].number == number {
+			c.more.rare().pings = append(pings[:i:i], pings[i+1:]...)
+			return
+		}
+	}
+}
+
+// ponged ends the pings up to the one that payload answers (RFC 6455 section 5.5.3).
+func (c *Conn) ponged(payload []byte) {
+	if len(payload) != 8 {
+		return
+	}
+	number := binary.BigEndian.Uint64(payload)
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	r := c.more.rare()
+	if r == nil {
+		return
+	}
+	for i := range r.pings {
+		if r.pings[i].number == number {
+			r.endPings(i + 1)
+			return
+		}
+	}
+}
+
+// endPings ends the first n pings; the lock is held.
+func (r *rare) endPings(n int) {
+	for _, p := range r.pings[:n] {
+		close(p.ponged)
+	}
+	r.pings = r.pings[n:]
+}
+
+// add counts a control frame. It returns false if there are too many.
+func (n *controls) add() bool {
+	second := clock.Nanos() >> 30 // nearly
+	if int64(*n)>>32 != second {
+		*n = controls(second << 32)
+	}
+	*n++
+	return uint32(*n) <= maxControls
+}
+
+// handleControl handles a control frame.
+func (s *session) handleControl(p ws.Piece) {
+	if p.Opcode == ws.OpClose {
+		s.handleClose(p.Payload)
+		return
+	}
+	if !s.controls.add() {
+		s.fail(&CloseError{Code: CodePolicy, Reason: "too many control frames"})
+		return
+	}
+	if p.Opcode == ws.OpPong {
+		s.conn.ponged(p.Payload)
+		return
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	if s.conn.phase == phaseOpen {
+		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpPong), p.Payload)
+	}
+}
+
+// arm sets the time-out of the next wait for input. There is one: while a message is
+// incomplete, it is that of the message, otherwise that of the peer's silence.
+func (s *session) arm() {
+	if s.armClosing() {
+		return
+	}
+	now := clock.Nanos()
+	if s.reader.IsBetween() {
+		s.began = 0
+		s.engine.SetReadDeadline(now, s.silence(now))
+		return
+	}
+	if s.began == 0 || s.isInParts {
+		s.began = now
+	}
+	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
+}
+
+// silence returns how long a connection that is between messages waits for input.
+func (s *session) silence(now int64) time.Duration {
+	after := s.pingAfter()
+	if s.host.server.Closing() == upgrade.CloseSoon && s.leavesSoon() {
+		left := max(time.Duration(s.host.restartAt(s.conn.index)-now), 1)
+		if after == 0 || left < after {
+			return left
+		}
+	}
+	return after
+}
+
+// pingAfter is that of the Endpoint, spread by a fifth, so that the pings of many
+// connections that were opened together do not come together.
+func (s *session) pingAfter() time.Duration {
+	return upgrade.Around(s.conn.index, s.host.pingAfter)
+}
