@@ -35,8 +35,8 @@ func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error 
 		defer ReleaseResponse(resp)
 		call.wants = wantsNone
 	}
-	if req.timeout > 0 {
-		call.Allow(req.timeout)
+	if req.GetTimeOut() > 0 {
+		call.Allow(req.GetTimeOut())
 	}
 	if now := c.pool.Now(); c.lastUse.Load() != now {
 		c.lastUse.Store(now)
@@ -93,15 +93,14 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 func checkTarget(req *Request, isTLS bool) error {
 	uri := req.URI()
 	switch {
-	case req.uriError != nil:
-		return req.uriError
+	case req.uriFailure() != nil:
+		return req.uriFailure()
 	case len(uri.Host()) == 0 && len(req.Header.Host()) == 0:
 		return errMissingHost
 	case uri.m.IsHTTPS() != isTLS:
 		return ErrHostClientRedirectToDifferentScheme
 	case len(uri.Username()) > 0 && !req.hasAuthorization():
-		_, err := uri.m.AppendCredentials(req.wire[:0])
-		return err
+		return req.checkCredentials()
 	}
 	return nil
 }
@@ -129,24 +128,12 @@ func (c *HostClient) repeats(call *clientCall, req *Request, attempt int, retry 
 		retry = c.RetryIf(req)
 	default:
 		// A caller that waited for a whole time-out does not wait again.
-		retry = !isTimeout && isRepeatable(req)
+		retry = !isTimeout && req.Header.isRepeatable()
 	}
 	if reset && retry {
 		call.Restart()
 	}
 	return retry && call.err() == nil
-}
-
-// isRepeatable reports whether a request may be sent again although the server
-// may have processed it (RFC 9110 section 9.2.2).
-func isRepeatable(req *Request) bool {
-	switch string(req.Header.m.Method()) {
-	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
-		return true
-	}
-	var room [1][]byte
-	keys := req.Header.m.AppendAny(room[:0], "Idempotency-Key")
-	return len(keys) > 0 && len(keys[0]) > 0
 }
 
 // DoTimeout is Do with a time limit; see Client.DoTimeout.

@@ -58,8 +58,8 @@ func (c *Client) DoContext(ctx context.Context, req *Request, resp *Response) er
 // pending, so that dropUnused does not remove the HostClient.
 func (c *Client) hostFor(req *Request) (*HostClient, error) {
 	uri := req.URI()
-	if req.uriError != nil {
-		return nil, req.uriError
+	if err := req.uriFailure(); err != nil {
+		return nil, err
 	}
 	isTLS := uri.m.IsHTTPS()
 	if !isTLS && string(uri.Scheme()) != schemeHTTP {

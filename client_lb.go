@@ -157,7 +157,7 @@ func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
 	}
-	if c.HedgeAfter > 0 && req.streamed() == nil && !resp.StreamBody && isRepeatable(req) && !c.group.Has(streams) {
+	if c.HedgeAfter > 0 && req.streamed() == nil && !resp.StreamBody && req.Header.isRepeatable() && !c.group.Has(streams) {
 		return c.doHedged(bounds, req, resp)
 	}
 	p, ok := c.group.Pick(nil)
@@ -200,7 +200,7 @@ func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err 
 
 // isOwnFault reports whether err is due to the request and not to the client.
 func isOwnFault(req *Request, err error) bool {
-	return req.uriError != nil ||
+	return req.uriFailure() != nil ||
 		errors.Is(err, uri.ErrUserinfoControl) || errors.Is(err, uri.ErrUserinfoColon) ||
 		errors.Is(err, errMissingHost) || errors.Is(err, errUnsupportedScheme) || errors.Is(err, errPlainHTTPS) ||
 		errors.Is(err, ErrHostClientRedirectToDifferentScheme)

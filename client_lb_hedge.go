@@ -77,7 +77,7 @@ func (h *hedge) start() bool {
 	h.running++
 	a := new(hedgeAttempt)
 	h.req.CopyTo(&a.req)
-	a.req.timeout = h.req.timeout
+	a.req.SetTimeout(h.req.GetTimeOut())
 	if outer := h.req.call; outer != nil {
 		a.outer.Restore(outer.Bounds)
 		a.outer.trace = outer.trace

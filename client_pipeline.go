@@ -223,8 +223,8 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 // do implements doer.
 func (c *PipelineClient) do(call *clientCall, req *Request, resp *Response) error {
 	c.once.Do(c.prepare)
-	if req.timeout > 0 {
-		call.Allow(req.timeout)
+	if req.GetTimeOut() > 0 {
+		call.Allow(req.GetTimeOut())
 	}
 	if c.mayUseHTTP2(req) {
 		if err := c.doHTTP2(call, req, resp); !errors.Is(err, errChoseHTTP1) {
@@ -289,8 +289,8 @@ func (c *PipelineClient) CloseIdleConnections() {
 func (c *PipelineClient) encode(call *clientCall, req *Request, resp *Response) (*pipelineWork, error) {
 	isHTTPS := req.URI().m.IsHTTPS()
 	switch {
-	case req.uriError != nil:
-		return nil, req.uriError
+	case req.uriFailure() != nil:
+		return nil, req.uriFailure()
 	case isHTTPS && !c.IsTLS:
 		return nil, errPlainHTTPS
 	}
@@ -301,7 +301,7 @@ func (c *PipelineClient) encode(call *clientCall, req *Request, resp *Response) 
 	}
 	c.host.prepareResponse(w.into, req.Header.IsHead())
 	c.host.prepareRequest(req)
-	w.IsRepeatable, w.isHead, w.isTunnel = isRepeatable(req), req.Header.IsHead(), req.Header.IsConnect()
+	w.IsRepeatable, w.isHead, w.isTunnel = req.Header.isRepeatable(), req.Header.IsHead(), req.Header.IsConnect()
 	w.IsLast = req.ConnectionClose() || w.isTunnel
 	if resp != nil && w.into != resp {
 		skips, streams := resp.SkipBody, resp.StreamBody
@@ -337,12 +337,12 @@ func (w *pipelineWork) Read(br *bufio.Reader, local, remote net.Addr) (isLast bo
 	resp := w.into
 	if err := resp.readFrom(br, w.c.host.headLimits(), w.c.MaxResponseBodySize, w.isTunnel); err != nil {
 		resp.ResetBody() // another connection may read into it
-		resp.Header.m.ResetMessage()
+		resp.Header.resetMessage()
 		return true, err
 	}
 	resp.localAddr, resp.remoteAddr = local, remote
 	if w.isHead {
-		resp.Header.m.SettleHead()
+		resp.Header.settleHead()
 	}
 	return resp.ConnectionClose() || resp.StatusCode() == StatusSwitchingProtocols, nil
 }
@@ -407,7 +407,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 
 // exchange swaps the received content with other; the settings stay.
 func (r *Response) exchange(other *Response) {
-	r.Header.m.Exchange(&other.Header.m)
+	r.Header.exchange(&other.Header)
 	r.body.exchange(&other.body)
 	r.localAddr, r.remoteAddr = other.localAddr, other.remoteAddr
 }

@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
@@ -44,13 +43,13 @@ func doRedirects(call *clientCall, c doer, req *Request, resp *Response, most in
 // isFollowed reports whether h is the head of a redirect that a client follows. A
 // Location such as mailto:x is for the caller.
 func isFollowed(h *ResponseHeader) bool {
-	return StatusCodeIsRedirect(h.StatusCode()) && !uri.LeavesHTTP(h.m.Get(field.Location))
+	return StatusCodeIsRedirect(h.StatusCode()) && !uri.LeavesHTTP(h.location())
 }
 
 // redirect turns req into the request for which resp asks (RFC 9110 section
 // 15.4).
 func redirect(req *Request, resp *Response, hadStream bool) error {
-	location := resp.Header.m.Get(field.Location)
+	location := resp.Header.location()
 	if len(location) == 0 {
 		return ErrMissingLocation
 	}
@@ -88,15 +87,14 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 // dropContent turns req into a GET without a body.
 func dropContent(req *Request) {
 	req.ResetBody()
-	req.postArgs.Reset()
-	req.hasPostArgs = false
+	req.dropPostArgs()
 	h := &req.Header
 	h.SetMethod(MethodGet)
 	for _, name := range [...]string{
 		HeaderContentType, HeaderContentLength, HeaderContentEncoding, HeaderContentLanguage, HeaderContentLocation,
 		HeaderTransferEncoding, HeaderExpect, HeaderTrailer, "Digest", "Content-Digest", "Last-Modified",
 	} {
-		h.m.DelAny(name)
+		h.delAny(name)
 	}
 }
 

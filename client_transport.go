@@ -11,7 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
-	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
@@ -155,14 +154,7 @@ func (c *HostClient) prepareRequest(req *Request) {
 	if c.DisablePathNormalizing {
 		req.URI().DisablePathNormalizing = true
 	}
-	if h := &req.Header; len(h.m.Table.Get(field.UserAgent)) == 0 { // from the head, not the trailer section
-		switch {
-		case c.Name != "":
-			h.m.Table.Set(field.UserAgent, h.m.FitValue(ascii.Bytes(c.Name)))
-		case !c.NoDefaultUserAgentHeader:
-			h.m.Table.Set(field.UserAgent, textClientName) // needs no cleaning
-		}
-	}
+	req.Header.setDefaultAgent(c.Name, !c.NoDefaultUserAgentHeader)
 }
 
 // prepareResponse empties resp, and applies the client's settings to it. isHead: the
@@ -206,13 +198,12 @@ func (x *exchange) run() (fate http1client.Fate, err error) {
 		x.Wrote = trace.WroteRequest
 	}
 	if req.isShort() {
-		if req.wire, err = req.appendWhole(req.wire[:0]); err != nil {
+		if x.Content, err = req.encodeWhole(); err != nil {
 			if x.Wrote != nil {
 				x.Wrote(err)
 			}
 			return http1client.Spent, err
 		}
-		x.Content = req.wire
 	} else {
 		x.WriteBuffer = positiveOr(c.WriteBufferSize, defaultClientBuffer)
 		x.IsWatched = req.streamed() != nil || len(req.bodyBytes()) >= watchedBody
@@ -231,7 +222,7 @@ func (x *exchange) Write(bw *bufio.Writer) error { return x.req.Write(bw) }
 
 // Heads implements http1client.Message.
 func (x *exchange) Heads() (*field.Table, h1.Limits) {
-	return &x.resp.Header.m.Table, x.c.headLimits()
+	return &x.resp.Header.head().Table, x.c.headLimits()
 }
 
 // Unanswered implements http1client.Message.
@@ -256,7 +247,7 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 		return err
 	}
 	if x.isHead {
-		resp.Header.m.SettleHead()
+		resp.Header.settleHead()
 	}
 	resp.ParseNetConn(x.Conn.Net)
 	x.IsLast = x.IsLast || x.isTunnel || resp.ConnectionClose() || resp.StatusCode() == StatusSwitchingProtocols || x.leavesBody()

@@ -96,7 +96,7 @@ const (
 // detach undoes attach, after reset: ctx forgets its server.
 func (ctx *RequestCtx) detach() {
 	ctx.server, ctx.cfg = nil, nil
-	if ctx.Request.Header.m.Table.KeepNames {
+	if ctx.Request.Header.keepsNames() {
 		ctx.Request.Header.EnableNormalizing()
 		ctx.Response.Header.EnableNormalizing()
 	}
@@ -105,7 +105,7 @@ func (ctx *RequestCtx) detach() {
 // shrink releases, after reset, the memory that one large request needed.
 func (ctx *RequestCtx) shrink() {
 	ctx.Request.shrink()
-	ctx.Response.Header.m.Shrink(maxPooledBytes, maxPooledFields)
+	ctx.Response.Header.shrink()
 }
 
 // heldBytes estimates the memory that ctx holds while it is attached to a
@@ -113,13 +113,13 @@ func (ctx *RequestCtx) shrink() {
 func (ctx *RequestCtx) heldBytes() int {
 	const own = 4 << 10
 	return own + cap(ctx.Request.buffered()) + cap(ctx.Response.buffered()) +
-		ctx.Request.Header.m.Table.HeldBytes() + ctx.Response.Header.m.Table.HeldBytes()
+		ctx.Request.Header.heldBytes() + ctx.Response.Header.heldBytes()
 }
 
 // reset makes ctx ready for the next request of the same exchange.
 func (ctx *RequestCtx) reset() {
-	if len(ctx.Request.userValues) > 0 {
-		ctx.Request.userValues.ResetWith(ctx.closeValue)
+	if ctx.Request.hasUserValues() {
+		ctx.Request.resetUserValues(ctx.closeValue)
 	}
 	ctx.Request.resetForServer()
 	ctx.Response.resetForServer()
@@ -172,7 +172,7 @@ func (ctx *RequestCtx) Init2(conn net.Conn, logger Logger, reduceMemoryUsage boo
 	ctx.initialize(nil, logger)
 	ctx.netConn = conn
 	if ctx.IsTLS() {
-		ctx.Request.connection = overHTTPS
+		ctx.Request.receivedOver(true)
 	}
 }
 

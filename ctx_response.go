@@ -110,7 +110,7 @@ func (ctx *RequestCtx) replaceResponse(statusCode int) {
 // If-Modified-Since field. It also returns true if the field is absent or
 // invalid (RFC 9110 section 13.1.3).
 func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
-	since := ctx.Request.Header.m.Get(field.IfModifiedSince)
+	since := ctx.Request.Header.head().Get(field.IfModifiedSince)
 	if len(since) == 0 {
 		return true
 	}
@@ -143,7 +143,7 @@ func (ctx *RequestCtx) RedirectBytes(location []byte, statusCode int) {
 		u.UpdateBytes(location)
 		location = u.FullURI()
 	}
-	ctx.Response.Header.m.SetKnown(field.Location, location)
+	ctx.Response.Header.SetBytesV(HeaderLocation, location)
 	if !StatusCodeIsRedirect(statusCode) {
 		statusCode = StatusFound
 	}

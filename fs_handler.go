@@ -71,7 +71,7 @@ func fileOffers(hasBrotli, hasZstd bool) []compress.Offer {
 
 // handle answers a request.
 func (s *fileServer) handle(ctx *RequestCtx) {
-	r := files.Request{Header: &ctx.Request.Header.m, Response: &ctx.Response.Header.m, Path: ctx.Path()}
+	r := files.Request{Header: ctx.Request.Header.head(), Response: ctx.Response.Header.head(), Path: ctx.Path()}
 	p := r.Path
 	if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS for the server as a whole: not a file
 		s.refuse(ctx, fs.ErrNotExist, 0)

@@ -110,6 +110,6 @@ func serveFile(ctx *RequestCtx, path string, compress bool) {
 
 // serveChosen answers with the file at a path that the handler chose.
 func (s *fileServer) serveChosen(ctx *RequestCtx, path string) {
-	r := files.Request{Header: &ctx.Request.Header.m, Response: &ctx.Response.Header.m, Path: ctx.Path()}
+	r := files.Request{Header: ctx.Request.Header.head(), Response: ctx.Response.Header.head(), Path: ctx.Path()}
 	s.answer(ctx, &r, s.site.AnswerChosen(&r, []byte(path)))
 }

@@ -536,3 +536,42 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 func (h *RequestHeader) ReadTrailer(r *bufio.Reader) error {
 	return h.m.ReadTrailer(r, message.ReaderLimits(r))
 }
+
+// head returns h as the packages of protocols, of files and of compression take it.
+func (h *RequestHeader) head() *message.RequestHeader { return &h.m }
+
+// isRepeatable reports whether the request may be sent again although the server
+// may have processed it (RFC 9110 section 9.2.2).
+func (h *RequestHeader) isRepeatable() bool {
+	switch string(h.m.Method()) {
+	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
+		return true
+	}
+	var room [1][]byte
+	keys := h.m.AppendAny(room[:0], "Idempotency-Key")
+	return len(keys) > 0 && len(keys[0]) > 0
+}
+
+// setDefaultAgent sets User-Agent if the head, without the trailer section, has none: to name,
+// or to the library's if hasDefault.
+func (h *RequestHeader) setDefaultAgent(name string, hasDefault bool) {
+	switch {
+	case len(h.m.Table.Get(field.UserAgent)) > 0:
+	case name != "":
+		h.m.Table.Set(field.UserAgent, h.m.FitValue(ascii.Bytes(name)))
+	case hasDefault:
+		h.m.Table.Set(field.UserAgent, textClientName) // needs no cleaning
+	}
+}
+
+// delAny removes the fields of that name in any spelling.
+func (h *RequestHeader) delAny(name string) { h.m.DelAny(name) }
+
+// keepsNames reports whether names are not normalised.
+func (h *RequestHeader) keepsNames() bool { return h.m.Table.KeepNames }
+
+// heldBytes is the memory that h keeps for its next use.
+func (h *RequestHeader) heldBytes() int { return h.m.Table.HeldBytes() }
+
+// shrink releases the memory that a pool must not hold.
+func (h *RequestHeader) shrink() { h.m.Shrink(maxPooledBytes, maxPooledFields) }

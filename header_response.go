@@ -357,3 +357,27 @@ func (h *ResponseHeader) Read(r *bufio.Reader) error {
 func (h *ResponseHeader) ReadTrailer(r *bufio.Reader) error {
 	return h.m.ReadTrailer(r, message.ReaderLimits(r))
 }
+
+// head returns h as the packages of protocols, of files and of compression take it.
+func (h *ResponseHeader) head() *message.ResponseHeader { return &h.m }
+
+// location returns the target of a redirect.
+func (h *ResponseHeader) location() []byte { return h.m.Get(field.Location) }
+
+// resetMessage empties h before a head is read, and keeps the settings.
+func (h *ResponseHeader) resetMessage() { h.m.ResetMessage() }
+
+// settleHead is called for the answer to HEAD.
+func (h *ResponseHeader) settleHead() { h.m.SettleHead() }
+
+// exchange swaps what was received with other; the settings stay.
+func (h *ResponseHeader) exchange(other *ResponseHeader) { h.m.Exchange(&other.m) }
+
+// forgetFraming leaves it to the request how the body is delimited.
+func (h *ResponseHeader) forgetFraming() { h.m.HasLength, h.m.IsHTTP10 = false, false }
+
+// heldBytes is the memory that h keeps for its next use.
+func (h *ResponseHeader) heldBytes() int { return h.m.Table.HeldBytes() }
+
+// shrink releases the memory that a pool must not hold.
+func (h *ResponseHeader) shrink() { h.m.Shrink(maxPooledBytes, maxPooledFields) }

@@ -9,7 +9,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
-	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // formData is a parsed multipart form.
@@ -70,7 +69,7 @@ func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, erro
 		r.formFiles.Store(r.form.files)
 	}
 	if r.form.isBody { // which is written without a coding
-		r.Header.m.Table.DelID(field.ContentEncoding)
+		r.Header.delAny(HeaderContentEncoding)
 	}
 	return form, nil
 }

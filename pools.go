@@ -134,7 +134,7 @@ func (r *Request) recycle() {
 // shrink releases the memory that a request in a pool must not hold: a request
 // of uncommon size would keep it indefinitely. Reset does the same for the body.
 func (r *Request) shrink() {
-	r.Header.m.Shrink(maxPooledBytes, maxPooledFields)
+	r.Header.shrink()
 	if cap(r.wire) > maxPooledBytes {
 		r.wire = nil
 	}
@@ -159,7 +159,7 @@ func ReleaseResponse(r *Response) {
 func (r *Response) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()
-	r.Header.m.Shrink(maxPooledBytes, maxPooledFields)
+	r.Header.shrink()
 }
 
 // fetchingPool holds *fetching.

@@ -85,6 +85,21 @@ func (r *Request) resetContent() {
 	r.connection = notReceived
 }
 
+// dropPostArgs makes PostArgs parse the body again.
+func (r *Request) dropPostArgs() {
+	r.postArgs.Reset()
+	r.hasPostArgs = false
+}
+
+// hasUserValues reports whether there are user values.
+func (r *Request) hasUserValues() bool { return len(r.userValues) > 0 }
+
+// resetUserValues removes all user values, and calls end with those that are io.Closers.
+func (r *Request) resetUserValues(end func(io.Closer)) { r.userValues.ResetWith(end) }
+
+// hasFormFiles reports whether the last form had files that are stored. Any goroutine may ask.
+func (r *Request) hasFormFiles() bool { return r.formFiles.Load() != nil }
+
 // resetForServer prepares the request for the server's next request.
 func (r *Request) resetForServer() {
 	r.KeepBodyBuffer = false

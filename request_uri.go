@@ -17,12 +17,12 @@ const (
 	overHTTPS
 )
 
-// connSchemeOf returns the scheme of a server's connection.
-func connSchemeOf(isTLS bool) connScheme {
+// receivedOver says on which connection a server has received the request.
+func (r *Request) receivedOver(isTLS bool) {
+	r.connection = overHTTP
 	if isTLS {
-		return overHTTPS
+		r.connection = overHTTPS
 	}
-	return overHTTP
 }
 
 // URI returns the request's URI, which the request owns. The first call parses
@@ -37,6 +37,9 @@ func (r *Request) URI() *URI {
 	}
 	return &r.uri
 }
+
+// uriFailure returns the error of the parsing that URI did, nil if there was none.
+func (r *Request) uriFailure() error { return r.uriError }
 
 // parseURI parses uri. It keeps the error, which writing the request returns.
 func (r *Request) parseURI() {

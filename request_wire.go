@@ -262,6 +262,20 @@ func (r *Request) appendWhole(dst []byte) ([]byte, error) {
 	return append(r.Header.m.AppendHead(dst, f), content...), nil
 }
 
+// encodeWhole is appendWhole with the request's own memory.
+func (r *Request) encodeWhole() (encoded []byte, err error) {
+	if r.wire, err = r.appendWhole(r.wire[:0]); err != nil {
+		return nil, err
+	}
+	return r.wire, nil
+}
+
+// checkCredentials returns the error of authorize for the user information of the URI.
+func (r *Request) checkCredentials() error {
+	_, err := r.uri.m.AppendCredentials(r.wire[:0])
+	return err
+}
+
 // framed returns the body, which is not a stream, and its framing.
 func (r *Request) framed() (content []byte, f message.Framing) {
 	content = r.Body()

@@ -77,7 +77,7 @@ func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 	r := &ctx.Response
 	isHead := ctx.Request.Header.IsHead()
 	content := compress.Content{Size: bodySizeForGET(r, isHead), IsStream: isUsersStream(r.streamed()), IsSkipped: r.SkipBody && !isHead}
-	if offer, encodes := compress.Negotiate(&ctx.Request.Header.m, &r.Header.m, content, offers); encodes {
+	if offer, encodes := compress.Negotiate(ctx.Request.Header.head(), r.Header.head(), content, offers); encodes {
 		r.encodeBody(offer.Coding, offer.Level)
 	}
 }
@@ -98,7 +98,7 @@ func isUsersStream(stream io.Reader) bool {
 func bodySizeForGET(r *Response, isHead bool) int {
 	size := r.bodyLength()
 	if isHead && size == 0 && r.streamed() == nil {
-		return max(r.Header.m.ContentLength, 0)
+		return max(r.Header.ContentLength(), 0)
 	}
 	return size
 }
@@ -166,5 +166,5 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 		return
 	}
 	r.encodeBody(c, level)
-	h.m.AddVary(HeaderAcceptEncoding)
+	h.head().AddVary(HeaderAcceptEncoding)
 }

@@ -49,7 +49,7 @@ func (r *servedRequest) HeadComplete(isHTTP10 bool) error {
 	ctx := (*RequestCtx)(r)
 	ctx.phase = phaseReceived
 	ctx.isHTTP10 = isHTTP10
-	ctx.Request.connection = connSchemeOf(ctx.facts.IsTLS)
+	ctx.Request.receivedOver(ctx.facts.IsTLS)
 	switch string(ctx.Request.Header.m.Method()) {
 	case MethodHead:
 		ctx.verb = verbHead

@@ -222,7 +222,7 @@ const leastShed = 16 << 10
 func (x *http2Exchange) shed() {
 	ctx := x.ctx
 	r := &ctx.Request
-	if len(ctx.Response.rawBody()) < leastShed || ctx.bodyHeld > 0 || len(r.userValues) > 0 || r.hasForm() || r.formFiles.Load() != nil ||
+	if len(ctx.Response.rawBody()) < leastShed || ctx.bodyHeld > 0 || r.hasUserValues() || r.hasForm() || r.hasFormFiles() ||
 		ctx.requestStream.exchange != nil || ctx.done.Load() != nil || !x.stream.AwaitsPeer() {
 		return
 	}

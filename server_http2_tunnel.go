@@ -29,7 +29,7 @@ func showUpgrade(h *RequestHeader) (isKeyed bool) {
 	h.SetMethod(MethodGet)
 	h.Set(HeaderConnection, "Upgrade")
 	h.Set(HeaderUpgrade, "websocket")
-	if len(h.m.AppendAny(nil, HeaderSecWebSocketKey)) > 0 {
+	if len(h.head().AppendAny(nil, HeaderSecWebSocketKey)) > 0 {
 		return true
 	}
 	var nonce [16]byte
@@ -135,7 +135,7 @@ func (x *http2Exchange) accept(p []byte) bool {
 	x.framing.Length, x.framing.OmitDefaultType = -2, true
 	h := &x.ctx.Response.Header
 	if x.ctx.form.IsShown {
-		h.m.Show(x.framing)
+		h.head().Show(x.framing)
 	}
 	if x.tunnel == nil && x.ctx.hijackHandler == nil { // no handler answers itself
 		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing, x.isKeyed), false, false)
@@ -260,7 +260,7 @@ func acceptance(h *ResponseHeader, f message.Framing, isKeyed bool) http2TunnelH
 	if !isKeyed {
 		h.Del(HeaderSecWebSocketAccept) // of a key that the client does not know
 	}
-	return http2TunnelHead{&h.m, f}
+	return http2TunnelHead{h.head(), f}
 }
 
 // http2TunnelHead implements http2.Fields for the response to an extended CONNECT: 101
@@ -321,7 +321,7 @@ func (t *http2Tunnel) writeHead(p []byte) (int, error) {
 	}
 	framing := message.Framing{Length: -2, OmitDefaultType: true}
 	if status := h.StatusCode(); status < StatusOK && status != StatusSwitchingProtocols {
-		if !t.tunnel.SendHead(http2TunnelHead{&h.m, framing}, true, false) {
+		if !t.tunnel.SendHead(http2TunnelHead{h.head(), framing}, true, false) {
 			return 0, net.ErrClosed
 		}
 		if len(after) > 0 { // the next one begins

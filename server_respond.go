@@ -30,7 +30,7 @@ func (ctx *RequestCtx) nextUse() message.Use {
 // forbids content, none of its bytes is sent (RFC 9110 section 6.4.1).
 func (ctx *RequestCtx) setForm() {
 	resp, f := &ctx.Response, &ctx.form
-	*f = message.ResponseForm{IsStream: resp.streamed() != nil, IsShown: len(ctx.Request.userValues) > 0, Next: ctx.nextUse()}
+	*f = message.ResponseForm{IsStream: resp.streamed() != nil, IsShown: ctx.Request.hasUserValues(), Next: ctx.nextUse()}
 	if !ctx.cfg.noDate && !resp.Header.m.OwnsDate {
 		f.Date = ctx.start
 	}

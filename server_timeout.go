@@ -133,7 +133,7 @@ func (ctx *RequestCtx) replaceTimedOut() (fresh *RequestCtx, isTorn bool) {
 	response := ctx.timeoutResponse.Load() // later calls have no effect
 	fresh, isTorn = ctx.giveUp()
 	ctx.requestStream.interrupt()
-	if ctx.Request.formFiles.Load() != nil && !ctx.letsGo {
+	if ctx.Request.hasFormFiles() && !ctx.letsGo {
 		ctx.server.gauges.forms.Collect()
 	}
 	fresh.phase, fresh.verb, fresh.isHTTP10 = phaseReceived, ctx.verb, ctx.isHTTP10

@@ -161,7 +161,7 @@ func (ctx *RequestCtx) settleTakeover() {
 			ctx.Error("the server shuts down", StatusServiceUnavailable)
 			return
 		default: // the connection ends, but with the other protocol
-			resp.Header.m.ResetConnectionClose()
+			resp.Header.ResetConnectionClose()
 		}
 	}
 	ctx.dropBody()
@@ -184,8 +184,7 @@ func (ctx *RequestCtx) mayBeginBody() bool {
 func (r *servedRequest) BeginBody() {
 	ctx := (*RequestCtx)(r)
 	if ctx.phase != phaseFlushed {
-		ctx.Response.Header.m.HasLength = false
-		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks
+		ctx.Response.Header.forgetFraming()
 		ctx.flushHead()
 	}
 }
