@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"net"
+	"slices"
 	"testing"
 	"time"
 )
@@ -50,5 +52,53 @@ func TestTLSHandshakeWithinWriteTimeout(t *testing.T) {
 			}
 			checkPool(t, host, 0, 0)
 		})
+	}
+}
+
+// TestDialNothing: without an address, and with a dialer that returns nothing.
+func TestDialNothing(t *testing.T) {
+	var told []string
+	c := &HostClient{Addr: " , ", Trace: &ClientTrace{GetConn: func(addr string) { told = append(told, "to "+addr) }}}
+	req, resp := newCall("GET", "http://h/")
+	if err := c.Do(req, resp); err != errNoAddr || !slices.Equal(told, []string{"to "}) {
+		t.Errorf("%v, %q", err, told)
+	}
+	for _, isTLS := range []bool{false, true} {
+		c = &HostClient{Addr: "h:1", IsTLS: isTLS, Dial: func(string) (net.Conn, error) { return nil, nil }}
+		if isTLS {
+			req.URI().SetScheme("https")
+		}
+		var dialed *ErrDialWithUpstream
+		if err := c.Do(req, resp); !errors.Is(err, errNoConn) || !errors.As(err, &dialed) || dialed.Upstream != "h:1" {
+			t.Errorf("TLS %v: %v", isTLS, err)
+		}
+		checkPool(t, c, 0, 0)
+	}
+}
+
+// TestDialContextOfClients: a dialer gets the trace and the deadline of the request, and
+// the next address in turn.
+func TestDialContextOfClients(t *testing.T) {
+	var seen *ClientTrace
+	var hasDeadline bool
+	var dialed []string
+	c := &HostClient{Addr: "a,b", DialContext: func(ctx context.Context, addr string) (net.Conn, error) {
+		seen = traceOf(ctx)
+		_, hasDeadline = ctx.Deadline()
+		dialed = append(dialed, addr)
+		return &stubConn{}, nil
+	}}
+	req, resp := newCall("POST", "http://h/")
+	for _, trace := range []*ClientTrace{nil, {}} {
+		c.Trace = trace
+		if err := c.Do(req, resp); err != ErrTimeout || seen != trace || hasDeadline {
+			t.Errorf("%v, trace %p, want %p, deadline %v", err, seen, trace, hasDeadline)
+		}
+	}
+	if err := c.DoTimeout(req, resp, time.Hour); err != ErrTimeout || !hasDeadline {
+		t.Errorf("%v, deadline %v", err, hasDeadline)
+	}
+	if !slices.Equal(dialed, []string{"a", "b", "a"}) {
+		t.Errorf("dialed %q", dialed)
 	}
 }

@@ -4,12 +4,21 @@ import (
 	"bufio"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/fasthttputil"
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // clientPatience bounds what tests of clients wait for. It is only reached when
@@ -239,4 +248,304 @@ func testTLS(t testing.TB, host string) (server, client *tls.Config) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certPEM)
 	return &tls.Config{Certificates: []tls.Certificate{pair}}, &tls.Config{RootCAs: roots}
+}
+
+// http2Servers are the servers that tests of the client's HTTP/2 use. Each answers with
+// what it has received; see mirrorRequest.
+var http2Servers = []http2Server{
+	{"sluice TLS h2", true, true, serveSluice},
+	{"sluice TLS http/1.1", true, false, serveSluice},
+	{"sluice plain h2c", false, true, serveSluice},
+	{"sluice plain http/1.1", false, false, serveSluice},
+	{"net/http TLS h2", true, true, serveNetHTTP},
+	{"net/http TLS http/1.1", true, false, serveNetHTTP},
+	{"net/http plain h2c", false, true, serveNetHTTP},
+	{"net/http plain http/1.1", false, false, serveNetHTTP},
+}
+
+// http2Server is a kind of server.
+type http2Server struct {
+	name     string
+	isTLS    bool
+	isHTTP2  bool
+	serveOne func(t testing.TB, kind http2Server, ln net.Listener, config *tls.Config, h http2Handler)
+}
+
+// http2Handler answers requests on every kind of server.
+type http2Handler struct {
+	sluice  RequestHandler
+	nethttp http.HandlerFunc
+}
+
+// mirrorRequest answers with method, host, path, protocol and body.
+var mirrorRequest = http2Handler{
+	sluice: func(ctx *RequestCtx) {
+		fmt.Fprintf(ctx, "%s %s %s %s ", ctx.Method(), ctx.Host(), ctx.RequestURI(), ctx.Request.Header.Protocol())
+		_, _ = ctx.Write(ctx.PostBody())
+	},
+	nethttp: func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %s %s %s", r.Method, r.Host, r.RequestURI, r.Proto, body)
+	},
+}
+
+// http2Rig is a running server, and how often it was dialed.
+type http2Rig struct {
+	kind   http2Server
+	addr   string
+	client *tls.Config // nil: plain text
+	dials  atomic.Int64
+}
+
+// start serves until the test ends.
+func (kind http2Server) start(t testing.TB, h http2Handler) *http2Rig {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &http2Rig{kind: kind, addr: ln.Addr().String()}
+	var server *tls.Config
+	if kind.isTLS {
+		server, r.client = testTLS(t, "127.0.0.1")
+	}
+	kind.serveOne(t, kind, ln, server, h)
+	return r
+}
+
+// dial counts.
+func (r *http2Rig) dial(addr string) (net.Conn, error) {
+	r.dials.Add(1)
+	c, err := net.Dial("tcp", addr)
+	return c, err
+}
+
+// host returns a client for the server.
+func (r *http2Rig) host(mode HTTP2Mode) *HostClient {
+	return &HostClient{Addr: r.addr, IsTLS: r.kind.isTLS, TLSConfig: r.client, HTTP2: mode, Dial: r.dial}
+}
+
+func (r *http2Rig) url(path string) string {
+	if r.kind.isTLS {
+		return "https://" + r.addr + path
+	}
+	return "http://" + r.addr + path
+}
+
+func serveSluice(t testing.TB, kind http2Server, ln net.Listener, config *tls.Config, h http2Handler) {
+	s := &Server{Handler: h.sluice, TLSConfig: config, Logger: log.New(io.Discard, "", 0), StreamRequestBody: true, MaxRequestBodySize: 64 << 20}
+	s.HTTP2.Disable = !kind.isHTTP2
+	serveUntilEnd(t, s, ln)
+}
+
+// serveUntilEnd serves until the test ends.
+func serveUntilEnd(t testing.TB, s *Server, ln net.Listener) {
+	served := make(chan error, 1)
+	go func() {
+		if s.TLSConfig != nil {
+			served <- s.ServeTLS(ln, "", "")
+			return
+		}
+		served <- s.Serve(ln)
+	}()
+	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
+		_ = s.Shutdown()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func serveNetHTTP(t testing.TB, kind http2Server, ln net.Listener, config *tls.Config, h http2Handler) {
+	s := &http.Server{Handler: h.nethttp, TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), Protocols: &http.Protocols{}}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(kind.isHTTP2)
+	s.Protocols.SetUnencryptedHTTP2(kind.isHTTP2)
+	served := make(chan error, 1)
+	go func() {
+		if config != nil {
+			served <- s.ServeTLS(ln, "", "")
+			return
+		}
+		served <- s.Serve(ln)
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-served
+	})
+}
+
+// onEachHTTP2Server runs a test with each server that speaks HTTP/2; if the tests are to
+// be short, with one of each make: with TLS, and without.
+func onEachHTTP2Server(t *testing.T, h http2Handler, test func(t *testing.T, r *http2Rig)) {
+	t.Helper()
+	for _, kind := range http2Servers {
+		if kind.isHTTP2 && (!testing.Short() || kind.isTLS == strings.HasPrefix(kind.name, "sluice")) {
+			t.Run(kind.name, func(t *testing.T) { test(t, kind.start(t, h)) })
+		}
+	}
+}
+
+// pipelinePeer is a server that does what a test says.
+type pipelinePeer struct {
+	t     *testing.T
+	ln    *fasthttputil.InmemoryListener
+	conns chan *pipelineConn
+}
+
+// pipelineConn is a connection of a pipelinePeer.
+type pipelineConn struct {
+	net.Conn
+	t  *testing.T
+	br *bufio.Reader
+}
+
+const pipelineBound = 20 * time.Second
+
+func newPipelinePeer(t *testing.T) (*PipelineClient, *pipelinePeer) {
+	p := &pipelinePeer{t: t, ln: fasthttputil.NewInmemoryListener(), conns: make(chan *pipelineConn, 64)}
+	go func() {
+		for {
+			c, err := p.ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(pipelineBound))
+			p.conns <- &pipelineConn{Conn: c, t: t, br: bufio.NewReader(c)}
+		}
+	}()
+	c := &PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { return p.ln.Dial() }}
+	t.Cleanup(func() {
+		_ = p.ln.Close()
+		for len(p.conns) > 0 {
+			_ = (<-p.conns).Close()
+		}
+		c.CloseIdleConnections()
+	})
+	return c, p
+}
+
+// accept returns the next connection.
+func (p *pipelinePeer) accept() *pipelineConn {
+	p.t.Helper()
+	select {
+	case c := <-p.conns:
+		p.t.Cleanup(func() { _ = c.Close() })
+		return c
+	case <-time.After(pipelineBound):
+		p.t.Fatal("no connection")
+		return nil
+	}
+}
+
+// expect reads requests with these targets.
+func (c *pipelineConn) expect(targets ...string) {
+	c.t.Helper()
+	for _, target := range targets {
+		var req Request
+		if err := req.Read(c.br); err != nil {
+			c.t.Fatalf("no request for %s: %v", target, err)
+		}
+		if got := string(req.Header.RequestURI()); got != target {
+			c.t.Fatalf("the request is for %q, want %q", got, target)
+		}
+	}
+}
+
+// say writes.
+func (c *pipelineConn) say(answers ...string) {
+	c.t.Helper()
+	if _, err := c.Write([]byte(strings.Join(answers, ""))); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// expectEnd waits until the client closes the connection.
+func (c *pipelineConn) expectEnd() {
+	c.t.Helper()
+	if b, err := c.br.ReadByte(); err == nil {
+		c.t.Fatalf("the client sent %q, want the end of the connection", b)
+	} else if clock.IsTimeout(err) {
+		c.t.Fatal("the client does not close the connection")
+	}
+}
+
+func answerOK(body string) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// pendingCall is a call on its way.
+type pendingCall struct {
+	t    *testing.T
+	req  *Request
+	resp *Response
+	err  chan error
+}
+
+// inBubble runs a test in a bubble of synctest.
+func inBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// beginPipelined sends a request in a goroutine of its own, and returns when it is
+// queued or sent. It needs a bubble: a count of requests says neither, because a
+// place in the queue is reserved before, and a request that is being sent counts
+// twice.
+func beginPipelined(t *testing.T, c *PipelineClient, method, target string, set ...func(*Request, *Response)) *pendingCall {
+	t.Helper()
+	p := &pendingCall{t: t, req: new(Request), resp: new(Response), err: make(chan error, 1)}
+	p.req.Header.SetMethod(method)
+	p.req.SetRequestURI("http://x" + target)
+	for _, f := range set {
+		f(p.req, p.resp)
+	}
+	go func() { p.err <- c.Do(p.req, p.resp) }()
+	synctest.Wait()
+	return p
+}
+
+// end waits for the call.
+func (p *pendingCall) end() error {
+	p.t.Helper()
+	select {
+	case err := <-p.err:
+		return err
+	case <-time.After(pipelineBound):
+		p.t.Fatalf("the call for %s does not return", p.req.URI())
+		return nil
+	}
+}
+
+// want waits for the call, and checks the body of the answer.
+func (p *pendingCall) want(body string) {
+	p.t.Helper()
+	if err := p.end(); err != nil || string(p.resp.Body()) != body {
+		p.t.Errorf("%s: %v, body %q, want %q", p.req.URI(), err, p.resp.Body(), body)
+	}
+}
+
+// waitUntil waits until is true.
+func waitUntil(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(pipelineBound); !is(); time.Sleep(200 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not so in %v: %s", pipelineBound, what)
+		}
+	}
+}
+
+// noNewGoroutines checks at the end of the test that those there are then were
+// there before.
+func noNewGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		for end := time.Now().Add(pipelineBound); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				stacks := make([]byte, 64<<10)
+				t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+				return
+			}
+		}
+	})
 }

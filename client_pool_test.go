@@ -6,10 +6,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // held makes n requests that the peer answers when release is called. It
@@ -347,5 +353,215 @@ func TestPoolAbandonedHandOff(t *testing.T) {
 		if open, idle := c.ConnsCount(), c.IdleConnsCount(); open != idle || open > 1 || c.waiters() != 0 {
 			t.Fatalf("%d open, %d idle, %d wait", open, idle, c.waiters())
 		}
+	}
+}
+
+// TestClientPoolSettings: what the fields of a HostClient make of the pools.
+func TestClientPoolSettings(t *testing.T) {
+	var c HostClient
+	if s := c.poolSettings(); s.MaxConns != 512 || s.MaxIdle != 10*time.Second || s.IsLIFO {
+		t.Errorf("%+v", s)
+	}
+	if s := c.http2Settings(); s.MaxConns != 4 || s.MaxIdle != 10*time.Second || s.MaxAge != 0 {
+		t.Errorf("%+v", s)
+	}
+	c = HostClient{MaxConns: 1, MaxHTTP2Conns: 1, MaxIdleConnDuration: 1, MaxConnDuration: 2, ConnPoolStrategy: LIFO}
+	if s := c.poolSettings(); s.MaxConns != 1 || s.MaxIdle != 1 || !s.IsLIFO {
+		t.Errorf("%+v", s)
+	}
+	if s := c.http2Settings(); s.MaxConns != 1 || s.MaxIdle != 1 || s.MaxAge != 2 {
+		t.Errorf("%+v", s)
+	}
+	c.MaxConns = -1
+	if s := c.poolSettings(); s.MaxConns != 512 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestAcquirePhase: a call that looks for a connection is in PhaseWait, also after an
+// attempt that came further.
+func TestAcquirePhase(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &HostClient{Addr: "h:80", HTTP2: HTTP2Only, Dial: func(string) (net.Conn, error) { panic("dialed") }}
+	for _, kind := range []connKind{forHTTP1, forTurn, forEither} {
+		var phase *PhaseError
+		if _, _, err := c.acquire(&clientCall{Bounds: clock.Bounds{Context: ended}, phase: PhaseRead}, kind); !errors.As(err, &phase) || phase.Phase != PhaseWait {
+			t.Errorf("%d: %v", kind, err)
+		}
+	}
+}
+
+// TestClientPools: what is returned to a pool is used again.
+func TestClientPools(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the race detector drops values of pools")
+	}
+	var c HostClient
+	var pipeline PipelineClient
+	stub := &stubConn{}
+	for name, use := range map[string]func(){
+		"reader":   func() { c.ReleaseReader(c.AcquireReader(stub)) },
+		"writer":   func() { c.ReleaseWriter(c.AcquireWriter(stub)) },
+		"fetching": func() { releaseFetching(acquireFetching()) },
+		"call":     func() { releaseCall(acquireCall()) },
+		"stream":   func() { releaseHTTP2Call(acquireHTTP2Call()) },
+		"timer":    func() { ReleaseTimer(AcquireTimer(time.Hour)) },
+		"work":     func() { pipeline.works.release(pipeline.works.acquire(&pipeline)) },
+	} {
+		if n := testing.AllocsPerRun(100, use); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	f := acquireFetching()
+	f.req.SetBodyString("body")
+	f.resp.SetBodyString("body")
+	f.req.call = &clientCall{wants: wantsBytes}
+	if releaseFetching(f); len(f.req.Body())+len(f.resp.Body()) != 0 || f.req.call != nil {
+		t.Errorf("%q, %q, %+v", f.req.Body(), f.resp.Body(), f.req.call)
+	}
+}
+
+// stubConn is a connection without a peer. It tells what it was asked.
+type stubConn struct {
+	net.Conn
+	told     []string
+	writes   []int
+	failAt   int    // the number of the Write that fails, from 1
+	limitErr error  // of setting a deadline
+	failing  string // the only deadline whose setting fails; "": all
+}
+
+var errStub = errors.New("stub")
+
+func (c *stubConn) Write(p []byte) (int, error) {
+	c.writes = append(c.writes, len(p))
+	if len(c.writes) == c.failAt {
+		return 7, errStub
+	}
+	return len(p), nil
+}
+
+func (c *stubConn) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+func (c *stubConn) tell(what string, at time.Time) error {
+	switch {
+	case at.IsZero():
+		what += " none"
+	case at.Equal(clock.Past()):
+		what += " past"
+	default:
+		what += " " + time.Until(at).String()
+	}
+	c.told = append(c.told, what)
+	if !strings.HasPrefix(what, c.failing) {
+		return nil
+	}
+	return c.limitErr
+}
+
+func (c *stubConn) SetDeadline(at time.Time) error { return c.tell("both", at) }
+
+func (c *stubConn) SetReadDeadline(at time.Time) error { return c.tell("read", at) }
+
+func (c *stubConn) SetWriteDeadline(at time.Time) error { return c.tell("write", at) }
+
+func (c *stubConn) Close() error { c.told = append(c.told, "close"); return nil }
+
+// Prewarm calls the hooks of the context, or else those of the client.
+func TestPrewarmTrace(t *testing.T) {
+	own, other := &ClientTrace{}, &ClientTrace{}
+	c := &HostClient{Trace: own}
+	if call := c.newCall(t.Context()); call.trace != own || call.Context != t.Context() {
+		t.Errorf("%+v", call)
+	}
+	if call := c.newCall(WithClientTrace(t.Context(), other)); call.trace != other {
+		t.Errorf("%+v", call)
+	}
+}
+
+// Who waited, and is given a connection that turns out to be dead, must make
+// one in its place, and not wait again behind everybody.
+func TestReviewDeadConnectionKeepsTheTurn(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	c := p.host()
+	c.MaxConns, c.MaxConnWaitTimeout = 1, clientPatience
+	held, err := c.AcquireConn(0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	for i, path := range []string{"/first", "/second"} {
+		done.Go(func() {
+			if _, _, err := c.Get(nil, p.url(path)); err != nil {
+				t.Error(path, err)
+			}
+		})
+		eventually(t, "the request waits", func() bool { return c.waiters() == i+1 })
+	}
+	held.close() // as if the server had
+	c.ReleaseConn(held)
+	done.Wait()
+	if got := p.requests(); len(got) != 2 || got[0] != "GET /first " {
+		t.Errorf("in the order %q", got)
+	}
+	checkPool(t, c, 1, 1)
+}
+
+// TestPoolWaitersOrder: who waits for a connection is served by ConnPoolStrategy,
+// and those that gave up are passed over.
+func TestPoolWaitersOrder(t *testing.T) {
+	const waiters, givesUp = 5, 2
+	for _, test := range []struct {
+		strategy ConnPoolStrategyType
+		want     []int
+	}{
+		{FIFO, []int{0, 1, 3, 4}},
+		{LIFO, []int{4, 3, 1, 0}},
+	} {
+		p := newClientPeer(t, func(c *peerConn) { c.gone() })
+		c := p.host()
+		c.MaxConns, c.ConnPoolStrategy = 1, test.strategy
+		cc, err := c.AcquireConn(0, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type outcome struct {
+			waiter int
+			conn   *clientConn
+			err    error
+		}
+		outcomes := make(chan outcome)
+		var giveUp context.CancelFunc
+		for i := range waiters {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i == givesUp {
+				giveUp = cancel
+			}
+			go func() {
+				_, conn, err := c.acquire(&clientCall{Bounds: clock.Bounds{Context: ctx}}, forHTTP1)
+				outcomes <- outcome{i, conn, err}
+			}()
+			eventually(t, "the waiter", func() bool { return c.waiters() == i+1 })
+		}
+		giveUp()
+		if o := <-outcomes; o.waiter != givesUp || !errors.Is(o.err, context.Canceled) || c.waiters() != waiters-1 {
+			t.Errorf("strategy %d: waiter %d ended with %v; %d wait", test.strategy, o.waiter, o.err, c.waiters())
+		}
+		var order []int
+		for range test.want {
+			c.release(cc)
+			o := <-outcomes
+			if o.err != nil || o.conn != cc {
+				t.Fatalf("strategy %d: waiter %d got another connection, or %v", test.strategy, o.waiter, o.err)
+			}
+			order = append(order, o.waiter)
+		}
+		c.release(cc)
+		if !slices.Equal(order, test.want) {
+			t.Errorf("strategy %d: served %d, want %d", test.strategy, order, test.want)
+		}
+		checkPool(t, c, 1, 1)
 	}
 }
