@@ -99,3 +99,49 @@ func TestMalformedAddrWithTLSIsNotDialed(t *testing.T) {
 		}
 	}
 }
+
+// TestHostHasNoZone: the zone of an IPv6 address is a name of this machine (RFC 6874
+// section 4): it leads to the server, which does not get it.
+func TestHostHasNoZone(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://[::1%25lo]/":            "[::1]",
+		"http://[::1%25lo]:8080/":       "[::1]:8080",
+		"http://[::1]:8080/":            "[::1]:8080",
+		"http://user:pass@[::1%25a-b]/": "[::1]",
+	} {
+		host := make(chan string, 1)
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			if r := c.Request(); r != nil {
+				host <- string(r.Header.Host())
+				c.Send(harness.OKAnswer)
+			} else {
+				host <- "what no server takes"
+			}
+		})
+		var dialed string
+		c := &sluice.Client{MaxIdemponentCallAttempts: 1, Dial: func(addr string) (net.Conn, error) {
+			dialed = addr
+			return net.Dial("tcp", p.Addr())
+		}}
+		req, resp := harness.NewCall("GET", url)
+		err := c.Do(req, resp)
+		if got := <-host; err != nil || got != want {
+			t.Errorf("%s: Host %q, dialed %q, %v", url, got, dialed, err)
+		}
+	}
+}
+
+// The certificate is for the address without the zone.
+func TestCertificateHasNoZone(t *testing.T) {
+	server, client := harness.TLSConfigs(t, "::1")
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := harness.NewPeerOn(t, ln, answering(harness.OKAnswer))
+	c := &sluice.Client{TLSConfig: client, Dial: func(string) (net.Conn, error) { return net.Dial("tcp", p.Addr()) }}
+	defer c.CloseIdleConnections()
+	if err := c.Do(harness.NewCall("GET", "https://[::1%25lo]/")); err != nil {
+		t.Error(err)
+	}
+}

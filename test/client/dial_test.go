@@ -2,10 +2,13 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
+	"github.com/sluicehttp/sluice/test/harness"
 )
 
 // listenTCP listens on a loopback address, or skips where there is none of its
@@ -273,5 +277,151 @@ func checkDialTimeout(t *testing.T, name, addr string, conn net.Conn, err error)
 	if conn != nil || !errors.Is(err, sluice.ErrDialTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != addr ||
 		err.Error() != "sluice: cannot connect to "+addr+": dialing timed out" {
 		t.Errorf("%s: got %v, %v", name, conn, err)
+	}
+}
+
+// TestTLSHandshakeAlone: a handshake without WriteTimeout is bounded, too. The connection
+// is closed, and hooks are called once, whichever there are.
+func TestTLSHandshakeAlone(t *testing.T) {
+	for name, hooks := range map[string]string{"none": "", "start": "start", "done": "done", "both": "start done"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				trace := &sluice.ClientTrace{}
+				if strings.Contains(hooks, "start") {
+					trace.TLSStart = func() { told = append(told, "start") }
+				}
+				if strings.Contains(hooks, "done") {
+					trace.TLSDone = func(_ tls.ConnectionState, err error) {
+						told = append(told, "done")
+						if !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("TLSDone of %v", err)
+						}
+					}
+				}
+				mine, other := net.Pipe()
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					_, _ = io.Copy(io.Discard, other)
+				}()
+				c := &sluice.HostClient{Addr: "h:443", IsTLS: true, Trace: trace, Dial: func(string) (net.Conn, error) { return mine, nil }}
+				req, resp := harness.NewCall("GET", "https://h/")
+				began := time.Now()
+				if err := c.Do(req, resp); err != sluice.ErrTLSHandshakeTimeout || time.Since(began) != 30*time.Second {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				<-gone
+				other.Close()
+				if got := strings.Join(told, " "); got != hooks {
+					t.Errorf("told %q, want %q", got, hooks)
+				}
+				checkPool(t, c, 0, 0)
+			})
+		})
+	}
+}
+
+// Clients dial IPv6 if DialDualStack says so.
+func TestClientsDialIPv6(t *testing.T) {
+	ln, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	p := harness.NewPeerOn(t, ln, closingUntil(0))
+	for _, dual := range []bool{false, true} {
+		for name, c := range map[string]interface {
+			Do(*sluice.Request, *sluice.Response) error
+		}{
+			"Client":         &sluice.Client{DialDualStack: dual},
+			"HostClient":     &sluice.HostClient{Addr: p.Addr(), DialDualStack: dual},
+			"PipelineClient": &sluice.PipelineClient{Addr: p.Addr(), DialDualStack: dual},
+		} {
+			req, resp := harness.NewCall("GET", p.URL("/"))
+			var addrErr *net.AddrError
+			if err := c.Do(req, resp); dual && err != nil || !dual && !errors.As(err, &addrErr) {
+				t.Errorf("%s, DialDualStack %v: %v", name, dual, err)
+			}
+		}
+	}
+}
+
+// The time of the call is told as such, and a dialer's own time-out stays its
+// error.
+func TestTLSHandshakeAndOtherTimeouts(t *testing.T) {
+	silent := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Gone() })
+	c := &sluice.HostClient{Addr: silent.Addr(), IsTLS: true, WriteTimeout: time.Hour}
+	req, resp := harness.NewCall("GET", "https://"+silent.Addr()+"/")
+	if err := c.DoTimeout(req, resp, 20*time.Millisecond); err != sluice.ErrTimeout {
+		t.Errorf("DoTimeout: %v", err)
+	}
+	c = &sluice.HostClient{Addr: silent.Addr(), IsTLS: true, WriteTimeout: time.Hour}
+	c.Dial = func(string) (net.Conn, error) { return nil, harness.Timeout{IsOne: true} }
+	var dialed *sluice.ErrDialWithUpstream
+	if err := c.Do(req, resp); !errors.As(err, &dialed) || !errors.Is(err, harness.Timeout{IsOne: true}) {
+		t.Errorf("a dialer's own: %v", err)
+	}
+	// Without TLS it bounds only writing.
+	c = &sluice.HostClient{Addr: "h:80", WriteTimeout: time.Hour}
+	c.DialTimeout = func(_ string, left time.Duration) (net.Conn, error) {
+		if left > sluice.DefaultDialTimeout {
+			t.Errorf("%v for dialing", left)
+		}
+		return nil, harness.Timeout{IsOne: true}
+	}
+	c.WriteTimeout = time.Nanosecond
+	req, resp = harness.NewCall("GET", "http://h/")
+	if err := c.Do(req, resp); !errors.Is(err, harness.Timeout{IsOne: true}) {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// Addresses are tried in turn by all requests together: two that dial at the
+// same time may each try only the bad one.
+func TestReviewEachAddressIsTried(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	var c *sluice.HostClient
+	var inner sync.WaitGroup
+	var dials atomic.Int64
+	c = &sluice.HostClient{Addr: "bad:80,good:80"}
+	c.Dial = func(addr string) (net.Conn, error) {
+		if addr == "good:80" {
+			return net.Dial("tcp", p.Addr())
+		}
+		if dials.Add(1) == 1 {
+			// Another request dials in the meantime.
+			inner.Go(func() { _, _, _ = c.Get(nil, "http://h/") })
+			inner.Wait()
+		}
+		return nil, syscall.ECONNREFUSED
+	}
+	if _, _, err := c.Get(nil, "http://h/"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The goroutine of dialAside reads the call's deadline when the request is the
+// caller's again. It takes the race detector to see it.
+func TestReviewDialTimeoutAfterTheCall(t *testing.T) {
+	c := &sluice.HostClient{Addr: "h:80", DialTimeout: func(string, time.Duration) (net.Conn, error) {
+		return nil, syscall.ECONNREFUSED
+	}}
+	req, resp := harness.NewCall("GET", "http://h/")
+	for i := range 3000 {
+		_ = c.DoTimeout(req, resp, time.Duration(i%300)*100)
+	}
+	eventually(t, "all dials end", func() bool { return c.ConnsCount() == 0 })
+}
+
+// A dialer that panics, as a handler's might that is recovered, must not keep
+// its place in the pool.
+func TestReviewPanickingDialer(t *testing.T) {
+	c := &sluice.HostClient{Addr: "h:80", MaxConns: 1, Dial: func(string) (net.Conn, error) { panic("dialer") }}
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = c.Get(nil, "http://h/")
+	}()
+	if n := c.ConnsCount(); n != 0 || c.PendingRequests() != 0 {
+		t.Errorf("%d connections, %d requests", n, c.PendingRequests())
 	}
 }

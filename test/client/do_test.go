@@ -447,3 +447,87 @@ func TestDoPendingAndLastUse(t *testing.T) {
 		t.Errorf("%v, %d pending", err, c.PendingRequests())
 	}
 }
+
+// TestRetryIfErrUpstream: it gets the address of the last dial, or of the connection, and
+// "" if the attempt went to none. Trace.Retry tells each attempt that another one follows.
+func TestRetryIfErrUpstream(t *testing.T) {
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Request() })
+	var got, retried []string
+	errOdd := errors.New("odd")
+	c := &sluice.HostClient{
+		Addr: "a:1,b:2", MaxIdemponentCallAttempts: 3,
+		Dial: func(addr string) (net.Conn, error) {
+			if addr == "a:1" {
+				return nil, errStub
+			}
+			return net.Dial("tcp", p.Addr())
+		},
+		RetryIfErrUpstream: func(_ *sluice.Request, attempt int, err error, upstream string) (bool, bool) {
+			got = append(got, fmt.Sprint(attempt, upstream))
+			return false, true
+		},
+		Trace: &sluice.ClientTrace{Retry: func(attempt int, err error) { retried = append(retried, fmt.Sprint(attempt, err)) }},
+	}
+	req, resp := harness.NewCall("GET", "http://h/")
+	if err := c.Do(req, resp); err != sluice.ErrConnectionClosed {
+		t.Errorf("error %v", err)
+	}
+	if want := []string{"1b:2", "2b:2"}; !slices.Equal(got, want) {
+		t.Errorf("upstreams %q, want %q", got, want)
+	}
+	if want := []string{"1 EOF", "2 EOF"}; !slices.Equal(retried, want) {
+		t.Errorf("retries %q, want %q", retried, want)
+	}
+	// All fail: the last is told.
+	got = nil
+	c.Dial = func(string) (net.Conn, error) { return nil, errStub }
+	if err := c.Do(req, resp); !errors.Is(err, errStub) || len(got) != 2 || !strings.HasSuffix(got[0], ":1") && !strings.HasSuffix(got[0], ":2") {
+		t.Errorf("%v, %q", err, got)
+	}
+	// None is dialed, although an earlier call has dialed.
+	got = nil
+	c.Transport = roundTripFunc(func(*sluice.HostClient, *sluice.Request, *sluice.Response) (bool, error) { return true, errOdd })
+	if err := c.Do(req, resp); err != errOdd || !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("%v, %q", err, got)
+	}
+}
+
+// What is wrong with the request itself is so on each connection: it costs none
+// and is not repeated.
+func TestReviewBadRequestsCostNoConnections(t *testing.T) {
+	for name, set := range map[string]func(r *sluice.Request){
+		"no host":   func(r *sluice.Request) { r.SetRequestURI("/") },
+		"malformed": func(r *sluice.Request) { r.SetRequestURI("http://a b/") },
+		"bracket":   func(r *sluice.Request) { r.SetRequestURI("http://[::1/") },
+	} {
+		p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+		c := p.Host()
+		if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+			t.Fatal(err)
+		}
+		req, resp := new(sluice.Request), new(sluice.Response)
+		set(req)
+		err := c.Do(req, resp)
+		if err == nil || p.Accepted() > 1 || c.ConnsCount() > 1 {
+			t.Errorf("%s: %v, %d connections", name, err, p.Accepted())
+		}
+	}
+}
+
+// A Client's request counts once.
+func TestReviewPendingRequestsCountOnce(t *testing.T) {
+	var host *sluice.HostClient
+	pending := make(chan int, 1)
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+		c.Request()
+		pending <- host.PendingRequests()
+		c.Send(harness.OKAnswer)
+	})
+	c := &sluice.Client{ConfigureClient: func(hc *sluice.HostClient) error { host = hc; return nil }}
+	if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-pending; n != 1 || host.PendingRequests() != 0 {
+		t.Fatalf("%d requests, later %d; want 1, 0", n, host.PendingRequests())
+	}
+}

@@ -1,11 +1,13 @@
 package client_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,4 +205,33 @@ func TestHTTP2ModeNames(t *testing.T) {
 	if got := fmt.Sprint(sluice.HTTP2Off, sluice.HTTP2Auto, sluice.HTTP2Only, sluice.HTTP2Mode(3)); got != "off auto only HTTP2Mode(3)" {
 		t.Error(got)
 	}
+}
+
+// TestHTTP2SmallPieces: a response that comes in many small pieces is a response, over HTTP/2 as over HTTP/1.1.
+func TestHTTP2SmallPieces(t *testing.T) {
+	const rows = 10_000
+	onEachHTTP2Server(t, harness.HTTP2Handler{
+		Sluice: func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+				for range rows {
+					_, _ = w.WriteString("a row\n")
+					_ = w.Flush()
+				}
+			})
+		},
+		NetHTTP: func(w http.ResponseWriter, _ *http.Request) {
+			for range rows {
+				_, _ = io.WriteString(w, "a row\n")
+				_ = http.NewResponseController(w).Flush()
+			}
+		},
+	}, func(t *testing.T, r *harness.HTTP2Rig) {
+		c := r.Host(sluice.HTTP2Only)
+		c.MaxIdemponentCallAttempts = 1
+		defer c.CloseIdleConnections()
+		req, resp := harness.NewCall("GET", r.URL("/"))
+		if err := c.Do(req, resp); err != nil || len(resp.Body()) != rows*len("a row\n") {
+			t.Errorf("%v, %d bytes", err, len(resp.Body()))
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -322,4 +323,21 @@ func TestHedgeEndlessStream(t *testing.T) {
 		}
 	})
 	checkPool(t, host, 0, 0)
+}
+
+// TestHedgedRequestsAreWhole: each attempt has the whole request, and the
+// response keeps its setting.
+func TestHedgedRequestsAreWhole(t *testing.T) {
+	p := harness.NewClientPeer(t, echoing)
+	for _, skips := range []bool{false, true} {
+		c := &sluice.LBClient{Clients: []sluice.BalancingClient{&sluice.HostClient{Addr: "x:1", Dial: func(string) (net.Conn, error) { return nil, harness.ErrWire }}, p.Host()}, HedgeAfter: time.Nanosecond}
+		req, resp := harness.NewCall(sluice.MethodPut, p.URL("/x"))
+		req.Header.SetContentType("a/b")
+		req.SetBodyString("content")
+		resp.SkipBody = skips
+		want := map[bool]string{false: "PUT /x [a/b] content", true: ""}[skips]
+		if err := c.DoTimeout(req, resp, time.Minute); err != nil || string(resp.Body()) != want || resp.SkipBody != skips {
+			t.Errorf("skip %v: %q, %v, %v", skips, resp.Body(), err, resp.SkipBody)
+		}
+	}
 }

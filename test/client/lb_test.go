@@ -396,3 +396,26 @@ func TestLBClientIsNotToBlame(t *testing.T) {
 		}
 	}
 }
+
+// TestLBClientForgets: after a good answer, a client that was ejected is as any
+// other.
+func TestLBClientForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lb, clients := newLB(2)
+		for range 2 {
+			clients[1].fail(errSick)
+			for range balance.EjectAfter {
+				time.Sleep(balance.PenaltyTime)
+				wantCalls(t, "each failure counts once", ask(lb, clients, 4), 3, 1)
+			}
+			clients[0].pending.Store(1000)
+			time.Sleep(balance.EjectTime - time.Millisecond)
+			wantCalls(t, "ejected", ask(lb, clients, 4), 4, 0)
+			clients[1].fail(nil)
+			time.Sleep(time.Millisecond)
+			wantCalls(t, "probed", ask(lb, clients, 4), 0, 4)
+			clients[0].pending.Store(0)
+			wantCalls(t, "well", ask(lb, clients, 4), 2, 2)
+		}
+	})
+}

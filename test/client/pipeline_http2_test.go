@@ -98,3 +98,31 @@ func TestPipelineHTTP2Streams(t *testing.T) {
 	})
 	close(release)
 }
+
+// TestPipelineHTTP2Answers: the response is as over HTTP/1.1, whatever the caller wants of
+// its body.
+func TestPipelineHTTP2Answers(t *testing.T) {
+	r := harness.HTTP2Servers[2].Start(t, mirrorRequest)
+	c := &sluice.PipelineClient{Addr: r.Addr, HTTP2: sluice.HTTP2Only}
+	defer c.CloseIdleConnections()
+	want := "POST " + r.Addr + " / HTTP/2.0 body"
+	for name, set := range map[string]func(resp *sluice.Response){
+		"memory": func(*sluice.Response) {}, "stream": func(resp *sluice.Response) { resp.StreamBody = true },
+		"skipped": func(resp *sluice.Response) { resp.SkipBody = true }, "skipped stream": func(resp *sluice.Response) { resp.SkipBody, resp.StreamBody = true, true },
+	} {
+		req, resp := harness.NewCall("POST", r.URL("/"))
+		req.SetBodyString("body")
+		set(resp)
+		skips, streams := resp.SkipBody, resp.StreamBody
+		if err := c.Do(req, resp); err != nil || resp.StatusCode() != 200 || resp.SkipBody != skips || resp.StreamBody != streams || resp.IsBodyStream() != (streams && !skips) {
+			t.Errorf("%s: %v, status %d, a stream %v", name, err, resp.StatusCode(), resp.IsBodyStream())
+		}
+		if body := string(resp.Body()); body != map[bool]string{false: want}[skips] {
+			t.Errorf("%s: %q", name, body)
+		}
+	}
+	req, _ := harness.NewCall("POST", r.URL("/"))
+	if err := c.Do(req, nil); err != nil {
+		t.Errorf("without a response: %v", err)
+	}
+}

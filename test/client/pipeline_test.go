@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/test/harness"
 )
 
 func TestPipelineStreamsAreRead(t *testing.T) { synctest.Test(t, streamsAreRead) }
@@ -181,5 +183,64 @@ func TestPipelineLeavesTheResponseClean(t *testing.T) {
 	}
 	if err := do("POST", "HTTP/1.1 202 Accepted\r\nX: y\r\nContent-Length: 5\r\n\r\nab"); err == nil || resp.StatusCode() != 200 || len(resp.Body()) > 0 {
 		t.Errorf("POST: %v, half a body is left: %v", err, resp)
+	}
+}
+
+// TestPipelinesKeepTheCallersSettings: the same for a PipelineClient.
+func TestPipelinesKeepTheCallersSettings(t *testing.T) {
+	p := harness.NewClientPeer(t, echoing)
+	c := &sluice.PipelineClient{Addr: p.Addr()}
+	defer c.CloseIdleConnections()
+	for _, method := range []string{sluice.MethodGet, sluice.MethodPost, sluice.MethodHead} {
+		for _, skips := range []bool{false, true} {
+			req, resp := harness.NewCall(method, p.URL("/x"))
+			req.Header.SetContentType("a/b")
+			req.SetBodyString(strings.Repeat("x", 3))
+			resp.SkipBody = skips
+			if err := c.DoTimeout(req, resp, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			want := method + " /x [a/b] xxx"
+			if skips || method == sluice.MethodHead {
+				want = ""
+			}
+			if got := string(resp.Body()); got != want || resp.SkipBody != skips {
+				t.Errorf("%s, skip %v: %q, %v", method, skips, got, resp.SkipBody)
+			}
+			if resp.RemoteAddr() == nil || resp.RemoteAddr().String() != p.Addr() || resp.LocalAddr() == nil {
+				t.Errorf("addresses %v, %v", resp.LocalAddr(), resp.RemoteAddr())
+			}
+		}
+	}
+	req, resp := harness.NewCall(sluice.MethodGet, p.URL("/x"))
+	if err := c.DoDeadline(req, resp, time.Now().Add(-time.Second)); err != sluice.ErrTimeout {
+		t.Error(err)
+	}
+}
+
+// TestPipelineKeepsAConnectionInUse, even if a single call uses it.
+func TestPipelineKeepsAConnectionInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, peer := newPipelinePeer(t)
+		call := &pendingCall{t: t, req: getRequest("/"), resp: new(sluice.Response), err: make(chan error, 1)}
+		go func() { call.err <- c.Do(call.req, call.resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		c.CloseIdleConnections()
+		conn.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nup")
+		call.want("up")
+		synctest.Wait()
+	})
+}
+
+// TestPipelineAddressesInTurn: all are tried, from the first on.
+func TestPipelineAddressesInTurn(t *testing.T) {
+	var dialed []string
+	c := &sluice.PipelineClient{Addr: "a:1,b:2,c:3", Dial: func(addr string) (net.Conn, error) {
+		dialed = append(dialed, addr)
+		return nil, harness.ErrWire
+	}}
+	if err := c.Do(getRequest("/"), nil); !errors.Is(err, harness.ErrWire) || fmt.Sprint(dialed) != "[a:1 b:2 c:3]" {
+		t.Errorf("%v, %v", dialed, err)
 	}
 }

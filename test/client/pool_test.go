@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttputil"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/test/harness"
 )
@@ -160,5 +161,79 @@ func TestPoolTestsConnections(t *testing.T) {
 			}
 			checkPool(t, c, 1, 1)
 		})
+	}
+}
+
+// TestUnknownStrategy: an unknown ConnPoolStrategy is an error as soon as an idle connection
+// is to be chosen, as in fasthttp.
+func TestUnknownStrategy(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	c.ConnPoolStrategy = 7
+	for i, want := range []error{nil, sluice.ErrConnPoolStrategyNotImpl, sluice.ErrConnPoolStrategyNotImpl} {
+		if _, _, err := c.Get(nil, p.URL("/")); !errors.Is(err, want) {
+			t.Errorf("request %d: %v, want %v", i, err, want)
+		}
+		checkPool(t, c, 1, 1)
+	}
+	c.CloseIdleConnections()
+	if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+		t.Errorf("on a new connection: %v", err)
+	}
+}
+
+// Bytes that nobody asked for, on connections that are no sockets: those of
+// fasthttputil could tell, and those that wrap a socket and have a NetConn do.
+func TestReviewLateBytesWithoutSocket(t *testing.T) {
+	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
+	late := make(chan struct{})
+	script := func(c *harness.PeerConn) {
+		c.Request()
+		c.Send(harness.OKAnswer)
+		if c.Number == 1 {
+			<-late // the answer has been taken
+			c.Send(evil)
+			late <- struct{}{}
+		}
+		answering(harness.OKAnswer)(c)
+	}
+	run := func(name string, c *sluice.HostClient) {
+		t.Run(name, func(t *testing.T) {
+			for i := range 2 {
+				req, resp := harness.NewCall("GET", "http://h/")
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" {
+					t.Errorf("request %d: %v, %q", i+1, err, resp.Body())
+				}
+				if i == 0 {
+					late <- struct{}{}
+					<-late
+				}
+			}
+		})
+	}
+	ln := fasthttputil.NewInmemoryListener()
+	harness.NewPeerOn(t, ln, script)
+	run("memory", &sluice.HostClient{Addr: "h:80", Dial: func(string) (net.Conn, error) { return ln.Dial() }})
+	p := harness.NewClientPeer(t, script)
+	wrapped := p.Host()
+	wrapped.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		return wrappedConn{nc}, err
+	}
+	run("a wrapped TCP connection", wrapped)
+}
+
+// MaxConnDuration's Connection: close takes the request's own field with it.
+func TestReviewMaxConnDurationKeepsConnectionField(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	c.MaxConnDuration = 1
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	req.Header.Set("Connection", "x-hop")
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if got := req.Header.Peek("Connection"); string(got) != "x-hop" {
+		t.Errorf("Connection is %q afterwards", got)
 	}
 }

@@ -285,3 +285,62 @@ func TestRedirectDeadline(t *testing.T) {
 		}
 	}
 }
+
+// A Location that is neither absolute nor begins with a slash is resolved from
+// the scratch memory of the URI, where it is not.
+func TestReviewRelativeRedirects(t *testing.T) {
+	for location, want := range map[string]string{
+		"b": "/dir/b", "b/../c": "/dir/c", "../up": "/up", "./x?y=1": "/dir/x?y=1", "b#f": "/dir/b",
+		"?q=2": "/dir/a?q=2", "/abs": "/abs",
+	} {
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			c.Request()
+			c.Send("HTTP/1.1 302 Found\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+			answering(harness.OKAnswer)(c)
+		})
+		req, resp := harness.NewCall("GET", p.URL("/dir/a?x=1"))
+		err := p.Host().DoRedirects(req, resp, 1)
+		if got := p.Requests(); err != nil || len(got) != 2 || got[1] != "GET "+want+" " {
+			t.Errorf("%q: %v, %q, want %q", location, err, got, want)
+		}
+	}
+}
+
+// The same: what looks like no scheme is taken for a path, and a Location that
+// is longer than the scratch memory is a panic that any server can cause.
+func TestReviewRedirectsDoNotPanic(t *testing.T) {
+	for _, location := range []string{"javascript:alert(1)", strings.Repeat("long/", 200)} {
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			c.Request()
+			c.Send("HTTP/1.1 302 Found\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+			answering(harness.OKAnswer)(c)
+		})
+		func() {
+			defer func() {
+				if v := recover(); v != nil {
+					t.Errorf("%.20q: panic: %v", location, v)
+				}
+			}()
+			req, resp := harness.NewCall("GET", p.URL("/"))
+			_ = p.Host().DoRedirects(req, resp, 1)
+		}()
+	}
+}
+
+// DisableRedirectPathNormalizing is set on the URI, and then reset by update.
+func TestReviewRedirectPathAsGiven(t *testing.T) {
+	for _, location := range []string{"/a//b/../c", "http://HOST/a//b/../c"} {
+		var p *harness.ClientPeer
+		p = harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			c.Request()
+			c.Send("HTTP/1.1 302 Found\r\nLocation: " + strings.Replace(location, "HOST", p.Addr(), 1) + "\r\nContent-Length: 0\r\n\r\n")
+			answering(harness.OKAnswer)(c)
+		})
+		req, resp := harness.NewCall("GET", p.URL("/"))
+		req.DisableRedirectPathNormalizing = true
+		err := p.Host().DoRedirects(req, resp, 1)
+		if got := p.Requests(); err != nil || len(got) != 2 || got[1] != "GET /a//b/../c " {
+			t.Errorf("%q: %v, %q", location, err, got)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -59,3 +61,37 @@ func TestTraceOfContext(t *testing.T) {
 
 // errorOf returns the error of a call that returns status and body.
 func errorOf(_ int, _ []byte, err error) error { return err }
+
+// GetConn and GotConn are declared and never called.
+func TestReviewTraceOrder(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	var told []string
+	var mu sync.Mutex
+	tell := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, what)
+	}
+	c := p.Host()
+	c.Trace = &sluice.ClientTrace{
+		GetConn:      func(addr string) { tell("get " + addr) },
+		GotConn:      func(i sluice.GotConnInfo) { tell(fmt.Sprint("got ", i.IsReused, i.Conn != nil)) },
+		DialStart:    func(network, addr string) { tell("dial " + addr) },
+		DialDone:     func(network, addr string, err error) { tell(fmt.Sprint("dialed ", err)) },
+		WroteRequest: func(err error) { tell(fmt.Sprint("wrote ", err)) },
+		FirstByte:    func() { tell("first") },
+	}
+	for range 2 {
+		if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := p.Addr()
+	want := []string{
+		"get " + a, "dial " + a, "dialed <nil>", "got false true", "wrote <nil>", "first",
+		"get " + a, "got true true", "wrote <nil>", "first",
+	}
+	if got := strings.Join(told, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("told\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}

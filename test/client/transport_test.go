@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -175,5 +177,72 @@ func TestTransportUploads(t *testing.T) {
 				t.Errorf("%d, %s: %d connections", size, name, p.Accepted())
 			}
 		}
+	}
+}
+
+// TestTransportRetries: a RoundTripper of one's own that reports that another attempt may
+// succeed gets it, by the rules for requests that the server may have processed.
+func TestTransportRetries(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		retry  bool
+		want   int
+	}{{"GET", true, 3}, {"GET", false, 1}, {"POST", true, 1}} {
+		attempts := 0
+		c := &sluice.HostClient{Addr: "h", MaxIdemponentCallAttempts: 3, Transport: roundTripFunc(func(*sluice.HostClient, *sluice.Request, *sluice.Response) (bool, error) {
+			attempts++
+			return test.retry, io.ErrUnexpectedEOF
+		})}
+		req, resp := harness.NewCall(test.method, "http://h/")
+		if err := c.Do(req, resp); err != io.ErrUnexpectedEOF || attempts != test.want {
+			t.Errorf("%+v: %v after %d attempts", test, err, attempts)
+		}
+	}
+}
+
+// roundTripFunc is a RoundTripper.
+type roundTripFunc func(hc *sluice.HostClient, req *sluice.Request, resp *sluice.Response) (bool, error)
+
+func (f roundTripFunc) RoundTrip(hc *sluice.HostClient, req *sluice.Request, resp *sluice.Response) (bool, error) {
+	return f(hc, req, resp)
+}
+
+// wrappedConn is a connection in another, which tells so as *tls.Conn does.
+type wrappedConn struct{ net.Conn }
+
+// NetConn returns what is wrapped.
+func (c wrappedConn) NetConn() net.Conn { return c.Conn }
+
+// A response to HEAD ends behind its head, whether it tells a length or not: the
+// connection can be used further (fasthttp closes it too).
+func TestReviewHeadWithoutLengthKeepsConnection(t *testing.T) {
+	p := harness.NewClientPeer(t, answering("HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"))
+	c := p.Host()
+	req, resp := harness.NewCall("HEAD", p.URL("/"))
+	for range 3 {
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.Accepted() != 1 {
+		t.Errorf("%d connections", p.Accepted())
+	}
+}
+
+// CONNECT has a target in authority form and no other (RFC 9112 section 3.2.3).
+func TestReviewConnectByURL(t *testing.T) {
+	lines := make(chan string, 1)
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+		line, _ := c.Br.ReadString('\n')
+		lines <- line
+		c.Send("HTTP/1.1 200 OK\r\n\r\n")
+		c.Gone()
+	})
+	req, resp := harness.NewCall("CONNECT", p.URL("/"))
+	if err := p.Host().Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-lines; line != "CONNECT "+p.Addr()+" HTTP/1.1\r\n" {
+		t.Errorf("%q", line)
 	}
 }

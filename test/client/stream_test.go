@@ -1,10 +1,13 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -13,6 +16,60 @@ import (
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/test/harness"
 )
+
+// TestGetOfAStream: what a Transport leaves as a stream is read; if it breaks off, what
+// came is returned.
+func TestGetOfAStream(t *testing.T) {
+	for _, tc := range []struct {
+		rest   error
+		status int
+	}{{nil, 202}, {errStub, 0}} {
+		c := &sluice.HostClient{Addr: "h:80", Transport: roundTripFunc(func(_ *sluice.HostClient, _ *sluice.Request, resp *sluice.Response) (bool, error) {
+			resp.SetStatusCode(202)
+			var r io.Reader = strings.NewReader("half")
+			if tc.rest != nil {
+				r = io.MultiReader(r, iotest.ErrReader(tc.rest))
+			}
+			resp.SetBodyStream(r, -1)
+			return false, nil
+		})}
+		if status, body, err := c.Get([]byte("old"), "http://h/"); status != tc.status || !errors.Is(err, tc.rest) || tc.rest == nil && string(body) != "half" {
+			t.Errorf("%d, %q, %v", status, body, err)
+		}
+	}
+}
+
+// TestStreamsWithoutDeadlines: a streamed body whose deadlines cannot be set or cleared is
+// not read.
+func TestStreamsWithoutDeadlines(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	c.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		return stickyConn{nc}, err
+	}
+	req, resp := harness.NewCall("POST", p.URL("/"))
+	resp.StreamBody = true
+	if err := c.DoTimeout(req, resp, time.Hour); !errors.Is(err, errStub) {
+		t.Errorf("clearing: %v", err)
+	}
+	checkPool(t, c, 0, 0)
+	c = p.Host()
+	c.ReadTimeout = time.Hour
+	c.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		return &countdownConn{nc, 1}, err
+	}
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if n, err := resp.BodyStream().Read(make([]byte, 1)); n != 0 || !errors.Is(err, errStub) {
+			t.Errorf("setting: %d, %v", n, err)
+		}
+	}
+	checkPool(t, c, 0, 0)
+}
 
 // streamed sends a request and returns the response with its stream.
 func streamed(t *testing.T, c *sluice.HostClient, method string) *sluice.Response {
@@ -361,5 +418,108 @@ func TestStreamBuffered(t *testing.T) {
 	c = &sluice.Client{StreamResponseBody: true, MaxResponseBodySize: 4}
 	if _, _, err := c.Get(nil, p.URL("/")); !errors.Is(err, sluice.ErrBodyTooLarge) || c.ConnsCount() != 0 {
 		t.Errorf("%v, %d connections", err, c.ConnsCount())
+	}
+}
+
+// A streamed body over the limit is no reason to repeat: an answer was there.
+func TestReviewStreamOverLimitIsNotRepeated(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	c.StreamResponseBody, c.MaxResponseBodySize = true, 1
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	err := c.Do(req, resp)
+	if n := len(p.Requests()); !errors.Is(err, sluice.ErrBodyTooLarge) || n != 1 {
+		t.Fatalf("%v after %d requests, want ErrBodyTooLarge after 1", err, n)
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// Close between Read's lock and its notice that it waits: the interruption is
+// lost, and Close waits as long as the server is silent.
+func TestReviewCloseBeforeReadWaits(t *testing.T) {
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+		c.Request()
+		c.Send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+		c.Gone()
+	})
+	c := p.Host()
+	c.StreamResponseBody = true
+	closed := make(chan error, 1)
+	var stream io.Reader
+	var once sync.Once
+	hooked(c, func(h *hookedConn) {
+		h.onDeadline = func() {
+			if stream == nil {
+				return
+			}
+			once.Do(func() {
+				go func() { closed <- stream.(io.Closer).Close() }()
+				eventually(t, "Close waits for the lock", func() bool {
+					return stackShows("sync.(*Mutex).Lock", "(*Stream).Close")
+				})
+			})
+		}
+	})
+	c.ReadTimeout = time.Hour
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	stream = resp.BodyStream()
+	go func() { _, _ = stream.Read(make([]byte, 9)) }()
+	select {
+	case <-closed:
+	case <-time.After(clientPatience):
+		t.Error("Close hangs")
+		p.Ln.Close()
+		p.Mu.Lock()
+		p.Conns[0].Close()
+		p.Mu.Unlock()
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// Close interrupts a Read that has just read the end of the body: the deadline
+// of the interruption must not stay on a connection that goes to the pool.
+func TestReviewCloseAtTheEndOfRead(t *testing.T) {
+	last := make(chan bool)
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+		c.Request()
+		c.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
+		<-last
+		c.Send("0\r\n\r\n")
+		answering(harness.OKAnswer)(c)
+	})
+	c := p.Host()
+	var closed sync.WaitGroup
+	var stream io.Reader
+	ran := false
+	hooked(c, func(h *hookedConn) {
+		h.afterRead = func(b []byte) {
+			if stream == nil || !bytes.HasPrefix(b, []byte("0")) {
+				return
+			}
+			ran = true
+			closed.Go(func() { _ = stream.(io.Closer).Close() })
+			eventually(t, "Close waits for the lock", func() bool {
+				return stackShows("sync.(*Mutex).Lock", "(*Stream).Close")
+			})
+		}
+	})
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	resp.StreamBody = true
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	stream = resp.BodyStream()
+	if _, err := io.ReadFull(stream, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	last <- true
+	_, _ = stream.Read(make([]byte, 1))
+	closed.Wait()
+	req, resp = harness.NewCall("POST", p.URL("/"))
+	if err := c.Do(req, resp); err != nil || !ran {
+		t.Errorf("the next request: %v; closed during Read: %v", err, ran)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/test/harness"
 )
@@ -387,4 +388,103 @@ func TestClientHTTP2AllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, do); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// TestHTTP2BodyEnds: how a streamed body ends, and whether the connection stays open.
+func TestHTTP2BodyEnds(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		end   func(p *framePeer, stream uint32)
+		limit int
+		read  time.Duration
+		body  string
+		err   error
+		open  int // connections afterwards
+	}{
+		{"whole", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("56")) }, 0, 0, "123456", nil, 1},
+		{"at the limit", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("56")) }, 6, time.Hour, "123456", nil, 1},
+		{"above the limit", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("567")) }, 6, 0, "123456", sluice.ErrBodyTooLarge, 1},
+		{"far above the limit", func(*framePeer, uint32) {}, 2, 0, "12", sluice.ErrBodyTooLarge, 1},
+		{"silence", func(*framePeer, uint32) {}, 0, 20 * time.Millisecond, "1234", sluice.ErrTimeout, 1},
+		{"lost", func(p *framePeer, _ uint32) { _ = p.conn.Conn.(*net.TCPConn).CloseWrite() }, 0, 0, "1234", io.ErrUnexpectedEOF, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			peer := newFramePeer(t, func(p *framePeer) {
+				for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+					p.part(stream, "1234")
+					tc.end(p, stream)
+				}
+			})
+			c := peer.Host()
+			c.HTTP2, c.MaxResponseBodySize, c.ReadTimeout = sluice.HTTP2Only, tc.limit, tc.read
+			req, resp := harness.NewCall("POST", peer.URL("/"))
+			sent := &closable{Reader: strings.NewReader("sent")}
+			req.SetBodyStream(sent, 4)
+			resp.StreamBody = true
+			if err := c.Do(req, resp); err != nil || req.IsBodyStream() || resp.Header.ContentLength() != -1 {
+				t.Fatal(err)
+			}
+			if resp.RemoteAddr().String() != peer.Addr() {
+				t.Errorf("from %v", resp.RemoteAddr())
+			}
+			stream := resp.BodyStream()
+			if n, err := stream.Read(nil); n != 0 || err != nil {
+				t.Errorf("an empty read: %d, %v", n, err)
+			}
+			if body, err := io.ReadAll(stream); string(body) != tc.body || !errors.Is(err, tc.err) {
+				t.Errorf("%q, %v; want %q, %v", body, err, tc.body, tc.err)
+			}
+			if _, err := stream.Read(make([]byte, 1)); tc.err != nil && !errors.Is(err, tc.err) || tc.err == nil && err != io.EOF {
+				t.Errorf("a second time: %v", err)
+			}
+			if sent.closes == 0 {
+				t.Error("the request's stream is open")
+			}
+			checkPool(t, c, tc.open, tc.open)
+			if err := resp.CloseBodyStream(); err != nil {
+				t.Error(err)
+			}
+			if _, err := stream.Read(make([]byte, 1)); err != bodystream.ErrClosed {
+				t.Errorf("after Close: %v", err)
+			}
+			checkPool(t, c, tc.open, tc.open)
+			c.CloseIdleConnections()
+		})
+	}
+}
+
+// TestHTTP2BodyCloseDuringRead: Close makes a waiting Read return, and resets the stream.
+func TestHTTP2BodyCloseDuringRead(t *testing.T) {
+	peer := newFramePeer(t, func(p *framePeer) {
+		for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+			p.part(stream, "1234")
+		}
+	})
+	c := peer.Host()
+	c.HTTP2 = sluice.HTTP2Only
+	req, resp := harness.NewCall("GET", peer.URL("/"))
+	resp.StreamBody = true
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	stream := resp.BodyStream()
+	if _, err := io.ReadFull(stream, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := stream.Read(make([]byte, 1))
+		read <- err
+	}()
+	eventually(t, "a Read waits", func() bool { return stackShows("http2Call).ReadBody", "client/http2") || len(read) > 0 })
+	if err := resp.CloseBodyStream(); err != nil {
+		t.Error(err)
+	}
+	within(t, "Read", func() {
+		if err := <-read; err != bodystream.ErrClosed {
+			t.Errorf("Read: %v", err)
+		}
+	})
+	checkPool(t, c, 1, 1)
+	c.CloseIdleConnections()
 }

@@ -1,18 +1,87 @@
 package client_test
 
 import (
-	"bufio"
-	"crypto/tls"
-	"io"
+	"errors"
 	"math"
 	"net"
-	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/test/harness"
 )
+
+// TestConnectionsWithoutDeadlines: a connection whose deadlines cannot be set is not used.
+// The request is sent again on another one if nothing of it was sent.
+func TestConnectionsWithoutDeadlines(t *testing.T) {
+	big := make([]byte, uploadSize)
+	for _, tc := range []struct {
+		failing string // which deadline
+		body    []byte
+		dials   int
+	}{
+		{"write", nil, sluice.DefaultMaxIdemponentCallAttempts}, {"read", nil, 1},
+		{"write", big, sluice.DefaultMaxIdemponentCallAttempts}, {"read", big, sluice.DefaultMaxIdemponentCallAttempts},
+	} {
+		var conns []*stubConn
+		c := &sluice.HostClient{Addr: "h:80", Dial: func(string) (net.Conn, error) {
+			conns = append(conns, &stubConn{limitErr: errStub, failing: tc.failing})
+			return conns[len(conns)-1], nil
+		}}
+		req, resp := harness.NewCall("POST", "http://h/")
+		req.SetBody(tc.body)
+		if err := c.DoTimeout(req, resp, time.Hour); !errors.Is(err, errStub) || len(conns) != tc.dials {
+			t.Errorf("%s, %d bytes: %v, %d dials, want %d", tc.failing, len(tc.body), err, len(conns), tc.dials)
+		}
+		for _, conn := range conns {
+			if last := conn.told[len(conn.told)-1]; last != "close" {
+				t.Errorf("%s: the last was %s", tc.failing, last)
+			}
+		}
+		checkPool(t, c, 0, 0)
+	}
+}
+
+// A connection whose old deadline cannot be cleared is not used again.
+func TestDeadlineThatStays(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	c.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		return stickyConn{nc}, err
+	}
+	for i := range 3 {
+		req, resp := harness.NewCall("POST", p.URL("/"))
+		if err := c.DoTimeout(req, resp, time.Hour); err != nil || string(resp.Body()) != "ok" || p.Accepted() != i+1 {
+			t.Errorf("%v, %q, %d connections, want %d", err, resp.Body(), p.Accepted(), i+1)
+		}
+		checkPool(t, c, 1, 1)
+	}
+}
+
+// stickyConn cannot clear its deadlines.
+type stickyConn struct{ net.Conn }
+
+func (c stickyConn) SetDeadline(at time.Time) error {
+	if at.IsZero() {
+		return errStub
+	}
+	return c.Conn.SetDeadline(at)
+}
+
+// countdownConn fails to set a deadline for reading after a number of times.
+type countdownConn struct {
+	net.Conn
+	left int
+}
+
+func (c *countdownConn) SetReadDeadline(at time.Time) error {
+	if c.left--; c.left < 0 {
+		return errStub
+	}
+	return c.Conn.SetReadDeadline(at)
+}
 
 // noEnd is the longest time-out. Programs say with it that they want none.
 const noEnd = time.Duration(math.MaxInt64)
@@ -101,101 +170,6 @@ func TestTimeoutsWithoutEndHTTP2(t *testing.T) {
 	})
 }
 
-// TestTransportRetries: a RoundTripper of one's own that reports that another attempt may
-// succeed gets it, by the rules for requests that the server may have processed.
-func TestTransportRetries(t *testing.T) {
-	for _, test := range []struct {
-		method string
-		retry  bool
-		want   int
-	}{{"GET", true, 3}, {"GET", false, 1}, {"POST", true, 1}} {
-		attempts := 0
-		c := &sluice.HostClient{Addr: "h", MaxIdemponentCallAttempts: 3, Transport: roundTripFunc(func(*sluice.HostClient, *sluice.Request, *sluice.Response) (bool, error) {
-			attempts++
-			return test.retry, io.ErrUnexpectedEOF
-		})}
-		req, resp := harness.NewCall(test.method, "http://h/")
-		if err := c.Do(req, resp); err != io.ErrUnexpectedEOF || attempts != test.want {
-			t.Errorf("%+v: %v after %d attempts", test, err, attempts)
-		}
-	}
-}
-
-// TestHostHasNoZone: the zone of an IPv6 address is a name of this machine (RFC 6874
-// section 4): it leads to the server, which does not get it.
-func TestHostHasNoZone(t *testing.T) {
-	for url, want := range map[string]string{
-		"http://[::1%25lo]/":            "[::1]",
-		"http://[::1%25lo]:8080/":       "[::1]:8080",
-		"http://[::1]:8080/":            "[::1]:8080",
-		"http://user:pass@[::1%25a-b]/": "[::1]",
-	} {
-		host := make(chan string, 1)
-		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
-			if r := c.Request(); r != nil {
-				host <- string(r.Header.Host())
-				c.Send(harness.OKAnswer)
-			} else {
-				host <- "what no server takes"
-			}
-		})
-		var dialed string
-		c := &sluice.Client{MaxIdemponentCallAttempts: 1, Dial: func(addr string) (net.Conn, error) {
-			dialed = addr
-			return net.Dial("tcp", p.Addr())
-		}}
-		req, resp := harness.NewCall("GET", url)
-		err := c.Do(req, resp)
-		if got := <-host; err != nil || got != want {
-			t.Errorf("%s: Host %q, dialed %q, %v", url, got, dialed, err)
-		}
-	}
-}
-
-// TestHTTP2SmallPieces: a response that comes in many small pieces is a response, over HTTP/2 as over HTTP/1.1.
-func TestHTTP2SmallPieces(t *testing.T) {
-	const rows = 10_000
-	onEachHTTP2Server(t, harness.HTTP2Handler{
-		Sluice: func(ctx *sluice.RequestCtx) {
-			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-				for range rows {
-					_, _ = w.WriteString("a row\n")
-					_ = w.Flush()
-				}
-			})
-		},
-		NetHTTP: func(w http.ResponseWriter, _ *http.Request) {
-			for range rows {
-				_, _ = io.WriteString(w, "a row\n")
-				_ = http.NewResponseController(w).Flush()
-			}
-		},
-	}, func(t *testing.T, r *harness.HTTP2Rig) {
-		c := r.Host(sluice.HTTP2Only)
-		c.MaxIdemponentCallAttempts = 1
-		defer c.CloseIdleConnections()
-		req, resp := harness.NewCall("GET", r.URL("/"))
-		if err := c.Do(req, resp); err != nil || len(resp.Body()) != rows*len("a row\n") {
-			t.Errorf("%v, %d bytes", err, len(resp.Body()))
-		}
-	})
-}
-
-// The certificate is for the address without the zone.
-func TestCertificateHasNoZone(t *testing.T) {
-	server, client := harness.TLSConfigs(t, "::1")
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := harness.NewPeerOn(t, ln, answering(harness.OKAnswer))
-	c := &sluice.Client{TLSConfig: client, Dial: func(string) (net.Conn, error) { return net.Dial("tcp", p.Addr()) }}
-	defer c.CloseIdleConnections()
-	if err := c.Do(harness.NewCall("GET", "https://[::1%25lo]/")); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestServerTimeoutsWithoutEnd: as TestTimeoutsWithoutEnd, for servers and both protocols.
 func TestServerTimeoutsWithoutEnd(t *testing.T) {
 	for _, kind := range []sluice.Engine{sluice.EngineAuto, sluice.EnginePerConn} {
@@ -218,5 +192,36 @@ func TestServerTimeoutsWithoutEnd(t *testing.T) {
 			}
 			c.CloseIdleConnections()
 		}
+	}
+}
+
+// awaitAnswer bounds writing when a status from 300 on comes, also when all is
+// written by then, and nobody takes the deadline off: the next request on the
+// connection fails.
+func TestReviewNoWriteDeadlineIsLeft(t *testing.T) {
+	p := harness.NewClientPeer(t, answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
+	c := p.Host()
+	var later atomic.Bool
+	var left atomic.Pointer[time.Time]
+	hooked(c, func(h *hookedConn) {
+		h.onWrite = func(h *hookedConn, _ []byte) (int, error, bool) {
+			if _, write := h.deadlines(); later.Load() && !write.IsZero() {
+				left.Store(&write)
+			}
+			return 0, nil, false
+		}
+	})
+	req, resp := harness.NewCall("POST", p.URL("/"))
+	req.SetBody(make([]byte, uploadSize))
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	later.Store(true)
+	req.SetBody(nil)
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if at := left.Load(); at != nil || p.Accepted() != 1 {
+		t.Fatalf("a request without any time-out was written with the deadline %v; %d connections", at, p.Accepted())
 	}
 }
