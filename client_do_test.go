@@ -164,7 +164,7 @@ func TestCallsContext(t *testing.T) {
 
 // A request that GetContext, GetTimeout or PostContext used goes back to the
 // pool with its context and deadline, and the next one who acquires it fails.
-func TestReviewPooledRequestsForgetTheirCall(t *testing.T) {
+func TestPooledRequestsForgetTheirCall(t *testing.T) {
 	p := newClientPeer(t, answering(okAnswer))
 	for range 64 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -198,7 +198,7 @@ func (f roundTripFunc) RoundTrip(hc *HostClient, req *Request, resp *Response) (
 
 // resetTimeout renews the time of DoTimeout and DoDeadline too (measured with
 // fasthttp 1.74), and never more than that.
-func TestReviewResetTimeout(t *testing.T) {
+func TestResetTimeout(t *testing.T) {
 	for name, call := range map[string]func(c *HostClient, req *Request, resp *Response) error{
 		"DoTimeout": func(c *HostClient, req *Request, resp *Response) error { return c.DoTimeout(req, resp, time.Hour) },
 		"DoDeadline": func(c *HostClient, req *Request, resp *Response) error {
@@ -239,11 +239,8 @@ func TestReviewResetTimeout(t *testing.T) {
 	}
 }
 
-// More of the review: what is sent while the answer comes. See
-// client_review_test.go.
-
 // GetTimeout is begun anew by resetTimeout as DoTimeout is.
-func TestReviewResetTimeoutOfGet(t *testing.T) {
+func TestResetTimeoutOfGet(t *testing.T) {
 	var deadlines []int64
 	c := &HostClient{
 		Addr: "h:80",

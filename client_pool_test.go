@@ -482,7 +482,7 @@ func TestPrewarmTrace(t *testing.T) {
 
 // Who waited, and is given a connection that turns out to be dead, must make
 // one in its place, and not wait again behind everybody.
-func TestReviewDeadConnectionKeepsTheTurn(t *testing.T) {
+func TestDeadConnectionKeepsTheTurn(t *testing.T) {
 	p := newClientPeer(t, answering(okAnswer))
 	c := p.host()
 	c.MaxConns, c.MaxConnWaitTimeout = 1, clientPatience

@@ -42,7 +42,7 @@ func TestTransportOfOthers(t *testing.T) {
 
 // A server that closes what it has just accepted has closed the connection, and
 // sent nothing.
-func TestReviewClosedAtOnce(t *testing.T) {
+func TestClosedAtOnce(t *testing.T) {
 	closed := make(chan bool)
 	p := newClientPeer(t, func(c *peerConn) { c.Close(); closed <- true })
 	c := p.host()

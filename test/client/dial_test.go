@@ -378,7 +378,7 @@ func TestTLSHandshakeAndOtherTimeouts(t *testing.T) {
 
 // Addresses are tried in turn by all requests together: two that dial at the
 // same time may each try only the bad one.
-func TestReviewEachAddressIsTried(t *testing.T) {
+func TestEachAddressIsTried(t *testing.T) {
 	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
 	var c *sluice.HostClient
 	var inner sync.WaitGroup
@@ -402,7 +402,7 @@ func TestReviewEachAddressIsTried(t *testing.T) {
 
 // The goroutine of dialAside reads the call's deadline when the request is the
 // caller's again. It takes the race detector to see it.
-func TestReviewDialTimeoutAfterTheCall(t *testing.T) {
+func TestDialTimeoutAfterTheCall(t *testing.T) {
 	c := &sluice.HostClient{Addr: "h:80", DialTimeout: func(string, time.Duration) (net.Conn, error) {
 		return nil, syscall.ECONNREFUSED
 	}}
@@ -415,7 +415,7 @@ func TestReviewDialTimeoutAfterTheCall(t *testing.T) {
 
 // A dialer that panics, as a handler's might that is recovered, must not keep
 // its place in the pool.
-func TestReviewPanickingDialer(t *testing.T) {
+func TestPanickingDialer(t *testing.T) {
 	c := &sluice.HostClient{Addr: "h:80", MaxConns: 1, Dial: func(string) (net.Conn, error) { panic("dialer") }}
 	func() {
 		defer func() { _ = recover() }()

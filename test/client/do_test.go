@@ -494,7 +494,7 @@ func TestRetryIfErrUpstream(t *testing.T) {
 
 // What is wrong with the request itself is so on each connection: it costs none
 // and is not repeated.
-func TestReviewBadRequestsCostNoConnections(t *testing.T) {
+func TestBadRequestsCostNoConnections(t *testing.T) {
 	for name, set := range map[string]func(r *sluice.Request){
 		"no host":   func(r *sluice.Request) { r.SetRequestURI("/") },
 		"malformed": func(r *sluice.Request) { r.SetRequestURI("http://a b/") },
@@ -515,7 +515,7 @@ func TestReviewBadRequestsCostNoConnections(t *testing.T) {
 }
 
 // A Client's request counts once.
-func TestReviewPendingRequestsCountOnce(t *testing.T) {
+func TestPendingRequestsCountOnce(t *testing.T) {
 	var host *sluice.HostClient
 	pending := make(chan int, 1)
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {

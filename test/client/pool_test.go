@@ -184,7 +184,7 @@ func TestUnknownStrategy(t *testing.T) {
 
 // Bytes that nobody asked for, on connections that are no sockets: those of
 // fasthttputil could tell, and those that wrap a socket and have a NetConn do.
-func TestReviewLateBytesWithoutSocket(t *testing.T) {
+func TestLateBytesWithoutSocket(t *testing.T) {
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
 	late := make(chan struct{})
 	script := func(c *harness.PeerConn) {
@@ -224,7 +224,7 @@ func TestReviewLateBytesWithoutSocket(t *testing.T) {
 }
 
 // MaxConnDuration's Connection: close takes the request's own field with it.
-func TestReviewMaxConnDurationKeepsConnectionField(t *testing.T) {
+func TestMaxConnDurationKeepsConnectionField(t *testing.T) {
 	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
 	c := p.Host()
 	c.MaxConnDuration = 1

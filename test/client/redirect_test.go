@@ -288,7 +288,7 @@ func TestRedirectDeadline(t *testing.T) {
 
 // A Location that is neither absolute nor begins with a slash is resolved from
 // the scratch memory of the URI, where it is not.
-func TestReviewRelativeRedirects(t *testing.T) {
+func TestRelativeRedirects(t *testing.T) {
 	for location, want := range map[string]string{
 		"b": "/dir/b", "b/../c": "/dir/c", "../up": "/up", "./x?y=1": "/dir/x?y=1", "b#f": "/dir/b",
 		"?q=2": "/dir/a?q=2", "/abs": "/abs",
@@ -308,7 +308,7 @@ func TestReviewRelativeRedirects(t *testing.T) {
 
 // The same: what looks like no scheme is taken for a path, and a Location that
 // is longer than the scratch memory is a panic that any server can cause.
-func TestReviewRedirectsDoNotPanic(t *testing.T) {
+func TestRedirectsDoNotPanic(t *testing.T) {
 	for _, location := range []string{"javascript:alert(1)", strings.Repeat("long/", 200)} {
 		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 			c.Request()
@@ -328,7 +328,7 @@ func TestReviewRedirectsDoNotPanic(t *testing.T) {
 }
 
 // DisableRedirectPathNormalizing is set on the URI, and then reset by update.
-func TestReviewRedirectPathAsGiven(t *testing.T) {
+func TestRedirectPathAsGiven(t *testing.T) {
 	for _, location := range []string{"/a//b/../c", "http://HOST/a//b/../c"} {
 		var p *harness.ClientPeer
 		p = harness.NewClientPeer(t, func(c *harness.PeerConn) {

@@ -422,7 +422,7 @@ func TestStreamBuffered(t *testing.T) {
 }
 
 // A streamed body over the limit is no reason to repeat: an answer was there.
-func TestReviewStreamOverLimitIsNotRepeated(t *testing.T) {
+func TestStreamOverLimitIsNotRepeated(t *testing.T) {
 	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
 	c := p.Host()
 	c.StreamResponseBody, c.MaxResponseBodySize = true, 1
@@ -436,7 +436,7 @@ func TestReviewStreamOverLimitIsNotRepeated(t *testing.T) {
 
 // Close between Read's lock and its notice that it waits: the interruption is
 // lost, and Close waits as long as the server is silent.
-func TestReviewCloseBeforeReadWaits(t *testing.T) {
+func TestCloseBeforeReadWaits(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		c.Request()
 		c.Send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
@@ -481,7 +481,7 @@ func TestReviewCloseBeforeReadWaits(t *testing.T) {
 
 // Close interrupts a Read that has just read the end of the body: the deadline
 // of the interruption must not stay on a connection that goes to the pool.
-func TestReviewCloseAtTheEndOfRead(t *testing.T) {
+func TestCloseAtTheEndOfRead(t *testing.T) {
 	last := make(chan bool)
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		c.Request()

@@ -63,7 +63,7 @@ func TestTraceOfContext(t *testing.T) {
 func errorOf(_ int, _ []byte, err error) error { return err }
 
 // GetConn and GotConn are declared and never called.
-func TestReviewTraceOrder(t *testing.T) {
+func TestTraceOrder(t *testing.T) {
 	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
 	var told []string
 	var mu sync.Mutex

@@ -215,7 +215,7 @@ func (c wrappedConn) NetConn() net.Conn { return c.Conn }
 
 // A response to HEAD ends behind its head, whether it tells a length or not: the
 // connection can be used further (fasthttp closes it too).
-func TestReviewHeadWithoutLengthKeepsConnection(t *testing.T) {
+func TestHeadWithoutLengthKeepsConnection(t *testing.T) {
 	p := harness.NewClientPeer(t, answering("HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"))
 	c := p.Host()
 	req, resp := harness.NewCall("HEAD", p.URL("/"))
@@ -230,7 +230,7 @@ func TestReviewHeadWithoutLengthKeepsConnection(t *testing.T) {
 }
 
 // CONNECT has a target in authority form and no other (RFC 9112 section 3.2.3).
-func TestReviewConnectByURL(t *testing.T) {
+func TestConnectByURL(t *testing.T) {
 	lines := make(chan string, 1)
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		line, _ := c.Br.ReadString('\n')

@@ -21,7 +21,7 @@ import (
 
 // A refusal whose body comes behind the grace for writing: without any
 // time-out, the deadline that has passed stays set for the reading of it.
-func TestReviewRefusalThatComesInPieces(t *testing.T) {
+func TestRefusalThatComesInPieces(t *testing.T) {
 	wroteAll := make(chan struct{})
 	var once sync.Once
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
@@ -54,7 +54,7 @@ func TestReviewRefusalThatComesInPieces(t *testing.T) {
 
 // The second that a broken upload waits for an answer stays set as a deadline
 // of the streamed body.
-func TestReviewRefusalAsStreamHasNoDeadline(t *testing.T) {
+func TestRefusalAsStreamHasNoDeadline(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		_, _ = c.Br.ReadString('\n')
 		c.Send("HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\n")
@@ -88,7 +88,7 @@ func TestReviewRefusalAsStreamHasNoDeadline(t *testing.T) {
 
 // An interim response ends the watch: a refusal behind it, by a server that
 // neither reads on nor closes, is not noticed.
-func TestReviewRefusalBehindInterim(t *testing.T) {
+func TestRefusalBehindInterim(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		_, _ = c.Br.ReadString('\n')
 		c.Send("HTTP/1.1 100 Continue\r\n\r\n")
@@ -107,7 +107,7 @@ func TestReviewRefusalBehindInterim(t *testing.T) {
 
 // A body stream that fails by itself is not the server's doing: its error is
 // returned at once, and not after refusalTime.
-func TestReviewErrorOfBodyStream(t *testing.T) {
+func TestErrorOfBodyStream(t *testing.T) {
 	var stopped atomic.Bool
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Gone(); stopped.Store(true) })
 	c := p.Host()
@@ -124,7 +124,7 @@ func TestReviewErrorOfBodyStream(t *testing.T) {
 
 // A server that answers while it reads, as a proxy or an echo does: the client
 // must take the answer while it writes, or both wait for ever.
-func TestReviewAnswerWhileWriting(t *testing.T) {
+func TestAnswerWhileWriting(t *testing.T) {
 	const size = 16 << 20
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		for line, err := c.Br.ReadString('\n'); err == nil && line != "\r\n"; {
@@ -147,7 +147,7 @@ func TestReviewAnswerWhileWriting(t *testing.T) {
 // stream: nobody reads it before all is written, and neither side goes on. The
 // writing is given up then, and the stream ends with an error: it must not look
 // complete, nor wait.
-func TestReviewStreamWhileWriting(t *testing.T) {
+func TestStreamWhileWriting(t *testing.T) {
 	const size = 16 << 20
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		c.SkipHead()
@@ -170,7 +170,7 @@ func TestReviewStreamWhileWriting(t *testing.T) {
 
 // A 2xx that comes before the body was read is no refusal: a server that goes
 // on reading must get all of it, or the caller an error.
-func TestReviewEarlySuccessGetsTheWholeBody(t *testing.T) {
+func TestEarlySuccessGetsTheWholeBody(t *testing.T) {
 	const size = 32 << 20
 	var got atomic.Int64
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
@@ -191,7 +191,7 @@ func TestReviewEarlySuccessGetsTheWholeBody(t *testing.T) {
 }
 
 // What is no HTTP must not be waited behind, because it is short.
-func TestReviewShortGarbageWhileWriting(t *testing.T) {
+func TestShortGarbageWhileWriting(t *testing.T) {
 	for _, raw := range []string{"garbage\r\n\r\n", "\r\n\r\n\r\n\r\n\r\n", "HTTP/1.1 1\r\n", "x\r\n"} {
 		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 			c.SkipHead()
@@ -221,7 +221,7 @@ func pipeBody(t *testing.T) io.ReadCloser {
 
 // A body stream that waits for its source must not make the call outlast its
 // time: a stream that can be closed is closed, which ends its Read.
-func TestReviewStuckBodyStream(t *testing.T) {
+func TestStuckBodyStream(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.SkipHead(); c.Gone() })
 	for name, call := range map[string]func(c *sluice.HostClient, req *sluice.Request, resp *sluice.Response) error{
 		"deadline": func(c *sluice.HostClient, req *sluice.Request, resp *sluice.Response) error {
@@ -248,7 +248,7 @@ func TestReviewStuckBodyStream(t *testing.T) {
 // The same where the server has refused: a proxy's client that stalls must not
 // keep the refusal from it. That the head is sent before the body begins is what
 // makes the server speak at all.
-func TestReviewRefusalWithStuckBodyStream(t *testing.T) {
+func TestRefusalWithStuckBodyStream(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
 		c.SkipHead()
 		c.Send("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

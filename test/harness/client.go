@@ -145,9 +145,6 @@ func FreeAddr(t *testing.T) string {
 	return addr
 }
 
-// More of the review: what is sent while the answer comes. See
-// client_review_test.go.
-
 // SkipHead reads the head of a request, and not its body.
 func (c *PeerConn) SkipHead() {
 	for line, err := c.Br.ReadString('\n'); err == nil && line != "\r\n"; {
