@@ -133,7 +133,6 @@ func TestErrorsOfRequests(t *testing.T) {
 		}
 	}
 	var timeout net.Error
-	//lint:ignore SA1019 it is a net.Error
 	if !errors.As(http1.ErrTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
 		t.Error("http1.ErrTimeout")
 	}

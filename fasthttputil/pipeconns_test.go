@@ -302,7 +302,6 @@ func TestPipeDeadlines(t *testing.T) {
 func TestErrTimeoutIsATimeout(t *testing.T) {
 	var err error = ErrTimeout
 	var netErr net.Error
-	//lint:ignore SA1019 code from before Go 1.18 uses it
 	if !errors.As(err, &netErr) || !netErr.Timeout() || !netErr.Temporary() {
 		t.Errorf("%#v is no net.Error of a time-out", err)
 	}

@@ -161,7 +161,7 @@ func RequestError(err error, kept, rest []byte) error {
 	}
 	line := firstLine(kept, rest)
 	method, target, _ := ascii.Cut(line, ' ')
-	known := err
+	var known error
 	switch {
 	case errors.Is(err, h1.ErrMethod) && len(method) == 0:
 		known = ErrMissingRequestMethod

@@ -79,7 +79,6 @@ func TestHTTP2Shutdown(t *testing.T) {
 		isBusy := make(chan struct{}, conns) // a value for each connection that has served some
 		for range conns {
 			var served atomic.Int64
-			//lint:ignore SA1019 its connections are made of any net.Conn
 			transport := &http2.Transport{}
 			c := r.Dial()
 			if secure, ok := c.Conn.(interface{ Handshake() error }); ok {
@@ -87,7 +86,6 @@ func TestHTTP2Shutdown(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			//lint:ignore SA1019 as above
 			conn, err := transport.NewClientConn(c.Conn)
 			if err != nil {
 				t.Fatal(err)

@@ -344,8 +344,7 @@ func TestHandlerPanics(t *testing.T) {
 				panic("the reason")
 			case "/nil":
 				var m map[string]int
-				//lint:ignore SA5000 it must panic
-				m["a"] = 1
+				m["a"] = 1 //nolint:staticcheck // it must panic
 			case "/abort":
 				panic(sluice.ErrAbortHandler)
 			case "/hijack":

@@ -260,8 +260,7 @@ func (s *slot) close() {
 			runtime.Gosched()
 			continue
 		}
-		//lint:ignore SA4016 stateClosed is 0, and is named all the same
-		if s.word.CompareAndSwap(word, word>>generationShift<<generationShift|stateClosed) {
+		if s.word.CompareAndSwap(word, word>>generationShift<<generationShift|stateClosed) { //nolint:staticcheck // stateClosed is 0, and is named all the same
 			return
 		}
 	}

@@ -18,7 +18,7 @@ func (d *Decoder) AppendPacked(dst []byte) []byte {
 // the error is ErrPackedDecoder, and d must be Reset.
 func (d *Decoder) Unpack(b []byte) error {
 	d.Reset()
-	ok := true
+	var ok bool
 	for _, n := range [...]*int{&d.limit, &d.low, &d.table.max} {
 		if *n, b, ok = cutInteger(b); !ok || *n > MaxTableSize {
 			return ErrPackedDecoder
@@ -111,7 +111,7 @@ func (e *Encoder) UnpackIndices(b []byte, pairs *Pairs) error {
 // unpack is Unpack with a function that reads an entry.
 func (e *Encoder) unpack(b []byte, pairs *Pairs, cut func([]byte, *Pairs) (uint16, int, []byte, bool)) error {
 	e.Reset(pairs)
-	ok := true
+	var ok bool
 	for _, n := range [...]*int{&e.limit, &e.want, &e.low, &e.count} {
 		if *n, b, ok = cutInteger(b); !ok || *n > DefaultTableSize {
 			return ErrPackedEncoder

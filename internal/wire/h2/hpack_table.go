@@ -251,7 +251,7 @@ func (t *dynamicTable) unpack(b []byte) error {
 	for len(b) > 0 {
 		var n fieldName
 		var name, value []byte
-		ok := true
+		var ok bool
 		n.static, b = b[0], b[1:]
 		if n.static == 0 {
 			if name, b, ok = cutPacked(b); !ok {

@@ -126,7 +126,6 @@ func TestClientRepeats(t *testing.T) {
 			asked := 0
 			c := &fasthttp.HostClient{Addr: a.Addr().String(), MaxResponseBodySize: 50, ReadTimeout: timeoutOf(raw)}
 			if retryIf != "" {
-				//lint:ignore SA1019 it is compared, too
 				c.RetryIf = func(*fasthttp.Request) bool { asked++; return retryIf == "yes" }
 			}
 			var req fasthttp.Request
