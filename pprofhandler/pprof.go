@@ -1,12 +1,11 @@
 // Package pprofhandler serves the profiles of package runtime/pprof, as
-// net/http/pprof does: for "go tool pprof" and for reading.
+// net/http/pprof does: for "go tool pprof" and for reading. It imports that package, which
+// also registers its handlers with http.DefaultServeMux: do not serve that one to everybody.
 package pprofhandler
 
 import (
 	"bytes"
-	"fmt"
-	"os"
-	"runtime"
+	nethttp "net/http/pprof"
 	"runtime/pprof"
 	"runtime/trace"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
 const prefix = "/debug/pprof/"
@@ -45,15 +45,15 @@ func PprofHandler(ctx *sluice.RequestCtx) {
 	case !isBelow:
 		reply(ctx, sluice.StatusNotFound, "Unknown profile")
 	case name == "cmdline":
-		answerText(ctx, strings.Join(os.Args, "\x00"))
+		fasthttpadaptor.NewFastHTTPHandlerFunc(nethttp.Cmdline)(ctx)
 	case name == "profile":
 		record(ctx, name, secondsOr(ctx, 30), "CPU profiling", startCPUProfile, pprof.StopCPUProfile)
 	case name == "trace":
 		record(ctx, name, secondsOr(ctx, 1), "tracing", startTrace, trace.Stop)
 	case name == "symbol":
-		answerText(ctx, symbols(ctx))
+		fasthttpadaptor.NewFastHTTPHandlerFunc(nethttp.Symbol)(ctx)
 	default:
-		writeProfile(ctx, name)
+		fasthttpadaptor.NewFastHTTPHandler(nethttp.Handler(name))(ctx)
 	}
 }
 
@@ -120,97 +120,4 @@ func record(ctx *sluice.RequestCtx, name string, d time.Duration, what string, s
 		wait(ctx, d)
 	}()
 	answerFile(ctx, name, content.Bytes())
-}
-
-// symbols answers in the protocol of pprof: "num_symbols: 1" says that there
-// are symbols at all.
-func symbols(ctx *sluice.RequestCtx) string {
-	addresses := string(ctx.URI().QueryString())
-	if ctx.IsPost() {
-		addresses = string(ctx.PostBody())
-	}
-	var text strings.Builder
-	text.WriteString("num_symbols: 1\n")
-	for address := range strings.SplitSeq(addresses, "+") {
-		pc, err := strconv.ParseUint(strings.TrimSpace(address), 0, 64)
-		if err != nil || pc == 0 {
-			continue
-		}
-		if f := runtime.FuncForPC(uintptr(pc)); f != nil {
-			fmt.Fprintf(&text, "%#x %s\n", pc, f.Name())
-		}
-	}
-	return text.String()
-}
-
-// writeProfile answers with a profile of runtime/pprof.
-func writeProfile(ctx *sluice.RequestCtx, name string) {
-	profile := pprof.Lookup(name)
-	if profile == nil {
-		reply(ctx, sluice.StatusNotFound, "Unknown profile")
-		return
-	}
-	args := ctx.QueryArgs()
-	if args.Has("seconds") {
-		writeDifference(ctx, profile)
-		return
-	}
-	if gc, _ := strconv.Atoi(string(args.Peek("gc"))); name == "heap" && gc > 0 {
-		runtime.GC()
-	}
-	debug, _ := strconv.Atoi(string(args.Peek("debug")))
-	var content bytes.Buffer
-	if err := profile.WriteTo(&content, debug); err != nil {
-		reply(ctx, sluice.StatusInternalServerError, err.Error())
-		return
-	}
-	if debug != 0 {
-		answerText(ctx, "")
-		ctx.Response.SetBodyRaw(content.Bytes())
-		return
-	}
-	answerFile(ctx, name, content.Bytes())
-}
-
-// hasDifference tells the profiles of which a difference means something.
-func hasDifference(name string) bool {
-	switch name {
-	case "allocs", "block", "goroutine", "heap", "mutex", "threadcreate":
-		return true
-	}
-	return false
-}
-
-// writeDifference answers with what a profile gains in some seconds.
-func writeDifference(ctx *sluice.RequestCtx, profile *pprof.Profile) {
-	args := ctx.QueryArgs()
-	seconds, err := strconv.ParseInt(string(args.Peek("seconds")), 10, 64)
-	debug, _ := strconv.Atoi(string(args.Peek("debug")))
-	switch {
-	case err != nil || seconds <= 0:
-		reply(ctx, sluice.StatusBadRequest, `invalid value for "seconds" - must be a positive integer`)
-		return
-	case !hasDifference(profile.Name()):
-		reply(ctx, sluice.StatusBadRequest, `"seconds" parameter is not supported for this profile type`)
-		return
-	case debug != 0:
-		reply(ctx, sluice.StatusBadRequest, "seconds and debug params are incompatible")
-		return
-	}
-	var before, after bytes.Buffer
-	if err = profile.WriteTo(&before, 0); err == nil {
-		began := time.Now()
-		if !wait(ctx, asDuration(float64(seconds))) {
-			reply(ctx, sluice.StatusRequestTimeout, "the profile was interrupted")
-			return
-		}
-		if err = profile.WriteTo(&after, 0); err == nil {
-			var content []byte
-			if content, err = difference(before.Bytes(), after.Bytes(), time.Since(began)); err == nil {
-				answerFile(ctx, profile.Name()+"-delta", content)
-				return
-			}
-		}
-	}
-	reply(ctx, sluice.StatusInternalServerError, err.Error())
 }

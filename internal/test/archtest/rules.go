@@ -170,7 +170,7 @@ func satelliteRules() map[string]packageRule {
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
 
 		"expvarhandler":   {own: []string{"."}},
-		"pprofhandler":    {own: []string{"."}},
+		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}},
 	}
