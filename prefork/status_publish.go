@@ -42,7 +42,7 @@ func newPublisher(c *supervise.Config, s *shared.Segment) *publisher {
 	hooks := &c.Hooks
 	spawn, reaped, recovered, ready, stopping := hooks.OnSpawn, c.OnReaped, hooks.OnRecover, hooks.OnFleetReady, hooks.OnStopping
 	hooks.OnSpawn = func(slot, pid int) error {
-		p.poke()
+		p.publishSoon()
 		if spawn != nil {
 			return spawn(slot, pid)
 		}
@@ -52,22 +52,22 @@ func newPublisher(c *supervise.Config, s *shared.Segment) *publisher {
 		if reaped != nil {
 			reaped(slot, pid)
 		}
-		p.poke()
+		p.publishSoon()
 	}
 	hooks.OnRecover = func(slot, oldPID, newPID int) {
-		p.poke()
+		p.publishSoon()
 		if recovered != nil {
 			recovered(slot, oldPID, newPID)
 		}
 	}
 	hooks.OnFleetReady = func() {
-		p.poke()
+		p.publishSoon()
 		if ready != nil {
 			ready()
 		}
 	}
 	hooks.OnStopping = func() {
-		p.poke()
+		p.publishSoon()
 		if stopping != nil {
 			stopping()
 		}
@@ -85,8 +85,8 @@ func noticePlace(s *shared.Segment) *shared.Config {
 	return place
 }
 
-// poke makes publish write the notice soon.
-func (p *publisher) poke() {
+// publishSoon makes publish write the notice soon.
+func (p *publisher) publishSoon() {
 	select {
 	case p.changed <- struct{}{}:
 	default:

@@ -296,10 +296,10 @@ func TestPublishing(t *testing.T) {
 		}
 		synctest.Wait()
 		isWrittenAfter(time.Second)
-		p.poke()
+		p.publishSoon()
 		isWrittenAfter(10 * time.Millisecond)
 		isWrittenAfter(time.Second - 10*time.Millisecond) // the ticker goes on
-		p.poke()
+		p.publishSoon()
 		synctest.Wait()
 		began := time.Now()
 		cancel()

@@ -66,11 +66,11 @@ func (p *peer) put(kind frameKind, plane, room string, data []byte) {
 		return
 	}
 	p.queue = appendFrame(p.queue, kind, plane, room, data)
-	p.rouse()
+	p.wakeWriter()
 }
 
-// rouse wakes the writer.
-func (p *peer) rouse() {
+// wakeWriter has the writer take what waits.
+func (p *peer) wakeWriter() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -96,7 +96,7 @@ func (p *peer) take() (frames []byte, isLast bool) {
 	if !p.lost.isEmpty() {
 		p.queue = p.lost.appendTo(p.queue)
 		p.lost = lost{}
-		p.rouse()
+		p.wakeWriter()
 	}
 	return frames, p.isEnded && len(p.queue) == 0
 }
@@ -116,7 +116,7 @@ func (p *peer) end() {
 		p.queue, p.lost = p.lost.appendTo(p.queue), lost{}
 		p.queue = appendFrame(p.queue, frameBye, "", "", nil)
 		p.isEnded = true
-		p.rouse()
+		p.wakeWriter()
 	}
 }
 
