@@ -27,8 +27,8 @@ const (
 	// killSlack is the time beyond the grace period that a worker has to report and
 	// to exit.
 	killSlack = 400 * time.Millisecond
-	// hurry is the time that workers have after a second SIGTERM.
-	hurry = time.Second
+	// secondGrace is the time that workers have after a second SIGTERM.
+	secondGrace = time.Second
 	// helloPatience is how long the master waits for an answer to HELLO from a worker
 	// of a Start function. After that it assumes that the worker cannot answer, and
 	// that it is ready.
@@ -54,30 +54,35 @@ type worker struct {
 	readyAt  time.Time // zero: it was never ready
 	// due is when the current wait ends: for READY in PhaseSpawned, for the exit in
 	// PhaseDraining.
-	due time.Time
-	// expected: the master asked it to exit, so its exit is no crash.
-	expected bool
-	// trusts: it was told that it has a successor.
-	trusts bool
-	// recycling: it asked to be replaced.
-	recycling bool
-	// replaced: it was told to exit because its successor is ready.
-	replaced bool
-	// dumping: it was told to print its stacks.
-	dumping bool
-	vitals  vitals
+	due    time.Time
+	ending ending
+	// knowsSuccessor: it was told that it has one.
+	knowsSuccessor bool
+	// isDumping: it was told to print its stacks.
+	isDumping bool
+	vitals    vitals
 	// hungAt is when it was found hanging.
 	hungAt time.Time
 	// recovers is the pid of the dead worker that it replaces.
 	recovers int
 	// failure is what it reported with FATAL.
 	failure *BootError
-	isLate  bool // it was killed because it was not ready in time
 }
+
+// An ending is why a worker ends. A greater one replaces a smaller one.
+type ending uint8
+
+const (
+	endNone     ending = iota // nobody wants it to end: its exit is a crash
+	endLate                   // it was killed because it was not ready in time
+	endWanted                 // it asked to be replaced
+	endTold                   // the master told it to exit, so its exit is no crash
+	endReplaced               // so, because its successor is ready
+)
 
 // takesOrders tells whether w serves and takes orders.
 func (w *worker) takesOrders() bool {
-	return w.phase == PhaseReady && w.attached && !w.expected
+	return w.phase == PhaseReady && w.attached && w.ending < endTold
 }
 
 // slot is one place in the fleet: a set of sockets, and the processes that serve it.
@@ -128,23 +133,48 @@ const (
 	modeFinished
 )
 
+// stage is how far the first start has come.
+type stage uint8
+
+const (
+	stageStarting stage = iota
+	stageStarted        // all of the first workers were started
+	stageReady          // all were ready once
+)
+
+// rolling is whether a rolling restart is under way.
+type rolling uint8
+
+const (
+	rollingNone  rolling = iota
+	rollingOnce          // one is
+	rollingAgain         // so, and another one follows
+)
+
+// listening is what has become of the master's listening sockets.
+type listening uint8
+
+const (
+	listeningNone   listening = iota // there are none
+	listeningOpen                    // they are open
+	listeningClosed                  // all workers were told to end
+)
+
 // fleet is the machine's state.
 type fleet struct {
-	config     Config
-	hasSockets bool
-	slots      []*slot
-	wanted     int
-	mode       mode
-	result     error // the result of Run
+	config    Config
+	listening listening
+	slots     []*slot
+	wanted    int
+	mode      mode
+	result    error // the result of Run
 
-	firstPIDs  []int // of the first workers, until all were started
-	isStarted  bool  // all of the first workers were started
-	fleetReady bool  // all were ready once
-	speaks     bool  // a worker has answered HELLO, so all others must
+	stage         stage
+	firstPIDs     []int // of the first workers, until all were started
+	isAnyAttached bool  // a worker has answered HELLO, so all others must
 
 	rollout  int // number of the latest rolling restart
-	rolling  bool
-	again    bool // another rolling restart follows the current one
+	rolling  rolling
 	restarts int
 	// waiting holds the tickets of callers that wait for the end of the current
 	// rolling restart, following those of callers that wait for the end of the next
@@ -161,9 +191,8 @@ type fleet struct {
 	crashesTotal int
 	degraded     bool
 
-	probed        time.Time // when the workers were last probed
-	isWatching    bool      // there were workers to probe
-	socketsClosed bool
+	probed     time.Time // when the workers were last probed
+	isWatching bool      // there were workers to probe
 
 	random *rand.Rand // of the back-off
 
@@ -176,12 +205,14 @@ type fleet struct {
 // exist already.
 func newFleet(c Config, seed uint64) *fleet {
 	f := &fleet{
-		config:     c,
-		hasSockets: c.Sockets != nil,
-		wanted:     c.Workers,
-		good:       c.Configuration,
-		target:     c.Configuration,
-		random:     rand.New(rand.NewPCG(seed, 1)),
+		config: c,
+		wanted: c.Workers,
+		good:   c.Configuration,
+		target: c.Configuration,
+		random: rand.New(rand.NewPCG(seed, 1)),
+	}
+	if c.Sockets != nil {
+		f.listening = listeningOpen
 	}
 	f.grow()
 	for _, s := range f.slots {

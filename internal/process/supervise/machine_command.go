@@ -60,12 +60,12 @@ func (f *fleet) leaveAll(grace time.Duration) {
 	}
 	f.each(func(s *slot, w *worker) {
 		if w.phase != PhaseDraining && w.phase != PhaseHung && w.phase != PhaseKilled {
-			f.leave(s, w, grace)
+			f.leave(s, w, endTold, grace)
 			return
 		}
 		f.remove(s, w)
 		s.leaving = append(s.leaving, w)
-		w.expected = true
+		w.ending = max(w.ending, endTold)
 		if w.phase == PhaseDraining && w.attached {
 			f.late = append(f.late, action{kind: actDrain, worker: w.key})
 		}
@@ -86,8 +86,8 @@ func (f *fleet) shorten(left time.Duration) {
 // hasten handles a second SIGTERM.
 func (f *fleet) hasten() {
 	if f.mode == modeStopping {
-		f.logf("stopping at once: workers have %v", hurry)
-		f.shorten(hurry)
+		f.logf("stopping at once: workers have %v", secondGrace)
+		f.shorten(secondGrace)
 	}
 }
 
@@ -146,13 +146,13 @@ func (f *fleet) dumpNext() {
 	isDumping := false
 	f.each(func(_ *slot, w *worker) {
 		// One that hung may not react to SIGQUIT, so the others do not wait for it.
-		isDumping = isDumping || w.dumping && w.phase != PhaseHung
+		isDumping = isDumping || w.isDumping && w.phase != PhaseHung
 		if next == nil && w.phase == PhaseDraining && w.pid != 0 {
 			next = w
 		}
 	})
 	if next != nil && !isDumping {
-		next.dumping = true
+		next.isDumping = true
 		f.do(action{kind: actDump, worker: next.key})
 	}
 }
@@ -168,15 +168,15 @@ func (f *fleet) restart(ticket int, configuration []byte) {
 		f.mode = modeRunning
 		f.logf("resumed: workers start again")
 		f.beginRolling()
-	case !f.rolling:
+	case f.rolling == rollingNone:
 		f.beginRolling()
-	case !f.again:
-		f.again = true
+	case f.rolling == rollingOnce:
+		f.rolling = rollingAgain
 		f.logf("another rolling restart follows the one that is under way")
 	}
 	switch {
 	case ticket == 0: // no caller waits
-	case f.again:
+	case f.rolling == rollingAgain:
 		f.following = append(f.following, ticket)
 	default:
 		f.waiting = append(f.waiting, ticket)

@@ -37,7 +37,7 @@ func (f *fleet) probeInterval() time.Duration {
 // looksAtQueues tells whether the length of a slot's queue says something about its
 // worker.
 func (f *fleet) looksAtQueues() bool {
-	return f.hasSockets && !f.config.SharedSockets && f.config.Progress != nil
+	return f.listening == listeningOpen && !f.config.SharedSockets && f.config.Progress != nil
 }
 
 // watched returns the workers that are checked: those that serve and can answer.
@@ -169,7 +169,7 @@ func (f *fleet) hang(s *slot, w *worker) {
 	symptom, _ := f.symptom(w)
 	f.remove(s, w)
 	s.leaving = append(s.leaving, w)
-	w.phase, w.expected, w.due = PhaseHung, true, f.now.Add(dumpTime)
+	w.phase, w.ending, w.due = PhaseHung, max(w.ending, endTold), f.now.Add(dumpTime)
 	w.hungAt, s.hungAt = f.now, f.now
 	s.hangs++
 	f.crashed(s, w, "hangs: "+symptom)
@@ -181,8 +181,8 @@ func (f *fleet) hang(s *slot, w *worker) {
 // dumpHung has workers that hang print their stacks.
 func (f *fleet) dumpHung() {
 	f.each(func(_ *slot, w *worker) {
-		if w.phase == PhaseHung && !w.dumping {
-			w.dumping = true
+		if w.phase == PhaseHung && !w.isDumping {
+			w.isDumping = true
 			f.do(action{kind: actDump, worker: w.key})
 		}
 	})

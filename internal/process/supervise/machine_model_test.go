@@ -83,7 +83,7 @@ func (m *model) feed(e event) {
 	if e.kind == evTick {
 		m.ticked = m.now
 	}
-	hangs, wasRolling, rollout := m.hangs, m.fleet.rolling, m.fleet.rollout
+	hangs, wasRolling, rollout := m.hangs, m.fleet.rolling != rollingNone, m.fleet.rollout
 	m.presume()
 	m.history = append(m.history, fmt.Sprintf("%v event %d %v %v n=%d", m.now.Sub(time.Unix(1e9, 0)), e.kind, e.worker, e.ready, e.number))
 	for _, a := range m.fleet.step(e, m.now) {
@@ -250,7 +250,7 @@ func (m *model) check() {
 	if f.crashesTotal != m.crashes {
 		m.failf("%d crashes are counted, %d happened", f.crashesTotal, m.crashes)
 	}
-	if f.mode != modeRunning || !f.fleetReady || !canAdopt || !f.adoptsSockets() && !f.config.Inboxes {
+	if f.mode != modeRunning || f.stage != stageReady || !canAdopt || !f.adoptsSockets() && !f.config.Inboxes {
 		return
 	}
 	for _, s := range f.slots {
@@ -307,7 +307,7 @@ func (m *model) checkRolling() {
 	f := m.fleet
 	booting, draining, due := 0, 0, 0
 	f.each(func(s *slot, w *worker) {
-		if w.replaced {
+		if w.ending == endReplaced {
 			draining++
 		}
 	})
@@ -352,7 +352,7 @@ func (m *model) exit(k key, w *modelWorker) {
 	m.t.Helper()
 	_, inside := m.fleet.find(k)
 	bootedBeside := inside != nil && m.fleet.slots[k.slot].successor == inside
-	if !w.told && !w.recycled && !bootedBeside && !inside.expected {
+	if !w.told && !w.recycled && !bootedBeside && inside.ending < endTold {
 		m.crashes++
 	}
 	delete(m.live, k)
@@ -436,7 +436,7 @@ func (m *model) happen() {
 // forked lets a fork return.
 func (m *model) forked(k key, w *modelWorker) {
 	m.t.Helper()
-	if m.random.IntN(10) == 0 && m.fleet.isStarted {
+	if m.random.IntN(10) == 0 && m.fleet.stage != stageStarting {
 		delete(m.live, k)
 		m.feed(event{kind: evSpawnFailed, worker: k, err: errors.New("no fork")})
 		return

@@ -39,7 +39,7 @@ func TestRepeatedRestarts(t *testing.T) {
 			t.Fatalf("after %d: generations %v", i, generations)
 		}
 	}
-	for s.fleet.rolling {
+	for s.fleet.rolling != rollingNone {
 		replace()
 	}
 	// Restarts are requested during each pass, so each pass is followed by another.
@@ -97,7 +97,7 @@ func TestDrainsAreBounded(t *testing.T) {
 	for slot := range workers {
 		s.boot(slot, 2)
 	}
-	if s.fleet.rolling || s.fleet.restarts != 1 {
+	if s.fleet.rolling != rollingNone || s.fleet.restarts != 1 {
 		t.Fatalf("restarts %d: it waits for those that drain", s.fleet.restarts)
 	}
 	s.feed(event{kind: evRestart})
@@ -238,7 +238,7 @@ func TestConfigurations(t *testing.T) {
 	}
 	s.feed(event{kind: evSpawned, worker: k, pid: 9})
 	s.feed(event{kind: evExited, worker: k, text: "exit status 1"})
-	if s.fleet.rolling {
+	if s.fleet.rolling != rollingNone {
 		t.Fatal("it goes on")
 	}
 	s.exit(1-k.slot, s.fleet.slots[1-k.slot].serving.generation)
@@ -257,8 +257,8 @@ func TestEndOfRestart(t *testing.T) {
 		s.feed(event{kind: evRestart, number: 2})
 		s.feed(e)
 		s.answered(ErrStopping, 1, 2)
-		if f := s.fleet; f.rolling || f.again || f.waiting != nil || f.following != nil {
-			t.Errorf("%s: rolling %v, again %v, tickets %v and %v", name, f.rolling, f.again, f.waiting, f.following)
+		if f := s.fleet; f.rolling != rollingNone || f.waiting != nil || f.following != nil {
+			t.Errorf("%s: rolling %v, tickets %v and %v", name, f.rolling, f.waiting, f.following)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (f *fleet) retire() {
 		}
 		for _, w := range []*worker{s.serving, s.successor} {
 			if w != nil {
-				f.leave(s, w, f.config.DrainTimeout)
+				f.leave(s, w, endTold, f.config.DrainTimeout)
 			}
 		}
 	}
@@ -95,27 +95,26 @@ func (f *fleet) wantsSpawn(s *slot) bool {
 
 // isOutdated tells whether w is to be replaced.
 func (f *fleet) isOutdated(w *worker) bool {
-	return w.phase == PhaseReady && (w.recycling || f.rolling && w.rollout < f.rollout)
+	return w.phase == PhaseReady && (w.ending == endWanted || f.rolling != rollingNone && w.rollout < f.rollout)
 }
 
 // roll starts the next successor, one at a time in the whole fleet. It does not wait
 // for predecessors that drain, unless there are as many of them as workers. So there
 // are never more than twice as many processes as workers, plus one.
 func (f *fleet) roll() {
-	if f.rolling && !f.hasOutdated() && f.isReady() {
-		f.rolling = false
+	if f.rolling != rollingNone && !f.hasOutdated() && f.isReady() {
 		f.restarts++
 		f.failure, f.good = "", f.target
 		f.logf("rolling restart is done")
 		f.answer(nil, f.waiting...)
-		f.rollAgain()
+		f.endRolling()
 	}
 	booting, draining := 0, 0
 	f.each(func(s *slot, w *worker) {
 		if s.successor == w {
 			booting++
 		}
-		if w.replaced {
+		if w.ending == endReplaced {
 			draining++
 		}
 	})
@@ -146,14 +145,16 @@ func (f *fleet) longestOutdated() *slot {
 // beginRolling begins a rolling restart.
 func (f *fleet) beginRolling() {
 	f.rollout++
-	f.rolling, f.again, f.target = true, false, f.pending
+	f.rolling, f.target = rollingOnce, f.pending
 	f.logf("rolling restart begins")
 }
 
-// rollAgain begins the rolling restart that was asked for during the last one.
-func (f *fleet) rollAgain() {
+// endRolling ends a rolling restart, and begins the one that was asked for meanwhile.
+func (f *fleet) endRolling() {
 	f.waiting, f.following = f.following, nil
-	if f.again {
+	isAgain := f.rolling == rollingAgain
+	f.rolling = rollingNone
+	if isAgain {
 		f.endPauses()
 		f.beginRolling()
 	}
@@ -162,7 +163,7 @@ func (f *fleet) rollAgain() {
 // cancelRolling ends a rolling restart because all workers are to exit.
 func (f *fleet) cancelRolling() {
 	f.answer(ErrStopping, append(f.waiting, f.following...)...)
-	f.rolling, f.again, f.waiting, f.following = false, false, nil, nil
+	f.rolling, f.waiting, f.following = rollingNone, nil, nil
 }
 
 // hasOutdated tells whether the rolling restart has workers left to replace. Workers
@@ -179,16 +180,16 @@ func (f *fleet) hasOutdated() bool {
 // abortRolling ends the rolling restart whose successor w failed. Its predecessor and
 // the workers that were not replaced yet go on serving.
 func (f *fleet) abortRolling(slot int, w *worker, cause error) {
-	if f.rolling && w.rollout == f.rollout && f.slots[slot].serving != nil {
-		f.rolling, f.target = false, f.good
+	if f.rolling != rollingNone && w.rollout == f.rollout && f.slots[slot].serving != nil {
+		f.target = f.good
 		f.logf("rolling restart failed in slot %d: the running workers go on", slot)
 		f.restartFailed(&RestartError{Slot: slot, Err: cause}, f.waiting...)
-		f.rollAgain()
+		f.endRolling()
 	}
 }
 
 // adoptsSockets tells whether each slot has its own sockets.
-func (f *fleet) adoptsSockets() bool { return f.hasSockets && !f.config.SharedSockets }
+func (f *fleet) adoptsSockets() bool { return f.listening == listeningOpen && !f.config.SharedSockets }
 
 // placeSockets makes sure that the sockets and the inbox of every slot are served. If
 // a slot has no ready worker, a worker of another slot adopts them; it gives them
@@ -210,7 +211,7 @@ func (f *fleet) placeSockets() {
 				f.do(action{kind: actRelease, worker: s.adopter.key, slot: s.id})
 				s.adopter = nil
 			}
-		case s.adopter == nil && (f.fleetReady || s.generation > 1):
+		case s.adopter == nil && (f.stage == stageReady || s.generation > 1):
 			if s.adopter = f.leastLoaded(); s.adopter != nil {
 				f.do(action{kind: actAdopt, worker: s.adopter.key, slot: s.id})
 				what := "serves the queue"
@@ -309,8 +310,8 @@ func (f *fleet) sendDrains() {
 			f.do(action{kind: actTerm, worker: w.key})
 			continue
 		}
-		w.trusts = f.mode == modeRunning && (f.hasSuccessor(s) || w.trusts && f.getsWorkerBefore(w.due))
-		f.do(action{kind: actDrain, worker: w.key, grace: max(w.due.Sub(f.now)-killSlack, 0), hasSuccessor: w.trusts})
+		w.knowsSuccessor = f.mode == modeRunning && (f.hasSuccessor(s) || w.knowsSuccessor && f.getsWorkerBefore(w.due))
+		f.do(action{kind: actDrain, worker: w.key, grace: max(w.due.Sub(f.now)-killSlack, 0), hasSuccessor: w.knowsSuccessor})
 	}
 }
 
@@ -334,13 +335,13 @@ func (f *fleet) getsWorkerBefore(due time.Time) bool {
 // been told to end. The port is then free as soon as the last worker closes its
 // socket, and new connections are refused instead of left in a queue.
 func (f *fleet) closeSockets() {
-	if f.mode < modeStopping || !f.hasSockets || f.socketsClosed {
+	if f.mode < modeStopping || f.listening != listeningOpen {
 		return
 	}
 	isForking := false
 	f.each(func(_ *slot, w *worker) { isForking = isForking || w.pid == 0 })
 	if !isForking {
-		f.socketsClosed = true
+		f.listening = listeningClosed
 		f.do(action{kind: actCloseSockets})
 	}
 }
@@ -350,13 +351,13 @@ func (f *fleet) mark() {
 	if f.mode != modeRunning {
 		return
 	}
-	if !f.isStarted && len(f.firstPIDs) >= min(f.config.Workers, f.wanted) {
-		f.isStarted = true
+	if f.stage == stageStarting && len(f.firstPIDs) >= min(f.config.Workers, f.wanted) {
+		f.stage = stageStarted
 		f.do(action{kind: actStarted, pids: f.firstPIDs})
 		f.firstPIDs = nil
 	}
-	if !f.fleetReady && f.isReady() {
-		f.fleetReady = true
+	if f.stage != stageReady && f.isReady() {
+		f.stage = stageReady
 		f.logf("all %d workers are ready", f.wanted)
 		f.do(action{kind: actAllReady})
 	}

@@ -5,7 +5,7 @@ func (f *fleet) status() *Status {
 	st := &Status{
 		Wanted:         f.wanted,
 		Ready:          f.mode == modeRunning && f.isReady(),
-		Rolling:        f.rolling,
+		Rolling:        f.rolling != rollingNone,
 		Degraded:       f.degraded,
 		Paused:         f.mode == modePaused,
 		Stopping:       f.mode >= modeStopping,

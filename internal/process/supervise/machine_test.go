@@ -365,7 +365,7 @@ func TestRollingRestart(t *testing.T) {
 			t.Fatalf("drain: %+v", a)
 		}
 	}
-	if s.fleet.rolling || s.fleet.restarts != 1 || s.fleet.crashesTotal != 0 {
+	if s.fleet.rolling != rollingNone || s.fleet.restarts != 1 || s.fleet.crashesTotal != 0 {
 		t.Errorf("rolling %v, restarts %d, crashes %d", s.fleet.rolling, s.fleet.restarts, s.fleet.crashesTotal)
 	}
 }
@@ -653,7 +653,7 @@ func TestStartedWorkerIsReadyWhenItSaysSo(t *testing.T) {
 			s.want(actSpawned)
 			c.ends(s)
 			s.want()
-			if w := s.fleet.slots[0].serving; w == nil || w.key != (key{0, 1}) || w.phase != PhaseReady || s.fleet.rolling {
+			if w := s.fleet.slots[0].serving; w == nil || w.key != (key{0, 1}) || w.phase != PhaseReady || s.fleet.rolling != rollingNone {
 				t.Errorf("the old worker: %+v, rolling %v", w, s.fleet.rolling)
 			}
 		})

@@ -25,7 +25,7 @@ func (f *fleet) spawned(s *slot, w *worker, pid int, ready bool) {
 	if w.recovers != 0 {
 		f.do(action{kind: actRecover, worker: w.key, oldPID: w.recovers, pid: pid})
 	}
-	if !f.isStarted {
+	if f.stage == stageStarting {
 		f.firstPIDs = append(f.firstPIDs, pid)
 	}
 	switch {
@@ -37,28 +37,28 @@ func (f *fleet) spawned(s *slot, w *worker, pid int, ready bool) {
 		f.ready(s, w)
 	default:
 		w.due = f.now.Add(f.config.BootTimeout)
-		if f.mayBeDumb() {
+		if f.mayLackControl() {
 			w.due = f.now.Add(min(helloPatience, f.config.BootTimeout))
 		}
 	}
 }
 
-// mayBeDumb tells whether workers may be unable to send messages: a Start function
+// mayLackControl reports whether workers may be unable to send messages: a Start function
 // need not pass the control socket on, and no worker has answered yet.
-func (f *fleet) mayBeDumb() bool { return f.config.Start != nil && !f.speaks }
+func (f *fleet) mayLackControl() bool { return f.config.Start != nil && !f.isAnyAttached }
 
 // bootExpired: w was not ready in time. If w may be unable to report READY, it is
 // taken for ready; otherwise it gets the rest of BootTimeout.
 func (f *fleet) bootExpired(s *slot, w *worker) {
 	end := w.started.Add(f.config.BootTimeout)
 	switch {
-	case !w.attached && f.mayBeDumb():
+	case !w.attached && f.mayLackControl():
 		f.ready(s, w)
 	case f.now.Before(end):
 		w.due = end
 	default:
 		f.logWorker(w, "not ready after %v (BootTimeout): killed", f.config.BootTimeout)
-		w.isLate = true
+		w.ending = max(w.ending, endLate)
 		f.kill(w)
 	}
 }
@@ -68,7 +68,7 @@ func (f *fleet) whyUnready(w *worker, how string) error {
 	switch {
 	case w.failure != nil:
 		return w.failure
-	case w.isLate:
+	case w.ending == endLate:
 		return fmt.Errorf("not ready after %v", f.config.BootTimeout)
 	}
 	return errors.New(how)
@@ -80,8 +80,8 @@ func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 	f.remove(s, w)
 	f.logf("worker %v: cannot be started: %v", w.key, err)
 	switch {
-	case w.expected:
-	case !f.isStarted:
+	case w.ending >= endTold:
+	case f.stage == stageStarting:
 		f.fail(err)
 	default:
 		if w.recovers != 0 {
@@ -98,7 +98,7 @@ func (f *fleet) attached(w *worker) {
 	if w.attached {
 		return
 	}
-	w.attached, f.speaks = true, true
+	w.attached, f.isAnyAttached = true, true
 	w.vitals.reset(f.now)
 	if w.phase == PhaseDraining {
 		f.late = append(f.late, action{kind: actDrain, worker: w.key})
@@ -120,8 +120,7 @@ func (f *fleet) ready(s *slot, w *worker) {
 	old := s.serving
 	s.serving, s.successor = w, nil
 	if old != nil {
-		old.replaced = true
-		f.leave(s, old, f.config.DrainTimeout)
+		f.leave(s, old, endReplaced, f.config.DrainTimeout)
 	}
 }
 
@@ -136,17 +135,17 @@ func (f *fleet) recycle(w *worker, reason string) {
 	if w.phase == PhaseHung {
 		return
 	}
-	if !w.recycling {
+	if w.ending < endWanted {
 		f.logWorker(w, "wants to be replaced: %s", reason)
+		w.ending = endWanted
 	}
-	w.recycling = true
 }
 
 // leave tells w to exit within grace and moves it to the slot's leaving workers.
-func (f *fleet) leave(s *slot, w *worker, grace time.Duration) {
+func (f *fleet) leave(s *slot, w *worker, why ending, grace time.Duration) {
 	f.remove(s, w)
 	s.leaving = append(s.leaving, w)
-	w.expected = true
+	w.ending = max(w.ending, why)
 	w.due = f.now.Add(grace + killSlack)
 	if w.phase == PhaseKilled {
 		return
@@ -184,9 +183,9 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 	wasServing, wasSuccessor := s.serving == w, s.successor == w
 	f.remove(s, w)
 	switch {
-	case w.expected:
+	case w.ending >= endTold:
 		f.logWorker(w, "%s", how)
-	case w.recycling:
+	case w.ending == endWanted:
 		// It exited before its successor was ready. This is no crash, but its
 		// replacement waits, so that this cannot loop fast.
 		f.logWorker(w, "%s, before its successor was ready", how)
@@ -207,7 +206,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	s.crashes++
 	f.crashes = append(f.crashes, f.now)
 	f.forget()
-	if w.failure != nil && !f.fleetReady {
+	if w.failure != nil && f.stage != stageReady {
 		f.logWorker(w, "%s", how)
 		f.fail(w.failure)
 		return
@@ -218,7 +217,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	if len(f.crashes) <= f.config.RecoverThreshold {
 		return
 	}
-	if f.config.OverRecovery == OverRecoveryExit || !f.fleetReady {
+	if f.config.OverRecovery == OverRecoveryExit || f.stage != stageReady {
 		f.logf("too many workers died: stopping")
 		f.placeSockets() // siblings adopt what waits in its sockets; workers that drain adopt nothing
 		f.stop(ErrOverRecovery)

@@ -14,7 +14,7 @@ func TestTimes(t *testing.T) {
 		"the pause after a failed fork":                   {spawnBackoff, 100 * ms},
 		"the pause beyond the threshold":                  {degradedBackoff, 30_000 * ms},
 		"beyond the grace":                                {killSlack, 400 * ms},
-		"after a second SIGTERM":                          {hurry, 1000 * ms},
+		"after a second SIGTERM":                          {secondGrace, 1000 * ms},
 		"without an answer to HELLO":                      {helloPatience, 2000 * ms},
 		"for stacks":                                      {dumpTime, 2000 * ms},
 		"the shortest time between probes":                {shortestProbe, 50 * ms},
