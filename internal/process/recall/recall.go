@@ -75,8 +75,8 @@ type Options struct {
 type phase uint8
 
 const (
-	phaseApart  phase = iota // the Backplane does not connect yet: messages are held
-	phaseAsking              // messages are held, and Await waits
+	phaseUnconnected phase = iota // the Backplane does not connect yet: messages are held
+	phaseAsking                   // messages are held, and Await waits
 	phaseIdle
 )
 
@@ -162,7 +162,7 @@ func (r *Recall) Gap(room string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase != phaseApart {
+	if r.phase != phaseUnconnected {
 		r.againLocked()
 	}
 	return true
