@@ -65,9 +65,9 @@ type Options struct {
 type phase uint8
 
 const (
-	phaseAlone   phase = iota // before Start
-	phaseApart                // after it; nothing has subscribed
-	phaseMeeting              // the peers are being asked for
+	phaseAlone        phase = iota // before Start
+	phaseUnsubscribed              // after it; nothing has subscribed
+	phaseMeeting                   // the peers are being asked for
 	phaseMet
 	phaseClosed
 )
@@ -95,7 +95,7 @@ func (m *Mesh) Plane(name string) backplane.Backplane {
 // Start makes the peers known, now or when the first plane gets a receiver. Call it once.
 func (m *Mesh) Start(o Options) error {
 	m.mu.Lock()
-	m.phase, m.options = phaseApart, o
+	m.phase, m.options = phaseUnsubscribed, o
 	isNeeded := len(m.planes) > 0
 	m.mu.Unlock()
 	if isNeeded {
@@ -133,7 +133,7 @@ func (m *Mesh) subscribe(p *plane, r backplane.Receiver) error {
 // from then on. It does so once.
 func (m *Mesh) meet() error {
 	m.mu.Lock()
-	if m.phase != phaseApart {
+	if m.phase != phaseUnsubscribed {
 		meeting := m.meeting
 		m.mu.Unlock()
 		if meeting == nil {
