@@ -133,3 +133,57 @@ func TestCloseWriteOfABlockingConn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// waitingHost is a fakeHost whose reads and writes wait for an interruption.
+type waitingHost struct {
+	*fakeHost
+	entered, interrupted chan bool
+}
+
+func (h *waitingHost) wait() (int, error) {
+	h.entered <- true
+	<-h.interrupted
+	return 0, errors.New("interrupted")
+}
+func (h *waitingHost) Read([]byte) (int, error)  { return h.wait() }
+func (h *waitingHost) Write([]byte) (int, error) { return h.wait() }
+func (h *waitingHost) InterruptRead(time.Time)   { h.interrupted <- true }
+func (h *waitingHost) InterruptWrite(time.Time)  { h.interrupted <- true }
+
+// TestSeverWaits: calls that are inside end, with net.ErrClosed, before Sever returns.
+func TestSeverWaits(t *testing.T) {
+	b, fake := newBlocking(t)
+	host := &waitingHost{fake, make(chan bool), make(chan bool, 2)}
+	b = NewBlockingConn(host, b.addresses)
+	errs := make(chan error, 2)
+	go func() { _, err := b.Read(make([]byte, 1)); errs <- err }()
+	<-host.entered
+	go func() { _, err := b.Write(make([]byte, 1)); errs <- err }()
+	<-host.entered
+	if n := b.Inside(); n != 2 {
+		t.Errorf("%d calls are inside", n)
+	}
+	b.Sever()
+	if n := b.Inside(); n != 0 || !b.IsOver() || !b.HasWritten() {
+		t.Errorf("%d calls are inside after Sever", n)
+	}
+	for range 2 {
+		if err := <-errs; !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	b.BreakWrite() // has nothing to break
+}
+
+// TestEndOfWrites: the Protocol may end the user's writes, and break them.
+func TestEndOfWrites(t *testing.T) {
+	b, host := newBlocking(t)
+	b.EndWrites()
+	if _, err := b.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	b.BreakWrite()
+	if limit := b.WriteLimit(0); limit <= 0 || limit > clock.Nanos() || len(host.writes) != 1 {
+		t.Errorf("writes have a limit of %d, and were interrupted with %v", limit, host.writes)
+	}
+}
