@@ -57,3 +57,20 @@ func BenchmarkGetRelease(b *testing.B) {
 		Get(16 << 10).Release()
 	}
 }
+
+func TestLimit(t *testing.T) {
+	var l Limit
+	for _, c := range []struct{ set, fits int }{{0, 0}, {1, 1}, {1 << 30, 1 << 30}} {
+		l.Set(c.set)
+		if !l.Allows(c.fits) || l.Allows(c.fits+1) {
+			t.Errorf("a limit of %d allows %v, %v", c.set, l.Allows(c.fits), l.Allows(c.fits+1))
+		}
+	}
+	if l.Set(-5); !l.Allows(1 << 40) {
+		t.Error("no limit is one")
+	}
+	var zero Limit
+	if !zero.Allows(DefaultLimit) || zero.Allows(DefaultLimit+1) {
+		t.Error("the zero Limit is not DefaultLimit")
+	}
+}

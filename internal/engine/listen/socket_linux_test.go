@@ -1,7 +1,9 @@
 package listen
 
 import (
+	"errors"
 	"net"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -75,6 +77,47 @@ func TestBacklog(t *testing.T) {
 	for asked, want := range map[int]uint32{7: 7, -1: maximum, 1 << 20: maximum} {
 		if got := backlog(t, listenLoopback(t, Options{Backlog: asked})); got != want {
 			t.Errorf("backlog %d gave %d, want %d", asked, got, want)
+		}
+	}
+}
+
+func TestIncomingCPU(t *testing.T) {
+	ln := listenLoopback(t, Options{}).(*net.TCPListener)
+	if err := SetIncomingCPU(ln, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := socketOption(t, ln, unix.SOL_SOCKET, unix.SO_INCOMING_CPU); got != 0 {
+		t.Errorf("the socket prefers CPU %d", got)
+	}
+	_ = ln.Close()
+	if err := SetIncomingCPU(ln, 0); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a closed listener: %v", err)
+	}
+}
+
+// TestKernelsWithoutOptions: only SO_REUSEPORT is asked for in vain.
+func TestKernelsWithoutOptions(t *testing.T) {
+	for _, err := range []error{unix.ENOPROTOOPT, unix.EOPNOTSUPP, nil} {
+		if got := optional(err); got != nil {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	if got := optional(unix.EBADF); got != unix.EBADF {
+		t.Errorf("another error: %v", got)
+	}
+	if err := reusePortError(unix.ENOPROTOOPT); !errors.Is(err, ErrReusePortUnsupported) {
+		t.Error(err)
+	}
+	if err := reusePortError(unix.EBADF); errors.Is(err, ErrReusePortUnsupported) || !errors.Is(err, unix.EBADF) {
+		t.Error(err)
+	}
+	const none = ^uintptr(0)
+	for name, err := range map[string]error{
+		"SO_REUSEPORT": setBeforeBind(none, Options{ReusePort: true}), "TCP_DEFER_ACCEPT": setBeforeBind(none, Options{DeferAccept: true}),
+		"TCP_FASTOPEN": setBeforeBind(none, Options{FastOpen: true}), "backlog 3": setAfterListen(none, Options{Backlog: 3}), "SO_INCOMING_CPU": setIncomingCPU(none, 1),
+	} {
+		if !errors.Is(err, unix.EBADF) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

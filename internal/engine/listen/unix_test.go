@@ -67,3 +67,15 @@ func bind(t *testing.T, path string) (*net.UnixListener, error) {
 	}
 	return ln, err
 }
+
+func TestBare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := bind(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if Bare(Unix(ln, path)) != net.Listener(ln) || Bare(ln) != net.Listener(ln) {
+		t.Error("it is another listener")
+	}
+}

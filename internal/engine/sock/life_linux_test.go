@@ -3,6 +3,10 @@
 package sock
 
 import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
 	"syscall"
 	"testing"
 )
@@ -29,4 +33,70 @@ func TestLingers(t *testing.T) {
 		t.Error("it is known not to linger although it cannot be asked")
 	}
 	_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{})
+}
+
+// addrPort returns an IP address as package netip has it.
+func addrPort(a *Address) netip.AddrPort {
+	ip, port, _ := a.IP()
+	return netip.AddrPortFrom(netip.AddrFrom16(ip).Unmap(), port)
+}
+
+// TestAcceptedDescriptor: an accepted connection does not block, and knows both its ends.
+func TestAcceptedDescriptor(t *testing.T) {
+	listener, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(listener)
+	if err := errors.Join(syscall.Bind(listener, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(listener, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var from, peer, mine Address
+	if _, errno := Accept(listener, &from); errno != syscall.EAGAIN {
+		t.Fatalf("before a connection comes: %v", errno)
+	}
+	if errno := LocalName(listener, &mine); errno != 0 {
+		t.Fatal(errno)
+	}
+	conn, err := net.Dial("tcp", addrPort(&mine).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fd, errno := Accept(listener, &from)
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	asked := errors.Join(asError(PeerName(fd, &peer)), asError(LocalName(fd, &mine)))
+	if ours := conn.LocalAddr().String(); asked != nil || addrPort(&from).String() != ours || addrPort(&peer).String() != ours || addrPort(&mine).String() != conn.RemoteAddr().String() {
+		t.Errorf("from %v, %v to %v; want from %s, %v", addrPort(&from), addrPort(&peer), addrPort(&mine), ours, asked)
+	}
+	if !IsEmpty(fd) || !IsQuiet(fd) {
+		t.Error("it does not wait for input")
+	}
+	other := Duplicate(fd)
+	if other < 0 || Duplicate(-1) != -1 {
+		t.Fatal("descriptors are duplicated wrongly")
+	}
+	_ = syscall.SetNonblock(other, false) // that of the socket
+	KeepNonblocking(fd)
+	KeepNonblocking(fd)
+	if _, errno := syscall.Read(fd, make([]byte, 1)); errno != syscall.EAGAIN {
+		t.Errorf("it blocks, or not: %v", errno)
+	}
+	ClosePromptly(other)
+	ClosePromptly(fd)
+	if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("it is open: %d, %v", n, err)
+	}
+	if IsEmpty(-1) || IsQuiet(-1) || LocalName(-1, &mine) != syscall.EBADF {
+		t.Error("what is no descriptor waits for input")
+	}
+}
+
+func asError(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
 }
