@@ -65,8 +65,8 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		refuse(ctx, refusal)
 		return refusal
 	}
-	o.isCarried = ctx.StreamID() != 0
-	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || o.isCarried
+	o.overHTTP2 = ctx.StreamID() != 0
+	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || o.overHTTP2
 	deflate, deflates := set.negotiate(ctx)
 	if deflates {
 		o.out, o.in = deflate.Server(), deflate.Client()

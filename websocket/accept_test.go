@@ -112,7 +112,7 @@ func TestRead(t *testing.T) {
 			eventually(t, "the other goroutine reads", func() bool {
 				c.lock().Lock()
 				defer c.lock().Unlock()
-				return c.more.loop().reading == readAsks
+				return c.guarded.loopLocked().reading == readAsks
 			})
 			_, err := c.Read(t.Context())
 			cancel()

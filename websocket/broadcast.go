@@ -51,10 +51,10 @@ func (g *Group) Add(c *Conn) error {
 	c.lock().Lock()
 	defer c.lock().Unlock()
 	if c.phase != phaseOpen {
-		return c.ended()
+		return c.endedLocked()
 	}
-	if c.membership(g) == nil {
-		c.join(membership{group: g, place: int32(len(g.members))})
+	if c.membershipLocked(g) == nil {
+		c.joinLocked(membership{group: g, place: int32(len(g.members))})
 		g.members = append(g.members, c)
 	}
 	return nil
@@ -73,24 +73,24 @@ func (g *Group) remove(c *Conn) (wasMember, isEmpty bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.lock().Lock()
-	m := c.membership(g)
+	m := c.membershipLocked(g)
 	if m == nil {
 		c.lock().Unlock()
 		return false, false
 	}
 	place := m.place
-	c.part(m)
+	c.leaveLocked(m)
 	c.lock().Unlock()
 	g.members[place] = nil
 	g.holes++
 	if !g.isCast {
-		g.fill(place)
+		g.fillLocked(place)
 	}
 	return true, len(g.members) == g.holes
 }
 
-// fill closes the hole at place with the last member; mu is held.
-func (g *Group) fill(place int32) {
+// fillLocked closes the hole at place with the last member.
+func (g *Group) fillLocked(place int32) {
 	last := len(g.members) - 1
 	c := g.members[last]
 	g.members[last] = nil
@@ -101,16 +101,16 @@ func (g *Group) fill(place int32) {
 	}
 	g.members[place] = c
 	c.lock().Lock()
-	c.membership(g).place = place
+	c.membershipLocked(g).place = place
 	c.lock().Unlock()
 }
 
-// fillAll closes the holes that a broadcast has left, from the end: so the last member is
-// never a hole when it is moved. mu is held.
-func (g *Group) fillAll() {
+// fillAllLocked closes the holes that a broadcast has left, from the end: so the last member
+// is never a hole when it is moved.
+func (g *Group) fillAllLocked() {
 	for place := len(g.members) - 1; g.holes > 0 && place >= 0; place-- {
 		if g.members[place] == nil {
-			g.fill(int32(place))
+			g.fillLocked(int32(place))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (g *Group) Broadcast(p *Prepared, except *Conn) (sent int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.isCast = false
-	g.fillAll()
+	g.fillAllLocked()
 	return sent
 }
 
@@ -284,58 +284,58 @@ func (c *Conn) push(p *Prepared) error {
 	m := c.shared(p)
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	return c.offer(&m, policy)
+	return c.offerLocked(&m, policy)
 }
 
-// membership returns that of g, nil if c is no member; the lock of c is held.
-func (c *Conn) membership(g *Group) *membership {
-	m := c.more
+// membershipLocked returns that of g, nil if c is no member.
+func (c *Conn) membershipLocked(g *Group) *membership {
+	m := c.guarded
 	switch {
 	case m == nil:
 		return nil
 	case m.group.group == g:
 		return &m.group
-	case m.rare() == nil:
+	case m.calls == nil:
 		return nil
 	}
-	for i := range m.rare().groups {
-		if m.rare().groups[i].group == g {
-			return &m.rare().groups[i]
+	for i := range m.calls.groups {
+		if m.calls.groups[i].group == g {
+			return &m.calls.groups[i]
 		}
 	}
 	return nil
 }
 
-// join adds a membership; the lock is held.
-func (c *Conn) join(in membership) {
-	m := c.extra()
+// joinLocked adds a membership.
+func (c *Conn) joinLocked(in membership) {
+	m := c.ensureStateLocked()
 	if m.group.group == nil {
 		m.group = in
 		return
 	}
-	m.rarely().groups = append(m.rare().groups, in)
+	m.ensureCallsLocked().groups = append(m.calls.groups, in)
 }
 
-// part removes a membership; the lock is held.
-func (c *Conn) part(out *membership) {
-	m := c.more
-	if m.rare() == nil || len(m.rare().groups) == 0 {
+// leaveLocked removes a membership.
+func (c *Conn) leaveLocked(out *membership) {
+	m := c.guarded
+	if m.calls == nil || len(m.calls.groups) == 0 {
 		m.group = membership{}
-		c.slim()
+		c.releaseIdleStateLocked()
 		return
 	}
-	last := len(m.rare().groups) - 1
-	*out = m.rare().groups[last]
-	m.rare().groups[last] = membership{}
-	m.rare().groups = m.rare().groups[:last]
+	last := len(m.calls.groups) - 1
+	*out = m.calls.groups[last]
+	m.calls.groups[last] = membership{}
+	m.calls.groups = m.calls.groups[:last]
 }
 
-// slim frees the extra of a Conn that sleeps and has nothing to keep any more; the lock is
-// held.
-func (c *Conn) slim() {
-	if m := c.more; m.session == nil && c.phase == phaseOpen && !m.keeps() {
-		c.more = nil
-		releaseExtra(m)
+// releaseIdleStateLocked frees the connState of a Conn that sleeps and has nothing to keep
+// any more.
+func (c *Conn) releaseIdleStateLocked() {
+	if m := c.guarded; m.session == nil && c.phase == phaseOpen && !m.keepsLocked() {
+		c.guarded = nil
+		releaseConnState(m)
 	}
 }
 
@@ -343,7 +343,7 @@ func (c *Conn) slim() {
 func (c *Conn) leaveGroups() {
 	for {
 		c.lock().Lock()
-		g := c.more.group.group
+		g := c.guarded.group.group
 		c.lock().Unlock()
 		if g == nil {
 			return

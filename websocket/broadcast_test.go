@@ -147,7 +147,7 @@ func TestGroupModel(t *testing.T) {
 			}
 			g.mu.Lock()
 			g.isCast = false
-			g.fillAll()
+			g.fillAllLocked()
 			g.mu.Unlock()
 		}
 		if step%50 == 0 {

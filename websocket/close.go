@@ -24,48 +24,48 @@ func (c *Conn) Close(code Code, reason string) error {
 	c.lock().Lock()
 	defer c.lock().Unlock()
 	if c.phase != phaseOpen {
-		return c.ended()
+		return c.endedLocked()
 	}
-	c.close(&CloseError{Code: code, Reason: reason})
+	c.closeLocked(&CloseError{Code: code, Reason: reason})
 	return nil
 }
 
-// close sends a Close frame. err is why, for OnClose. The lock is held, and c is open.
-func (c *Conn) close(err *CloseError) {
-	m := c.extra()
+// closeLocked sends a Close frame. err is why, for OnClose. c is open.
+func (c *Conn) closeLocked(err *CloseError) {
+	m := c.ensureStateLocked()
 	if m.session != nil {
-		m.session.note(err)
+		m.session.noteLocked(err)
 	} else {
-		m.rarely().closing = err
+		m.ensureCallsLocked().closing = err
 	}
 	var body [ws.MaxControl]byte
-	m.dropBehind()
-	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
+	m.dropBehindLocked()
+	c.appendFrameLocked(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
 	c.phase = phaseClosing
-	if l := m.loop(); l != nil && l.kind == dialLoop { // no further Read is needed
+	if l := m.loopLocked(); l != nil && l.kind == dialLoop { // no further Read is needed
 		l.isDone = true
-		l.poke()
+		l.notifyLocked()
 	}
-	m.makeRoom() // writers return ErrClosed
+	m.makeRoomLocked() // writers return ErrClosed
 }
 
 // leave ends a call of the engine.
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	mu := s.conn.lock()
 	mu.Lock()
-	s.awaitFlush()
+	s.awaitFlushLocked()
 	if s.ending == endClose || s.ending == endLinger { // no call follows
-		s.take(math.MaxInt)
+		s.takeLocked(math.MaxInt)
 	}
 	out, written, how := s.out, len(s.out)-s.counted, s.ending
-	if s.conn.more.pending != nil && next == engine.Read {
+	if s.conn.guarded.pending != nil && next == engine.Read {
 		next = engine.Run // when this output is written
 	}
 	if s.isOpening { // whoever sends it counts it
 		s.isOpening, written = false, 0
 	}
 	s.run, s.out = notRunning, nil
-	s.conn.more.makeRoom()
+	s.conn.guarded.makeRoomLocked()
 	isClosing := s.conn.phase != phaseOpen
 	mu.Unlock()
 	if isClosing { // perhaps since arm: no call follows that would set the time-out
@@ -93,17 +93,17 @@ func (s *session) handleClose(body []byte) {
 	}
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	s.note(&CloseError{Code: Code(code), Reason: string(reason), IsRemote: true})
+	s.noteLocked(&CloseError{Code: Code(code), Reason: string(reason), IsRemote: true})
 	if s.conn.phase == phaseOpen {
 		var answer [2]byte
 		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpClose), ws.AppendClose(answer[:0], code, ""))
 	}
 	if s.host.isClient && s.conn.phase != phaseClosed { // the server ends the connection (RFC 6455 section 7.1.1)
 		s.conn.phase = phaseClosed
-		s.conn.more.makeRoom()
+		s.conn.guarded.makeRoomLocked()
 		return
 	}
-	s.end(endClose)
+	s.endLocked(endClose)
 }
 
 // violated closes the connection because of what the peer has sent.
@@ -117,22 +117,22 @@ func (s *session) fail(err *CloseError) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	if s.conn.phase == phaseOpen {
-		s.conn.more.dropOutbox() // the Close frame follows what is on its way
-		s.conn.close(err)
+		s.conn.guarded.dropOutboxLocked() // the Close frame follows what is on its way
+		s.conn.closeLocked(err)
 	}
-	s.note(err)
-	s.end(endLinger)
+	s.noteLocked(err)
+	s.endLocked(endLinger)
 }
 
-// end ends the connection after this call; the lock is held.
-func (s *session) end(how ending) {
+// endLocked ends the connection after this call.
+func (s *session) endLocked(how ending) {
 	s.conn.phase = max(s.conn.phase, phaseClosed)
 	s.ending = max(s.ending, how)
-	s.conn.more.makeRoom()
+	s.conn.guarded.makeRoomLocked()
 }
 
-// note stores why the connection ends; the lock is held.
-func (s *session) note(err error) {
+// noteLocked stores why the connection ends.
+func (s *session) noteLocked(err error) {
 	if s.err == nil {
 		s.err = err
 	}
@@ -155,7 +155,7 @@ func (s *session) sendAway(code Code, reason string) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	if s.conn.phase == phaseOpen {
-		s.conn.close(&CloseError{Code: code, Reason: reason})
+		s.conn.closeLocked(&CloseError{Code: code, Reason: reason})
 	}
 }
 
@@ -178,8 +178,8 @@ func (s *session) armClosing() (isClosing bool) {
 func (s *session) abort(err error) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	s.note(err)
-	s.end(endAbort)
+	s.noteLocked(err)
+	s.endLocked(endAbort)
 }
 
 // panicked logs a panic of the program and closes c.
@@ -200,8 +200,8 @@ func (c *Conn) closeFor(err error) {
 	if errors.As(err, &wanted) && (wanted.Code == CodeNone || ws.Code(wanted.Code).MaySend()) {
 		frame.Code, frame.Reason = wanted.Code, strings.ToValidUTF8(wanted.Reason, "\uFFFD")
 	}
-	if s := c.more.session; s != nil && wanted == nil {
-		s.note(err) // OnClose gets it
+	if s := c.guarded.session; s != nil && wanted == nil {
+		s.noteLocked(err) // OnClose gets it
 	}
-	c.close(frame)
+	c.closeLocked(frame)
 }

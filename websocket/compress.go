@@ -24,11 +24,11 @@ func (e *Endpoint) deflates() ws.DeflatePolicy {
 	}
 }
 
-// deflate begins compression with what was agreed for each side; the lock is held.
-func (c *Conn) deflate(out, in ws.DeflateSide) {
+// deflateLocked begins compression with what was agreed for each side.
+func (c *Conn) deflateLocked(out, in ws.DeflateSide) {
 	c.out, c.in = out, in
 	if out.Keeps() || in.Keeps() {
-		c.extra().rarely().windows = &windows{}
+		c.ensureStateLocked().ensureCallsLocked().windows = &windows{}
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *Conn) pack(m *message) {
 		history = buf.Get(1 << windowBits)
 		defer history.Release()
 		c.lock().Lock()
-		if w := c.windows(); w != nil {
+		if w := c.windowsLocked(); w != nil {
 			history.B, m.after = append(history.B, w.sent...), w.count
 		}
 		c.lock().Unlock()
@@ -88,27 +88,27 @@ func historyOf(b *buf.Buffer) []byte {
 	return b.B
 }
 
-// fits tells whether m may be the next message; the lock is held.
-func (c *Conn) fits(m *message) bool {
+// fitsLocked tells whether m may be the next message.
+func (c *Conn) fitsLocked(m *message) bool {
 	if m.packed == nil || m.isAlone {
 		return true
 	}
-	w := c.windows()
+	w := c.windowsLocked()
 	return w == nil || w.count == m.after
 }
 
-// packedIsSent records that m, which is compressed, was sent; the lock is held.
-func (c *Conn) packedIsSent(m *message) {
-	if w := c.windows(); w != nil && c.out.Keeps() {
+// packedIsSentLocked records that m, which is compressed, was sent.
+func (c *Conn) packedIsSentLocked(m *message) {
+	if w := c.windowsLocked(); w != nil && c.out.Keeps() {
 		w.sent = slide(w.sent, m.p, sentSize(c.out))
 		w.count++
 	}
 }
 
-// forgetSent makes the next messages refer to none before them: what comes now is shared, and
-// its place in the windows may be taken by another message (SlowCoalesce). The lock is held.
-func (c *Conn) forgetSent() {
-	if w := c.windows(); w != nil {
+// forgetSentLocked makes the next messages refer to none before them: what comes now is
+// shared, and its place in the windows may be taken by another message (SlowCoalesce).
+func (c *Conn) forgetSentLocked() {
+	if w := c.windowsLocked(); w != nil {
 		w.sent = w.sent[:0]
 		w.count++
 	}

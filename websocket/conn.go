@@ -19,11 +19,11 @@ import (
 // end of the connection its methods return ErrClosed. Messages are never interleaved, and
 // those of one goroutine arrive in order. Each connection has one Conn for all of its life.
 type Conn struct {
-	host   *host
-	more   *extra // nil: asleep, with nothing to keep
-	target engine.Target
-	index  uint32 // in host.conns
-	phase  phase
+	host    *host
+	guarded *connState // by lock; nil: asleep, with nothing to keep
+	target  engine.Target
+	index   uint32 // in host.conns
+	phase   phase  // lock guards it
 	// protocol is the index in Endpoint.Protocols, plus 1; 0: none.
 	protocol uint8
 	// out and in are how messages are compressed; 0: not. They never change.
@@ -40,35 +40,36 @@ const (
 	phaseMoved         // another process has the connection
 )
 
-// An extra is what a Conn needs only while it is awake, or only in some programs.
-type extra struct {
-	session *session // nil: asleep, or ended
-	state   any
-	pending *outbox       // frames that were accepted while no call of the session was running; nil: none
-	room    chan struct{} // closed when there is room in pending; nil: nobody waits
-	group   membership    // the first one; none: in no Group
-	apart   *apart        // nil: none of it
+// A connState is what the lock of a Conn guards, besides its phase: what it needs only while
+// it is awake, or only in some programs.
+type connState struct {
+	session  *session   // nil: asleep, or ended
+	value    any        // of Conn.State
+	pending  *outbox    // frames that were accepted while no call of the session was running; nil: none
+	group    membership // the first one; none: in no Group
+	identity *identity  // nil: the Target is enough, and there are callbacks
+	calls    *callState // nil: no call of the program has left anything
 }
 
-// An apart is what Conns without a Target have, and those with a loop, and few others. It
+// An identity is what is known of a connection without a Target, and of one with a loop. It
 // stays until the end.
-type apart struct {
+type identity struct {
 	prompter engine.Prompter
 	number   uint64 // the ID
-	loop     *loop  // of Endpoint.Accept; nil: callbacks
+	loop     *loop  // of Endpoint.Accept or Dial; nil: callbacks
 	remote   net.Addr
 	local    net.Addr
-	rare     *rare // nil: none of it
 }
 
-// A rare is what few Conns have. It stays until the end.
-type rare struct {
+// A callState is what calls of the program have left with a Conn. It stays until the end.
+type callState struct {
+	room    chan struct{}   // of writers: closed when there is room in pending; nil: nobody waits
 	pings   []pingWait      // of Conn.Ping, oldest first
 	ctx     context.Context // of Conn.Context; nil: not asked for
 	cancel  context.CancelCauseFunc
 	closing *CloseError  // of a Close while the Conn was asleep
 	writer  *writer      // nil: none is open
-	groups  []membership // besides extra.group
+	groups  []membership // besides connState.group
 	moved   []movedRooms // of a loop, in the process from which the connection came
 	windows *windows     // of compression; nil: no message refers to others
 	dropped uint64       // messages, because the peer is slow
@@ -79,66 +80,57 @@ type pingWait struct {
 	ponged chan struct{}
 }
 
-// keeps tells whether m must stay when its connection sleeps.
-func (m *extra) keeps() bool {
-	return m.state != nil || m.pending != nil || m.room != nil || m.group.group != nil || m.apart != nil
+// keepsLocked reports whether m must stay when its connection sleeps.
+func (m *connState) keepsLocked() bool {
+	return m.value != nil || m.pending != nil || m.group.group != nil || m.identity != nil || m.calls != nil
 }
 
-// separate returns m.apart, and makes it if it is nil; the lock is held.
-func (m *extra) separate() *apart {
-	if m.apart == nil {
-		m.apart = &apart{}
+// ensureIdentityLocked returns m.identity, and makes it if it is nil.
+func (m *connState) ensureIdentityLocked() *identity {
+	if m.identity == nil {
+		m.identity = &identity{}
 	}
-	return m.apart
+	return m.identity
 }
 
-// rare returns what few Conns have, nil if there is none of it; the lock is held.
-func (m *extra) rare() *rare {
-	if m.apart == nil {
+// ensureCallsLocked returns m.calls, and makes it if it is nil.
+func (m *connState) ensureCallsLocked() *callState {
+	if m.calls == nil {
+		m.calls = &callState{}
+	}
+	return m.calls
+}
+
+// notifyLoopLocked tells the goroutine that sends for a loop of Endpoint.Accept that there is output.
+func (m *connState) notifyLoopLocked() {
+	if l := m.loopLocked(); l != nil {
+		l.notifyLocked()
+	}
+}
+
+// loopLocked returns the loop of Endpoint.Accept or Dial; nil: the connection has callbacks.
+func (m *connState) loopLocked() *loop {
+	if m.identity == nil {
 		return nil
 	}
-	return m.apart.rare
+	return m.identity.loop
 }
 
-// rarely is rare, but makes it if it is nil.
-func (m *extra) rarely() *rare {
-	a := m.separate()
-	if a.rare == nil {
-		a.rare = &rare{}
-	}
-	return a.rare
-}
-
-// pokeLoop tells the goroutine that sends for a loop of Endpoint.Accept that there is output.
-func (m *extra) pokeLoop() {
-	if l := m.loop(); l != nil {
-		l.poke()
-	}
-}
-
-// loop returns the loop of Endpoint.Accept; nil: the connection has callbacks.
-func (m *extra) loop() *loop {
-	if m.apart == nil {
-		return nil
-	}
-	return m.apart.loop
-}
-
-// lock returns the mutex that guards c, except for the fields that never change. Nothing
-// waits while it is held.
+// lock returns the mutex that guards c.guarded and c.phase. Nothing waits while it is held.
+// Functions whose names end in Locked are called with it.
 func (c *Conn) lock() *shard { return &c.host.locks[c.index%uint32(len(c.host.locks))] }
 
-// extra returns c.more, and makes it if it is nil; the lock is held.
-func (c *Conn) extra() *extra {
-	if c.more == nil {
-		c.more = extraPool.Get().(*extra)
+// ensureStateLocked returns c.guarded, and makes it if it is nil.
+func (c *Conn) ensureStateLocked() *connState {
+	if c.guarded == nil {
+		c.guarded = connStatePool.Get().(*connState)
 	}
-	return c.more
+	return c.guarded
 }
 
-// attach gives c the session that it has while it is awake; the lock is held.
-func (c *Conn) attach(s *session) *extra {
-	m := c.extra()
+// attachLocked gives c the session that it has while it is awake.
+func (c *Conn) attachLocked(s *session) *connState {
+	m := c.ensureStateLocked()
 	m.session = s
 	return m
 }
@@ -147,10 +139,10 @@ func (c *Conn) attach(s *session) *extra {
 func (c *Conn) State() any {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.more == nil {
+	if c.guarded == nil {
 		return nil
 	}
-	return c.more.state
+	return c.guarded.value
 }
 
 // SetState replaces the state. It does nothing after the end of the connection.
@@ -158,7 +150,7 @@ func (c *Conn) SetState(state any) {
 	c.lock().Lock()
 	defer c.lock().Unlock()
 	if c.phase < phaseClosed {
-		c.extra().state = state
+		c.ensureStateLocked().value = state
 	}
 }
 
@@ -166,12 +158,12 @@ func (c *Conn) SetState(state any) {
 func (c *Conn) Context() context.Context {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.phase >= phaseClosed && (c.more == nil || c.more.rare() == nil || c.more.rare().ctx == nil) {
+	if c.phase >= phaseClosed && (c.guarded == nil || c.guarded.calls == nil || c.guarded.calls.ctx == nil) {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(c.ended())
+		cancel(c.endedLocked())
 		return ctx
 	}
-	r := c.extra().rarely()
+	r := c.ensureStateLocked().ensureCallsLocked()
 	if r.ctx == nil {
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	}
@@ -186,10 +178,10 @@ func (c *Conn) ID() uint64 {
 	}
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.more == nil || c.more.apart == nil {
+	if c.guarded == nil || c.guarded.identity == nil {
 		return 0
 	}
-	return c.more.apart.number
+	return c.guarded.identity.number
 }
 
 // Protocol returns the subprotocol; "" if there is none.
@@ -211,17 +203,17 @@ func (c *Conn) LocalAddr() net.Addr { _, local := c.addrs(); return local }
 func (c *Conn) addrs() (remote, local net.Addr) {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	m := c.more
+	m := c.guarded
 	if m == nil {
 		return nil, nil
 	}
-	if s := m.session; s != nil && s.run != notRunning && m.separate().remote == nil {
-		m.apart.remote, m.apart.local = s.engine.RemoteAddr(), s.engine.LocalAddr()
+	if s := m.session; s != nil && s.run != notRunning && m.ensureIdentityLocked().remote == nil {
+		m.identity.remote, m.identity.local = s.engine.RemoteAddr(), s.engine.LocalAddr()
 	}
-	if m.apart == nil {
+	if m.identity == nil {
 		return nil, nil
 	}
-	return m.apart.remote, m.apart.local
+	return m.identity.remote, m.identity.local
 }
 
 // connsInChunk is how many Conns are allocated together. A chunk is freed when all of them
@@ -248,7 +240,7 @@ func (t *table) add() *Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.unused == 0 {
-		t.place = t.newPlace()
+		t.place = t.newPlaceLocked()
 		(*t.chunks.Load())[t.place].Store(new(chunk))
 		t.unused = connsInChunk
 	}
@@ -260,8 +252,8 @@ func (t *table) add() *Conn {
 	return c
 }
 
-// newPlace returns a place for a chunk; mu is held.
-func (t *table) newPlace() uint32 {
+// newPlaceLocked returns a place for a chunk.
+func (t *table) newPlaceLocked() uint32 {
 	if n := len(t.vacant); n > 0 {
 		place := t.vacant[n-1]
 		t.vacant = t.vacant[:n-1]
@@ -305,12 +297,12 @@ type windows struct {
 	count          uint64 // of the messages that have changed sent
 }
 
-// windows returns those of c, nil if it has none, or has ended; the lock is held.
-func (c *Conn) windows() *windows {
-	if c.more == nil || c.more.rare() == nil {
+// windowsLocked returns those of c, nil if it has none, or has ended.
+func (c *Conn) windowsLocked() *windows {
+	if c.guarded == nil || c.guarded.calls == nil {
 		return nil
 	}
-	return c.more.rare().windows
+	return c.guarded.calls.windows
 }
 
 // A membership is a Group of a Conn, and its place there. The lock of the Conn guards
@@ -339,7 +331,7 @@ type host struct {
 // A shard is a lock of some Conns, and what is counted under it.
 type shard struct {
 	sync.Mutex
-	tally
+	counts
 	_ [16]byte // a cache line to itself
 }
 
@@ -353,7 +345,7 @@ type opening struct {
 	serve    func(*Conn) error // of acceptLoop and serveLoop
 	stays    bool              // it cannot move
 	// isCarried: a stream of HTTP/2 carries it.
-	isCarried bool
+	overHTTP2 bool
 }
 
 // controls counts the control frames of a peer within a second: the second in the upper
@@ -412,8 +404,8 @@ func newLoop(kind loopKind) *loop {
 	return &loop{kind: kind, handed: make(chan struct{}, 1)}
 }
 
-// poke wakes Run, if it waits; the lock is held.
-func (l *loop) poke() {
+// notifyLocked wakes Run, if it waits.
+func (l *loop) notifyLocked() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -440,14 +432,14 @@ type movedRooms struct {
 	names []string
 }
 
-// groups returns the Groups of a Conn; the lock is held.
-func (m *extra) groups() (all []*Group) {
+// groupsLocked returns the Groups of a Conn.
+func (m *connState) groupsLocked() (all []*Group) {
 	if m.group.group == nil {
 		return nil
 	}
 	all = []*Group{m.group.group}
-	if m.rare() != nil {
-		for _, in := range m.rare().groups {
+	if m.calls != nil {
+		for _, in := range m.calls.groups {
 			all = append(all, in.group)
 		}
 	}
@@ -479,7 +471,7 @@ type session struct {
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it
 	stays     bool // it does not move: no other process wants it
-	isCarried bool // by HTTP/2, which counts the bytes
+	overHTTP2 bool // by HTTP/2, which counts the bytes
 	isOpening bool // in open, or Unpack
 	isInParts bool // the loop gets the message that arrives in parts
 	isLeaving bool // the deadline is that of Endpoint.CloseWithin
@@ -523,7 +515,7 @@ type fed struct {
 }
 
 // A tally counts what happens to some Conns. Their lock guards it.
-type tally struct{ opened, closed, received, sent, dropped uint64 }
+type counts struct{ opened, closed, received, sent, dropped uint64 }
 
 // closes counts the ends of connections by their codes: those from 1000 on, and two groups
 // of others.
@@ -542,30 +534,30 @@ type writer struct {
 	isClosed bool
 }
 
-// writing returns the writer whose message has begun; nil: there is none. The lock is held.
-func (c *Conn) writing() *writer {
-	if c.more == nil || c.more.rare() == nil {
+// writingLocked returns the writer whose message has begun; nil: there is none.
+func (c *Conn) writingLocked() *writer {
+	if c.guarded == nil || c.guarded.calls == nil {
 		return nil
 	}
-	if w := c.more.rare().writer; w != nil && w.opcode == ws.OpContinuation {
+	if w := c.guarded.calls.writer; w != nil && w.opcode == ws.OpContinuation {
 		return w
 	}
 	return nil
 }
 
-// queue returns the outbox in which messages wait; nil: none do. The lock is held.
-func (c *Conn) queue() *outbox {
-	switch w := c.writing(); {
+// queueLocked returns the outbox in which messages wait; nil: none do.
+func (c *Conn) queueLocked() *outbox {
+	switch w := c.writingLocked(); {
 	case w != nil:
 		return w.queued
-	case c.more != nil:
-		return c.more.pending
+	case c.guarded != nil:
+		return c.guarded.pending
 	}
 	return nil
 }
 
-// ended returns the error of methods of a Conn that is not open; the lock is held.
-func (c *Conn) ended() error {
+// endedLocked returns the error of methods of a Conn that is not open.
+func (c *Conn) endedLocked() error {
 	if c.phase == phaseMoved {
 		return ErrMoved
 	}

@@ -210,7 +210,7 @@ func TestCloseDuringFlush(t *testing.T) {
 		eventually(t, "the call of the engine waits for its output", func() bool {
 			conn.lock().Lock()
 			defer conn.lock().Unlock()
-			return conn.more.session != nil && conn.more.session.flushed != nil
+			return conn.guarded.session != nil && conn.guarded.session.flushed != nil
 		})
 		if err := conn.Close(4000, "done"); err != nil {
 			t.Fatal(err)

@@ -142,12 +142,12 @@ func (h *host) setMoved(c *Conn, rooms []movedRooms) {
 func (c *Conn) TakeMark(group string) string {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.more == nil {
+	if c.guarded == nil {
 		return ""
 	}
 	var all []movedRooms
-	if c.more.loop() != nil {
-		if r := c.more.rare(); r != nil {
+	if c.guarded.loopLocked() != nil {
+		if r := c.guarded.calls; r != nil {
 			all = r.moved
 		}
 	} else {
@@ -168,10 +168,10 @@ func (c *Conn) TakeMark(group string) string {
 func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	c, m := s.conn, moved{isPinged: s.isPinged, protocol: s.conn.Protocol(), out: s.conn.out, in: s.conn.in}
 	c.lock().Lock()
-	ok = s.mayMove()
-	groups := c.more.groups()
-	value := c.more.state
-	if w := c.windows(); w != nil {
+	ok = s.mayMoveLocked()
+	groups := c.guarded.groupsLocked()
+	value := c.guarded.value
+	if w := c.windowsLocked(); w != nil {
 		m.window = string(w.received)
 	}
 	c.lock().Unlock()
@@ -202,11 +202,11 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	}
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if !s.mayMove() { // another goroutine has written meanwhile
+	if !s.mayMoveLocked() { // another goroutine has written meanwhile
 		return dst[:before], false
 	}
 	c.phase, s.err = phaseMoved, ErrMoved
-	c.more.makeRoom()
+	c.guarded.makeRoomLocked()
 	return dst, true
 }
 
@@ -217,18 +217,18 @@ func (s *session) stay() {
 	s.arm()
 }
 
-// mayMove tells whether the connection is at a point where it can move; the lock is held.
-func (s *session) mayMove() bool {
-	m := s.conn.more
+// mayMoveLocked tells whether the connection is at a point where it can move.
+func (s *session) mayMoveLocked() bool {
+	m := s.conn.guarded
 	if s.stays || !s.reader.IsBetween() || s.conn.phase != phaseOpen || m.pending != nil || s.run != notRunning {
 		return false
 	}
-	l, r := m.loop(), m.rare()
+	l, r := m.loopLocked(), m.calls
 	if l != nil && l.kind != serveLoop {
 		s.stays = true
 		return false
 	}
-	return (r == nil || len(r.pings) == 0) && (l == nil || l.mayMove())
+	return (r == nil || len(r.pings) == 0) && (l == nil || l.mayMoveLocked())
 }
 
 func hasNoName(g *Group) bool { return g.Name == "" }
@@ -324,7 +324,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	switch f := h.Endpoint.OnMoved; {
 	case o.loop == serveLoop:
 		if len(m.rooms) > 0 { // no other goroutine has the Conn yet
-			s.conn.more.rarely().moved = m.rooms
+			s.conn.guarded.ensureCallsLocked().moved = m.rooms
 		}
 		go s.conn.serve(o.serve)
 	case f != nil:
@@ -353,6 +353,5 @@ func (h *host) refuseMoved(why error) engine.Protocol {
 	return nil
 }
 
-// mayMove tells whether the connection may move now: the function waits in Read; the lock
-// is held.
-func (l *loop) mayMove() bool { return l.reading == readAsks && !l.isDone }
+// mayMoveLocked tells whether the connection may move now: the function waits in Read.
+func (l *loop) mayMoveLocked() bool { return l.reading == readAsks && !l.isDone }

@@ -18,14 +18,14 @@ func (c *Conn) Ping(ctx context.Context) error {
 	c.lock().Lock()
 	if c.phase != phaseOpen {
 		defer c.lock().Unlock()
-		return c.ended()
+		return c.endedLocked()
 	}
 	wait := pingWait{number: c.host.numbers.Add(1), ponged: make(chan struct{})}
-	r := c.extra().rarely()
+	r := c.ensureStateLocked().ensureCallsLocked()
 	r.pings = append(r.pings, wait)
 	var payload [8]byte
 	binary.BigEndian.PutUint64(payload[:], wait.number)
-	c.appendFrame(ws.Head{Opcode: ws.OpPing}, payload[:])
+	c.appendFrameLocked(ws.Head{Opcode: ws.OpPing}, payload[:])
 	c.lock().Unlock()
 	select {
 	case <-wait.ponged:
@@ -36,21 +36,21 @@ func (c *Conn) Ping(ctx context.Context) error {
 	select {
 	case <-wait.ponged:
 	default:
-		c.forgetPing(wait.number)
+		c.forgetPingLocked(wait.number)
 		return ctx.Err()
 	}
 	if c.phase >= phaseClosed {
-		return c.ended()
+		return c.endedLocked()
 	}
 	return nil
 }
 
-// forgetPing removes a ping that nobody waits for any more; the lock is held.
-func (c *Conn) forgetPing(number uint64) {
-	pings := c.more.rare().pings
+// forgetPingLocked removes a ping that nobody waits for any more.
+func (c *Conn) forgetPingLocked(number uint64) {
+	pings := c.guarded.calls.pings
 	for i := range pings {
 		if pings[i].number == number {
-			c.more.rare().pings = append(pings[:i:i], pings[i+1:]...)
+			c.guarded.calls.pings = append(pings[:i:i], pings[i+1:]...)
 			return
 		}
 	}
@@ -64,20 +64,20 @@ func (c *Conn) ponged(payload []byte) {
 	number := binary.BigEndian.Uint64(payload)
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	r := c.more.rare()
+	r := c.guarded.calls
 	if r == nil {
 		return
 	}
 	for i := range r.pings {
 		if r.pings[i].number == number {
-			r.endPings(i + 1)
+			r.endPingsLocked(i + 1)
 			return
 		}
 	}
 }
 
-// endPings ends the first n pings; the lock is held.
-func (r *rare) endPings(n int) {
+// endPingsLocked ends the first n pings.
+func (r *callState) endPingsLocked(n int) {
 	for _, p := range r.pings[:n] {
 		close(p.ponged)
 	}

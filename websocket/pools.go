@@ -31,13 +31,13 @@ func releaseSession(s *session) {
 // directPool holds what session.sendNow needs; a call of it owns one.
 var directPool = sync.Pool{New: func() any { return new(direct) }}
 
-// extraPool holds extras without a connection. A Conn owns its extra while it is awake or
+// connStatePool holds connStates without a connection. A Conn owns its connState while it is awake or
 // has something to keep.
-var extraPool = sync.Pool{New: func() any { return new(extra) }}
+var connStatePool = sync.Pool{New: func() any { return new(connState) }}
 
-func releaseExtra(m *extra) {
-	*m = extra{}
-	extraPool.Put(m)
+func releaseConnState(m *connState) {
+	*m = connState{}
+	connStatePool.Put(m)
 }
 
 // maxPooledItems is the capacity above which the items of an outbox are not pooled.

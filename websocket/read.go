@@ -37,9 +37,9 @@ func (c *Conn) serve(f func(*Conn) error) {
 		c.closeFor(err)
 		c.lock().Lock()
 		defer c.lock().Unlock()
-		if c.more != nil {
-			c.more.loop().isDone = true
-			c.more.loop().poke()
+		if c.guarded != nil {
+			c.guarded.loopLocked().isDone = true
+			c.guarded.loopLocked().notifyLocked()
 		}
 	}()
 	err = f(c)
@@ -64,7 +64,7 @@ func (c *Conn) ask(ctx context.Context, q question) (*loop, error) {
 	mu := c.lock()
 	mu.Lock()
 	for {
-		l, err := c.question(q)
+		l, err := c.questionLocked(q)
 		mu.Unlock()
 		if err != nil {
 			return nil, err
@@ -87,21 +87,21 @@ func (c *Conn) ask(ctx context.Context, q question) (*loop, error) {
 	}
 }
 
-// question tells the loop what a call wants; the lock is held.
-func (c *Conn) question(q question) (*loop, error) {
-	if c.more == nil || c.more.loop() == nil {
+// questionLocked tells the loop what a call wants.
+func (c *Conn) questionLocked(q question) (*loop, error) {
+	if c.guarded == nil || c.guarded.loopLocked() == nil {
 		if c.phase >= phaseClosed {
-			return nil, c.ended()
+			return nil, c.endedLocked()
 		}
 		return nil, ErrNoLoop
 	}
-	l := c.more.loop()
+	l := c.guarded.loopLocked()
 	if l.reading == readAsks || q.after != 0 && q.after != l.asked {
 		return nil, ErrReading
 	}
 	l.reading, l.question = readAsks, q
 	l.asked++
-	l.poke()
+	l.notifyLocked()
 	return l, nil
 }
 
@@ -122,38 +122,38 @@ func (s *session) hand(l *loop, h handed) {
 	mu := s.conn.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	if s.isAsked(l) {
-		s.give(l, h)
+	if s.isAskedLocked(l) {
+		s.giveLocked(l, h)
 	}
 }
 
-// isAsked waits until Read asks for a message. It is false if it does not any more; the lock
-// is held, but not while it waits.
-func (s *session) isAsked(l *loop) bool {
-	s.attend(l, func() bool { return s.conn.phase != phaseOpen || l.reading == readAsks })
+// isAskedLocked waits until Read asks for a message. It is false if it does not any more. It
+// does not hold the lock while it waits.
+func (s *session) isAskedLocked(l *loop) bool {
+	s.sendUntilLocked(l, func() bool { return s.conn.phase != phaseOpen || l.reading == readAsks })
 	return !l.isDone && s.conn.phase == phaseOpen
 }
 
-// give hands h to a loop that asks, and waits until it asks again; the lock is held, but not
-// while it waits.
-func (s *session) give(l *loop, h handed) {
+// giveLocked hands h to a loop that asks, and waits until it asks again. It does not hold
+// the lock while it waits.
+func (s *session) giveLocked(l *loop, h handed) {
 	h.asked = l.asked
 	l.reading = readHasOne
 	l.given = h
 	l.handed <- struct{}{}
-	s.attend(l, func() bool { return l.reading == readAsks })
+	s.sendUntilLocked(l, func() bool { return l.reading == readAsks })
 }
 
-// attend sends what the loop writes until isOver returns true, or serve has returned. The
-// lock is held, but not while it waits.
-func (s *session) attend(l *loop, isOver func() bool) {
+// sendUntilLocked sends what the loop writes until isOver returns true, or serve has
+// returned. It does not hold the lock while it waits.
+func (s *session) sendUntilLocked(l *loop, isOver func() bool) {
 	mu := s.conn.lock()
-	wake := s.waker()
+	wake := s.wakerLocked()
 	l.wake = wake
 	defer func() { l.wake = nil }()
 	for !l.isDone && !isOver() {
-		if s.ending == endNot && s.run == running && s.hasOutput() { // otherwise the end of flushing wakes it
-			s.sendMeanwhile()
+		if s.ending == endNot && s.run == running && s.hasOutputLocked() { // otherwise the end of flushing wakes it
+			s.sendMeanwhileLocked()
 			continue
 		}
 		mu.Unlock()
@@ -162,9 +162,9 @@ func (s *session) attend(l *loop, isOver func() bool) {
 	}
 }
 
-// waker returns a channel for loop.wake. Few sessions need one, and only while they have a
+// wakerLocked returns a channel for loop.wake. Few sessions need one, and only while they have a
 // message for the loop, so it is the session's, which connections share.
-func (s *session) waker() chan struct{} {
+func (s *session) wakerLocked() chan struct{} {
 	if s.waking == nil {
 		s.waking = make(chan struct{}, 1)
 	}
@@ -233,18 +233,18 @@ func (r *reader) await() {
 	r.part = l.given
 }
 
-// take copies from the part that is there. The lock is held, because Close of a connection
+// take copies from the part that is there. It locks, because Close of a connection
 // of Dial lets the session go on.
 func (r *reader) take(p []byte) (n int) {
 	c := r.conn
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	switch m := c.more; {
-	case m == nil || m.loop() == nil: // after the end
-		r.err = c.ended()
-	case m.loop().asked != r.part.asked:
+	switch m := c.guarded; {
+	case m == nil || m.loopLocked() == nil: // after the end
+		r.err = c.endedLocked()
+	case m.loopLocked().asked != r.part.asked:
 		r.err = errLeft
-	case len(r.part.Data) > 0 && m.loop().isDone:
+	case len(r.part.Data) > 0 && m.loopLocked().isDone:
 		r.err = ErrClosed
 	default:
 		n = copy(p, r.part.Data)
@@ -260,12 +260,12 @@ func (s *session) beginMessage(op ws.Opcode, isDeflated bool) {
 	mu := s.conn.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	if !s.isAsked(l) || isDeflated || !l.question.wantsParts {
+	if !s.isAskedLocked(l) || isDeflated || !l.question.wantsParts {
 		return
 	}
 	mu.received++
 	s.isInParts, s.reader.Limit, s.reader.MaxFragments = true, 0, 0
-	s.give(l, handed{Message: Message{Kind: Kind(op)}, hasMore: true})
+	s.giveLocked(l, handed{Message: Message{Kind: Kind(op)}, hasMore: true})
 }
 
 // handPart hands a part of a message to its reader.
@@ -413,7 +413,7 @@ func (s *session) inflate(k Kind, data []byte) {
 	var history []byte
 	if s.conn.in.Keeps() {
 		s.conn.lock().Lock()
-		w = s.conn.windows()
+		w = s.conn.windowsLocked()
 		s.conn.lock().Unlock()
 		history = w.received // only the session uses it
 	}
@@ -480,7 +480,7 @@ func (s *session) state() (isEnding, hasMuch bool) {
 // deliver passes a message to the program, unless the connection is closing.
 func (s *session) deliver(m Message) {
 	s.conn.lock().Lock()
-	isOpen, loop := s.conn.phase == phaseOpen, s.conn.more.loop()
+	isOpen, loop := s.conn.phase == phaseOpen, s.conn.guarded.loopLocked()
 	s.conn.lock().received++
 	s.conn.lock().Unlock()
 	switch f := s.host.Endpoint.OnMessage; {
@@ -516,15 +516,15 @@ func (s *session) recoverCallback() {
 // may be one that reads only when what it sends is read. It stops reading while the loop does
 // not ask, and when there are many pongs. It reports whether there was input.
 func (s *session) readMeanwhile() (hasRead bool) {
-	if s.loop == nil || s.isCarried {
+	if s.loop == nil || s.overHTTP2 {
 		return false
 	}
 	mu := s.conn.lock()
 	mu.Lock()
 	defer mu.Unlock()
 	for s.ending == endNot {
-		if s.run == running && s.hasOutput() {
-			s.sendMeanwhile()
+		if s.run == running && s.hasOutputLocked() {
+			s.sendMeanwhileLocked()
 		}
 		switch mayRead := len(s.out) < flushSize; {
 		case mayRead && len(s.engine.Buffered()) > 0:
@@ -534,8 +534,8 @@ func (s *session) readMeanwhile() (hasRead bool) {
 			hasRead = true
 		case s.run != flushing:
 			return hasRead
-		case !mayRead || !s.fill():
-			s.awaitFlush()
+		case !mayRead || !s.fillLocked():
+			s.awaitFlushLocked()
 		}
 	}
 	return hasRead
@@ -545,9 +545,9 @@ func (s *session) readMeanwhile() (hasRead bool) {
 // known that the write waits.
 const writePatience = 5 * time.Millisecond
 
-// fill waits for input until flushing ends. It is false if there will be none. The lock is
-// held, but not while it waits.
-func (s *session) fill() bool {
+// fillLocked waits for input until flushing ends. It is false if there will be none. It does
+// not hold the lock while it waits.
+func (s *session) fillLocked() bool {
 	mu, reads := s.conn.lock(), s.loop.reads
 	if reads == nil { // sendNow writes
 		return false

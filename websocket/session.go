@@ -98,9 +98,9 @@ func (s *session) begin(out []byte, limit int) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	s.run, s.out, s.counted = running, out, len(out)
-	if s.conn.more.pending != nil {
-		s.take(limit)
-		s.conn.more.makeRoom()
+	if s.conn.guarded.pending != nil {
+		s.takeLocked(limit)
+		s.conn.guarded.makeRoomLocked()
 	}
 }
 
@@ -109,14 +109,14 @@ func (s *session) begin(out []byte, limit int) {
 func (s *session) leaveToOutbox() {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	s.awaitFlush()
-	s.take(math.MaxInt)
-	out, m := s.out, s.conn.more
+	s.awaitFlushLocked()
+	s.takeLocked(math.MaxInt)
+	out, m := s.out, s.conn.guarded
 	s.run, s.out, s.isOpening = notRunning, nil, false
 	if len(out) > 0 {
-		s.conn.waiting(m).addRaw(out)
+		s.conn.waitingLocked(m).addRaw(out)
 	}
-	m.makeRoom()
+	m.makeRoomLocked()
 }
 
 // TimedOut sends a ping after silence, and otherwise ends the connection.
@@ -147,8 +147,8 @@ func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 func (s *session) HalfClosed(out []byte) []byte {
 	s.begin(out, flushSize)
 	s.conn.lock().Lock()
-	s.note(&CloseError{Code: CodeAbnormal, Reason: "the peer has ended the connection", IsRemote: true})
-	s.end(endClose)
+	s.noteLocked(&CloseError{Code: CodeAbnormal, Reason: "the peer has ended the connection", IsRemote: true})
+	s.endLocked(endClose)
 	s.conn.lock().Unlock()
 	out, _ = s.leave(engine.Close)
 	return out
@@ -164,7 +164,7 @@ func (s *session) Pause() (isIdle bool) {
 	}
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	return s.conn.phase == phaseOpen && s.conn.writing() == nil
+	return s.conn.phase == phaseOpen && s.conn.writingLocked() == nil
 }
 
 // Sleep releases s while the connection is idle; see engine.Sleeper.
@@ -172,12 +172,12 @@ func (s *session) Sleep() (engine.Memo, bool) {
 	c := s.conn
 	c.lock().Lock()
 	if closing, ok := s.err.(*CloseError); ok {
-		c.more.rarely().closing = closing // another goroutine has called Close meanwhile
+		c.guarded.ensureCallsLocked().closing = closing // another goroutine has called Close meanwhile
 	}
-	c.more.session = nil
-	if !c.more.keeps() {
-		releaseExtra(c.more)
-		c.more = nil
+	c.guarded.session = nil
+	if !c.guarded.keepsLocked() {
+		releaseConnState(c.guarded)
+		c.guarded = nil
 	}
 	c.lock().Unlock()
 	bits := uint64(0)
@@ -187,8 +187,8 @@ func (s *session) Sleep() (engine.Memo, bool) {
 	if s.stays {
 		bits |= memoStays
 	}
-	if s.isCarried {
-		bits |= memoCarried
+	if s.overHTTP2 {
+		bits |= memoHTTP2
 	}
 	m := s.host.server.Memo(bits, uint64(c.index), int64(s.controls))
 	releaseSession(s)
@@ -210,17 +210,17 @@ func (s *session) Closed(err error) {
 	if err == nil {
 		err = net.ErrClosed // by Shutdown, unless there is another reason
 	}
-	s.note(err)
+	s.noteLocked(err)
 	s.run = running // the addresses are known
-	m := c.more
-	m.makeRoom()
-	r := m.rare()
+	m := c.guarded
+	m.makeRoomLocked()
+	r := m.calls
 	if r == nil {
-		r = &rare{}
+		r = &callState{}
 	}
-	r.endPings(len(r.pings))
-	m.dropOutbox()
-	m.dropBehind()
+	r.endPingsLocked(len(r.pings))
+	m.dropOutboxLocked()
+	m.dropBehindLocked()
 	err = s.err
 	c.lock().closed++
 	c.lock().Unlock()
@@ -241,9 +241,9 @@ func (s *session) Closed(err error) {
 		s.partial.ReleaseHeld()
 	}
 	c.lock().Lock()
-	c.more = nil // m is not used again: other goroutines may know its channels
+	c.guarded = nil // m is not used again: other goroutines may know its channels
 	if s.loop != nil {
-		c.more = &extra{apart: &apart{number: m.apart.number, loop: s.loop}} // Read returns its error
+		c.guarded = &connState{identity: &identity{number: m.identity.number, loop: s.loop}} // Read returns its error
 	}
 	c.lock().Unlock()
 	s.host.conns.remove(c.index)
@@ -273,22 +273,22 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	c.lock().Lock()
 	c.lock().opened++
 	if o.out != 0 {
-		c.deflate(o.out, o.in)
+		c.deflateLocked(o.out, o.in)
 	}
-	if w := c.windows(); w != nil {
+	if w := c.windowsLocked(); w != nil {
 		w.received = append(w.received, o.window...)
 	}
 	s := acquireSession(h, c, conn)
-	s.stays, s.isCarried = o.stays, o.isCarried
-	m := c.attach(s)
-	m.state = o.state
+	s.stays, s.overHTTP2 = o.stays, o.overHTTP2
+	m := c.attachLocked(s)
+	m.value = o.state
 	if c.target.Generation == 0 {
-		a := m.separate()
+		a := m.ensureIdentityLocked()
 		a.prompter, a.number = conn.Prompter(), h.numbers.Add(1)
 	}
 	if o.loop != noLoop {
 		s.loop = newLoop(o.loop)
-		a := m.separate()
+		a := m.ensureIdentityLocked()
 		a.loop, a.remote, a.local = s.loop, conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
@@ -298,22 +298,22 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 
 // The bits of Memo.ID.
 const (
-	memoPinged  = 1 << iota // session.isPinged
-	memoStays               // session.stays
-	memoCarried             // session.isCarried
+	memoPinged = 1 << iota // session.isPinged
+	memoStays              // session.stays
+	memoHTTP2              // session.isCarried
 )
 
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
 	c := h.conns.get(uint32(h.server.Served(left)))
 	s := acquireSession(h, c, conn)
-	s.isPinged, s.stays, s.isCarried = left.ID&memoPinged != 0, left.ID&memoStays != 0, left.ID&memoCarried != 0
+	s.isPinged, s.stays, s.overHTTP2 = left.ID&memoPinged != 0, left.ID&memoStays != 0, left.ID&memoHTTP2 != 0
 	s.controls = controls(left.Opened)
 	c.lock().Lock()
-	m := c.attach(s)
-	s.loop = m.loop()
-	if r := m.rare(); r != nil && r.closing != nil {
-		s.note(r.closing)
+	m := c.attachLocked(s)
+	s.loop = m.loopLocked()
+	if r := m.calls; r != nil && r.closing != nil {
+		s.noteLocked(r.closing)
 	}
 	c.lock().Unlock()
 	return s

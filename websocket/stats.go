@@ -30,7 +30,7 @@ func (e *Endpoint) Stats() Stats {
 		for i := range h.locks {
 			l := &h.locks[i]
 			l.Lock()
-			t := l.tally
+			t := l.counts
 			l.Unlock()
 			s.Open += int(t.opened - t.closed)
 			s.Opened += t.opened

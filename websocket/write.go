@@ -10,9 +10,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
-// beginFlush lets another goroutine write the output of a call that is still running,
-// because it has become much. The lock is held, and run is running.
-func (s *session) beginFlush() {
+// beginFlushLocked lets another goroutine write the output of a call that is still running,
+// because it has become much. run is running.
+func (s *session) beginFlushLocked() {
 	out, written := s.out, len(s.out)-s.counted
 	s.out, s.counted = nil, 0
 	s.run = flushing
@@ -30,22 +30,22 @@ func (s *session) flush(out []byte, gone int) {
 		_, err := s.engine.Write(out[gone:])
 		gone = 0
 		mu.Lock()
-		s.wrote(out, err)
-		if s.conn.more.pending == nil || s.flushed != nil || s.ending == endAbort {
+		s.wroteLocked(out, err)
+		if s.conn.guarded.pending == nil || s.flushed != nil || s.ending == endAbort {
 			break
 		}
-		s.take(flushSize)
+		s.takeLocked(flushSize)
 		out = s.out
 		s.out = nil
 		s.count(0, len(out))
 		mu.Unlock()
 	}
-	s.endFlush()
+	s.endFlushLocked()
 	mu.Unlock()
 }
 
-// endFlush ends flushing; the lock is held.
-func (s *session) endFlush() {
+// endFlushLocked ends flushing.
+func (s *session) endFlushLocked() {
 	s.run = running
 	if s.flushed != nil {
 		close(s.flushed)
@@ -56,14 +56,14 @@ func (s *session) endFlush() {
 			_ = l.reads.SetReadDeadline(time.Unix(1, 0))
 			l.reads = nil
 		}
-		l.poke()
+		l.notifyLocked()
 	}
 }
 
-// sendMeanwhile sends the output of a loop: as much as goes without waiting, and the rest on
-// another goroutine, so that the session can read for the loop. run is running; the lock is
-// held, but not while the engine writes.
-func (s *session) sendMeanwhile() {
+// sendMeanwhileLocked sends the output of a loop: as much as goes without waiting, and the
+// rest on another goroutine, so that the session can read for the loop. run is running; the
+// lock is not held while the engine writes.
+func (s *session) sendMeanwhileLocked() {
 	out, d, mu := s.out, directPool.Get().(*direct), s.conn.lock()
 	d.pieces[0] = out
 	d.left = d.pieces[:1]
@@ -75,7 +75,7 @@ func (s *session) sendMeanwhile() {
 	*d = direct{}
 	directPool.Put(d)
 	if gone < len(out) {
-		if !s.isCarried { // a stream of HTTP/2 cannot fill
+		if !s.overHTTP2 { // a stream of HTTP/2 cannot fill
 			s.loop.reads = s.engine.Blocking()
 		}
 		go s.flush(out, gone)
@@ -83,8 +83,8 @@ func (s *session) sendMeanwhile() {
 		return
 	}
 	mu.Lock()
-	s.wrote(out, nil)
-	s.endFlush()
+	s.wroteLocked(out, nil)
+	s.endFlushLocked()
 }
 
 // minDirect is the size of a payload that is sent from where it is. Smaller ones are
@@ -98,10 +98,10 @@ type direct struct {
 	left   net.Buffers
 }
 
-// sendNow sends the output and then a frame, as far as they go without waiting, so that p
-// is not copied. The rest becomes output. run is running; the lock is held, but not while
+// sendNowLocked sends the output and then a frame, as far as they go without waiting, so
+// that p is not copied. The rest becomes output. run is running; the lock is not held while
 // the engine writes.
-func (s *session) sendNow(h ws.Head, p []byte) {
+func (s *session) sendNowLocked(h ws.Head, p []byte) {
 	out, d := s.out, directPool.Get().(*direct)
 	h.IsFinal, h.Length = true, int64(len(p))
 	d.pieces = [...][]byte{out, ws.AppendHead(d.head[:0], h), p}
@@ -120,67 +120,67 @@ func (s *session) sendNow(h ws.Head, p []byte) {
 	}
 	s.counted = len(s.out)
 	s.out = append(s.out, later...)
-	s.take(math.MaxInt) // what other goroutines have written meanwhile
+	s.takeLocked(math.MaxInt) // what other goroutines have written meanwhile
 	*d = direct{}
 	directPool.Put(d)
-	s.conn.more.makeRoom()
-	s.endFlush()
+	s.conn.guarded.makeRoomLocked()
+	s.endFlushLocked()
 }
 
-// wrote ends a write of out during a call. The lock is held.
-func (s *session) wrote(out []byte, err error) {
+// wroteLocked ends a write of out during a call.
+func (s *session) wroteLocked(out []byte, err error) {
 	if s.out == nil {
 		s.out = out[:0]
 	}
 	if err != nil {
-		s.note(err)
-		s.end(endAbort)
+		s.noteLocked(err)
+		s.endLocked(endAbort)
 	}
-	s.conn.more.makeRoom()
+	s.conn.guarded.makeRoomLocked()
 }
 
-// offer sends m, or does what policy says; the lock is held.
-func (c *Conn) offer(m *message, policy SlowPolicy) error {
+// offerLocked sends m, or does what policy says.
+func (c *Conn) offerLocked(m *message, policy SlowPolicy) error {
 	if c.phase != phaseOpen {
-		return c.ended()
+		return c.endedLocked()
 	}
-	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.queue() != nil &&
-		c.queue().replace(m.shared, m.isPacked, c.host.maxPending) {
-		c.dropped(1)
+	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.queueLocked() != nil &&
+		c.queueLocked().replace(m.shared, m.isPacked, c.host.maxPending) {
+		c.droppedLocked(1)
 		return nil
 	}
-	if c.hasRoom(m.size()) {
-		c.append(m)
+	if c.hasRoomLocked(m.size()) {
+		c.appendLocked(m)
 		return nil
 	}
 	switch policy {
 	case SlowBlock:
 		return ErrFull
 	case SlowDropOld:
-		if o := c.queue(); o != nil {
-			c.dropped(o.dropOldest(m.size(), c.host.maxPending))
-			if c.hasRoom(m.size()) {
-				c.append(m)
+		if o := c.queueLocked(); o != nil {
+			c.droppedLocked(o.dropOldest(m.size(), c.host.maxPending))
+			if c.hasRoomLocked(m.size()) {
+				c.appendLocked(m)
 				return nil
 			}
 		}
 		fallthrough
 	case SlowDropNew:
-		c.dropped(1)
+		c.droppedLocked(1)
 		return ErrFull
 	}
-	if o := c.queue(); o != nil {
-		c.dropped(o.dropMessages())
+	if o := c.queueLocked(); o != nil {
+		c.droppedLocked(o.dropMessages())
 	}
-	c.close(&CloseError{Code: CodeTryAgain, Reason: "too slow"})
+	c.closeLocked(&CloseError{Code: CodeTryAgain, Reason: "too slow"})
 	return ErrFull
 }
 
-// dropped counts dropped messages; the lock is held.
-func (c *Conn) dropped(n int) {
+// droppedLocked counts dropped messages.
+func (c *Conn) droppedLocked(n int) {
 	if n > 0 {
 		c.lock().dropped += uint64(n)
-		c.extra().rarely().dropped += uint64(n)
+		c.ensureStateLocked().ensureCallsLocked().dropped += uint64(n)
 	}
 }
 
@@ -189,71 +189,72 @@ func (c *Conn) dropped(n int) {
 func (c *Conn) Dropped() uint64 {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.more == nil || c.more.rare() == nil {
+	if c.guarded == nil || c.guarded.calls == nil {
 		return 0
 	}
-	return c.more.rare().dropped
+	return c.guarded.calls.dropped
 }
 
-// append makes frames of m and passes them on; the lock is held.
-func (c *Conn) append(m *message) {
+// appendLocked makes frames of m and passes them on.
+func (c *Conn) appendLocked(m *message) {
 	c.lock().sent++
-	if w := c.writing(); w != nil {
-		w.hold(m)
+	if w := c.writingLocked(); w != nil {
+		w.holdLocked(m)
 		return
 	}
 	switch {
 	case m.packed != nil:
-		c.packedIsSent(m)
-		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind), IsDeflated: true}, m.packed.B)
+		c.packedIsSentLocked(m)
+		c.appendFrameLocked(ws.Head{Opcode: ws.Opcode(m.kind), IsDeflated: true}, m.packed.B)
 		return
 	case m.shared == nil:
-		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind)}, m.p)
+		c.appendFrameLocked(ws.Head{Opcode: ws.Opcode(m.kind)}, m.p)
 		return
 	}
 	if m.isPacked {
-		c.forgetSent()
+		c.forgetSentLocked()
 	}
-	e := c.extra()
-	if s := e.inCall(); s != nil {
+	e := c.ensureStateLocked()
+	if s := e.inCallLocked(); s != nil {
 		s.out = append(s.out, m.shared.bytes(m.isPacked)...)
-		e.pokeLoop()
+		e.notifyLoopLocked()
 		return
 	}
-	c.waiting(e).addShared(m.shared, m.isPacked)
+	c.waitingLocked(e).addShared(m.shared, m.isPacked)
 }
 
-// appendFrame appends a frame with p to what waits, and makes the engine send it. h is its
-// head, without the length; the lock is held, but for a while not if p has minDirect bytes.
-func (c *Conn) appendFrame(h ws.Head, p []byte) {
+// appendFrameLocked appends a frame with p to what waits, and makes the engine send it. h is its
+// head, without the length; if p has minDirect bytes, it does not hold
+// the lock for a while.
+func (c *Conn) appendFrameLocked(h ws.Head, p []byte) {
 	if c.host.isClient {
 		h.IsMasked, h.Key = true, newKey()
 	}
-	e := c.extra()
-	if s := e.inCall(); s != nil {
+	e := c.ensureStateLocked()
+	if s := e.inCallLocked(); s != nil {
 		if len(p) >= minDirect && !h.IsMasked {
-			s.sendNow(h, p)
+			s.sendNowLocked(h, p)
 		} else {
 			s.out = ws.AppendWhole(s.out, h, p)
 		}
-		e.pokeLoop()
+		e.notifyLoopLocked()
 		return
 	}
-	c.waiting(e).add(h, p)
+	c.waitingLocked(e).add(h, p)
 }
 
-// inCall returns the session of a call that sends what is appended to its output; nil: frames
-// go to the outbox. The lock is held.
-func (m *extra) inCall() *session {
+// inCallLocked returns the session of a call that sends what is appended to its output; nil:
+// frames go to the outbox.
+func (m *connState) inCallLocked() *session {
 	if s := m.session; s != nil && s.run == running && m.pending == nil {
 		return s
 	}
 	return nil
 }
 
-// waiting returns the outbox, which is about to get a frame. If there was none, the engine
-// is prompted to send it; the lock is held.
-func (c *Conn) waiting(e *extra) *outbox {
+// waitingLocked returns the outbox, which is about to get a frame. If there was none, the
+// engine is prompted to send it.
+func (c *Conn) waitingLocked(e *connState) *outbox {
 	if e.pending != nil {
 		return e.pending
 	}
@@ -261,7 +262,7 @@ func (c *Conn) waiting(e *extra) *outbox {
 	if c.target.Generation != 0 {
 		c.host.server.Prompt(c.target)
 	} else {
-		e.apart.prompter.Prompt()
+		e.identity.prompter.Prompt()
 	}
 	return e.pending
 }
@@ -291,24 +292,24 @@ func (c *Conn) Writer(ctx context.Context, k Kind) (w io.WriteCloser, err error)
 	mu.Lock()
 	defer mu.Unlock()
 	for {
-		if err := c.mayWrite(ctx); err != nil {
+		if err := c.mayWriteLocked(ctx); err != nil {
 			return nil, err
 		}
-		r := c.extra().rarely()
+		r := c.ensureStateLocked().ensureCallsLocked()
 		if r.writer == nil {
 			r.writer = &writer{conn: c, ctx: ctx, opcode: ws.Opcode(k)}
 			return r.writer, nil
 		}
-		if err := c.awaitRoom(ctx); err != nil {
+		if err := c.awaitRoomLocked(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// mayWrite returns why nothing can be sent; nil: it can. The lock is held.
-func (c *Conn) mayWrite(ctx context.Context) error {
+// mayWriteLocked returns why nothing can be sent; nil: it can.
+func (c *Conn) mayWriteLocked(ctx context.Context) error {
 	if c.phase != phaseOpen {
-		return c.ended()
+		return c.endedLocked()
 	}
 	return ctx.Err()
 }
@@ -320,23 +321,23 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	defer c.lock().Unlock()
 	for n < len(p) && w.err == nil {
 		part := p[n:min(len(p), n+maxFragment)]
-		switch err := c.mayWrite(w.ctx); {
+		switch err := c.mayWriteLocked(w.ctx); {
 		case w.isClosed:
 			return n, io.ErrClosedPipe
 		case err != nil:
 			w.err = err
-		case c.hasOutputRoom(len(part)):
-			w.send(part, false)
+		case c.hasOutputRoomLocked(len(part)):
+			w.sendLocked(part, false)
 			n += len(part)
 		default:
-			w.err = c.awaitRoom(w.ctx)
+			w.err = c.awaitRoomLocked(w.ctx)
 		}
 	}
 	return n, w.err
 }
 
-// send sends a fragment; the lock is held.
-func (w *writer) send(p []byte, isFinal bool) {
+// sendLocked sends a fragment.
+func (w *writer) sendLocked(p []byte, isFinal bool) {
 	c := w.conn
 	h := ws.Head{Opcode: w.opcode, IsFinal: isFinal}
 	if w.opcode != ws.OpContinuation {
@@ -346,13 +347,13 @@ func (w *writer) send(p []byte, isFinal bool) {
 	if c.host.isClient {
 		h.IsMasked, h.Key = true, newKey()
 	}
-	e := c.extra()
-	if s := e.inCall(); s != nil {
+	e := c.ensureStateLocked()
+	if s := e.inCallLocked(); s != nil {
 		s.out = ws.AppendPart(s.out, h, p)
-		e.pokeLoop()
+		e.notifyLoopLocked()
 		return
 	}
-	c.waiting(e).addPart(h, p, waitingControl)
+	c.waitingLocked(e).addPart(h, p, waitingControl)
 }
 
 // Close implements io.Closer.
@@ -365,53 +366,53 @@ func (w *writer) Close() error {
 		return io.ErrClosedPipe
 	case c.phase != phaseOpen:
 		w.isClosed = true
-		return c.ended()
+		return c.endedLocked()
 	}
 	w.isClosed = true
-	isBegun := c.writing() == w
+	isBegun := c.writingLocked() == w
 	switch {
 	case w.err != nil && isBegun:
-		c.close(&CloseError{Code: CodeInternal, Reason: "a message is not complete"})
+		c.closeLocked(&CloseError{Code: CodeInternal, Reason: "a message is not complete"})
 		return w.err
 	case w.err == nil:
-		w.send(nil, true)
+		w.sendLocked(nil, true)
 	}
-	w.end()
+	w.endLocked()
 	return w.err
 }
 
-// end lets the messages go that have waited; the lock is held.
-func (w *writer) end() {
-	e, o := w.conn.more, w.queued
-	e.rare().writer, w.queued = nil, nil
+// endLocked lets the messages go that have waited.
+func (w *writer) endLocked() {
+	e, o := w.conn.guarded, w.queued
+	e.calls.writer, w.queued = nil, nil
 	if o != nil {
-		if s := e.inCall(); s != nil {
+		if s := e.inCallLocked(); s != nil {
 			s.out, _ = o.take(s.out, math.MaxInt)
-			e.pokeLoop()
+			e.notifyLoopLocked()
 		} else {
-			w.conn.waiting(e).adopt(o)
+			w.conn.waitingLocked(e).adopt(o)
 		}
 		releaseOutbox(o)
 	}
-	e.makeRoom()
+	e.makeRoomLocked()
 }
 
-// hold makes a message wait for the end of this one; the lock is held.
-func (w *writer) hold(m *message) {
+// holdLocked makes a message wait for the end of this one.
+func (w *writer) holdLocked(m *message) {
 	c := w.conn
 	if w.queued == nil {
 		w.queued = acquireOutbox(&c.host.pendingTotal)
 	}
 	if m.shared != nil {
 		if m.isPacked {
-			c.forgetSent()
+			c.forgetSentLocked()
 		}
 		w.queued.addShared(m.shared, m.isPacked)
 		return
 	}
 	h, p := ws.Head{Opcode: ws.Opcode(m.kind)}, m.p
 	if m.packed != nil {
-		c.packedIsSent(m)
+		c.packedIsSentLocked(m)
 		h.IsDeflated, p = true, m.packed.B
 	}
 	if c.host.isClient {
@@ -439,32 +440,32 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 		switch {
 		case c.phase != phaseOpen:
 			defer mu.Unlock()
-			return c.ended()
-		case !c.fits(&w):
+			return c.endedLocked()
+		case !c.fitsLocked(&w):
 			mu.Unlock()
 			c.pack(&w)
 			mu.Lock()
 			continue
-		case c.hasRoom(w.size()):
-			c.append(&w)
+		case c.hasRoomLocked(w.size()):
+			c.appendLocked(&w)
 			mu.Unlock()
 			return nil
 		}
-		if err := c.awaitRoom(ctx); err != nil {
+		if err := c.awaitRoomLocked(ctx); err != nil {
 			mu.Unlock()
 			return err
 		}
 	}
 }
 
-// awaitRoom waits for room, or for the end of a Writer or of the connection. The lock is held,
-// but not while it waits.
-func (c *Conn) awaitRoom(ctx context.Context) error {
-	m, mu := c.extra(), c.lock()
-	if m.room == nil {
-		m.room = make(chan struct{})
+// awaitRoomLocked waits for room, or for the end of a Writer or of the connection. It does
+// not hold the lock while it waits.
+func (c *Conn) awaitRoomLocked(ctx context.Context) error {
+	calls, mu := c.ensureStateLocked().ensureCallsLocked(), c.lock()
+	if calls.room == nil {
+		calls.room = make(chan struct{})
 	}
-	room := m.room
+	room := calls.room
 	mu.Unlock()
 	defer mu.Lock()
 	select {
@@ -486,19 +487,19 @@ func (c *Conn) TryWrite(k Kind, p []byte) error {
 	defer m.release()
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if !c.fits(&m) {
+	if !c.fitsLocked(&m) {
 		c.lock().Unlock()
 		c.pack(&m)
 		c.lock().Lock()
 	}
-	return c.offer(&m, c.host.Endpoint.Slow)
+	return c.offerLocked(&m, c.host.Endpoint.Slow)
 }
 
-// hasRoom tells whether a message of size bytes may wait; the lock is held.
-func (c *Conn) hasRoom(size int) bool {
-	w := c.writing()
+// hasRoomLocked tells whether a message of size bytes may wait.
+func (c *Conn) hasRoomLocked(size int) bool {
+	w := c.writingLocked()
 	if w == nil {
-		return c.hasOutputRoom(size)
+		return c.hasOutputRoomLocked(size)
 	}
 	held := 0
 	if w.queued != nil {
@@ -507,9 +508,9 @@ func (c *Conn) hasRoom(size int) bool {
 	return (held == 0 || held+size <= c.host.maxPending) && c.host.pendingTotal.fits(held, size)
 }
 
-// hasOutputRoom tells whether size more bytes may wait for the peer; the lock is held.
-func (c *Conn) hasOutputRoom(size int) bool {
-	m := c.more
+// hasOutputRoomLocked tells whether size more bytes may wait for the peer.
+func (c *Conn) hasOutputRoomLocked(size int) bool {
+	m := c.guarded
 	if m == nil {
 		return true
 	}
@@ -517,45 +518,45 @@ func (c *Conn) hasOutputRoom(size int) bool {
 	if m.pending != nil {
 		return m.pending.bytes+size <= limit && c.host.pendingTotal.fits(m.pending.bytes, size)
 	}
-	s := m.inCall()
+	s := m.inCallLocked()
 	if s != nil && (len(s.out) == 0 || len(s.out)+size <= limit) {
 		return true
 	}
 	if !c.host.pendingTotal.fits(0, size) {
 		return false
 	}
-	if s != nil && m.loop() == nil {
-		s.beginFlush()
+	if s != nil && m.loopLocked() == nil {
+		s.beginFlushLocked()
 	} else if s != nil {
-		c.waiting(m) // its call sends the output first
+		c.waitingLocked(m) // its call sends the output first
 	}
 	return true
 }
 
-// dropOutbox drops what waits; the lock is held.
-func (m *extra) dropOutbox() {
+// dropOutboxLocked drops what waits.
+func (m *connState) dropOutboxLocked() {
 	if m.pending != nil {
 		releaseOutbox(m.pending)
 		m.pending = nil
 	}
 }
 
-// dropBehind drops the messages that wait for the end of another; the lock is held.
-func (m *extra) dropBehind() {
-	if m.rare() == nil || m.rare().writer == nil {
+// dropBehindLocked drops the messages that wait for the end of another.
+func (m *connState) dropBehindLocked() {
+	if m.calls == nil || m.calls.writer == nil {
 		return
 	}
-	if w := m.rare().writer; w.queued != nil {
+	if w := m.calls.writer; w.queued != nil {
 		releaseOutbox(w.queued)
 		w.queued = nil
 	}
 }
 
-// makeRoom wakes the writers that wait for room; the lock is held.
-func (m *extra) makeRoom() {
-	if m.room != nil {
-		close(m.room)
-		m.room = nil
+// makeRoomLocked wakes the writers that wait for room.
+func (m *connState) makeRoomLocked() {
+	if m.calls != nil && m.calls.room != nil {
+		close(m.calls.room)
+		m.calls.room = nil
 	}
 }
 
@@ -564,7 +565,7 @@ func (m *extra) makeRoom() {
 func (c *Conn) Pending() int {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	m, n := c.more, 0
+	m, n := c.guarded, 0
 	if m == nil {
 		return 0
 	}
@@ -574,17 +575,16 @@ func (c *Conn) Pending() int {
 	if m.session != nil {
 		n += len(m.session.out)
 	}
-	if w := c.writing(); w != nil && w.queued != nil {
+	if w := c.writingLocked(); w != nil && w.queued != nil {
 		n += w.queued.bytes
 	}
 	return n
 }
 
-// hasOutput reports whether there is output. If not, it takes some from the outbox. The lock
-// is held.
-func (s *session) hasOutput() bool {
+// hasOutputLocked reports whether there is output. If not, it takes some from the outbox.
+func (s *session) hasOutputLocked() bool {
 	if len(s.out) == 0 {
-		s.take(flushSize)
+		s.takeLocked(flushSize)
 	}
 	return len(s.out) > 0
 }
@@ -602,29 +602,28 @@ func (c *Conn) WritePrepared(p *Prepared) error {
 	m := c.shared(p)
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	return c.offer(&m, c.host.Endpoint.Slow)
+	return c.offerLocked(&m, c.host.Endpoint.Slow)
 }
 
 // flushSize is the size of pending output from which the session lets the engine send it
 // before it handles more input.
 const flushSize = 32 << 10
 
-// take moves frames from the outbox to the output, until that has limit bytes. The lock is
-// held.
-func (s *session) take(limit int) {
-	m := s.conn.more
+// takeLocked moves frames from the outbox to the output, until that has limit bytes.
+func (s *session) takeLocked(limit int) {
+	m := s.conn.guarded
 	if m.pending == nil {
 		return
 	}
 	var hasMore bool
 	if s.out, hasMore = m.pending.take(s.out, limit); !hasMore {
-		m.dropOutbox()
+		m.dropOutboxLocked()
 	}
 }
 
-// awaitFlush waits until no other goroutine writes output; the lock is held, but not while it
-// waits.
-func (s *session) awaitFlush() {
+// awaitFlushLocked waits until no other goroutine writes output. It does not hold the lock
+// while it waits.
+func (s *session) awaitFlushLocked() {
 	for s.run == flushing {
 		flushed := make(chan struct{})
 		s.flushed = flushed
@@ -636,7 +635,7 @@ func (s *session) awaitFlush() {
 
 // count counts bytes of the connection.
 func (s *session) count(read, written int) {
-	if !s.isCarried {
+	if !s.overHTTP2 {
 		s.host.server.Count(read, written)
 	}
 }
