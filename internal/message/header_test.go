@@ -12,8 +12,8 @@ func TestTrailerSectionIsLarger(t *testing.T) {
 	for name, fill := range map[string]func(s *trailerSection, n int){
 		"list":   func(s *trailerSection, n int) { s.list = make([]byte, 0, n) },
 		"text":   func(s *trailerSection, n int) { s.text = make([]byte, 0, n) },
-		"names":  func(s *trailerSection, n int) { s.names.Append(make([]byte, n)); s.names.Seal(n) },
-		"values": func(s *trailerSection, n int) { s.values.Append(make([]byte, n)); s.values.Seal(n) },
+		"names":  func(s *trailerSection, n int) { s.names.Append(make([]byte, n)) },
+		"values": func(s *trailerSection, n int) { s.values.Append(make([]byte, n)) },
 	} {
 		var s trailerSection
 		fill(&s, 1000)

@@ -417,3 +417,14 @@ func TestReceivedHeadHasAnOwner(t *testing.T) {
 		t.Errorf("copy: %q, original: %q", dup.Value(1), received.Value(1))
 	}
 }
+
+// TestPartOfAHeadIsHeld: memory that has a part of a head counts after a reset, so that a server
+// notices how much a burst of them took.
+func TestPartOfAHeadIsHeld(t *testing.T) {
+	var tab Table
+	tab.Append(make([]byte, 1000))
+	tab.Reset()
+	if n := tab.HeldBytes(); n < 1000 {
+		t.Errorf("%d bytes", n)
+	}
+}

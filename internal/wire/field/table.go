@@ -475,8 +475,12 @@ func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
 // also what setters have stored.
 func (t *Table) Raw() []byte { return t.buf }
 
-// Append adds bytes to the raw head that is being received. t is new, or was reset before.
-func (t *Table) Append(raw []byte) { t.store(raw) }
+// Append adds bytes to the raw head that is being received. t is new, or was reset before: it
+// owns its memory without a check.
+func (t *Table) Append(raw []byte) {
+	t.store(raw)
+	t.owner.Moved()
+}
 
 // SetRaw replaces the buffer by head, which a parser has made by appending to Raw.
 func (t *Table) SetRaw(head []byte) {
@@ -491,7 +495,6 @@ func (t *Table) SetRaw(head []byte) {
 func (t *Table) Seal(n int) {
 	t.buf = t.buf[:n]
 	t.raw = n
-	t.owner.Moved() // Append does not ask
 }
 
 // PushParsed records a field by its offsets in the raw head. t was reset before the first.
