@@ -149,3 +149,47 @@ func TestUnanswered(t *testing.T) {
 		}
 	}
 }
+
+// TestAwaitStatus: interim responses are passed over, and the final one stays unread.
+func TestAwaitStatus(t *testing.T) {
+	const interim, final = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", "HTTP/1.1 %d X\r\n\r\n"
+	for _, tc := range []struct {
+		in    string
+		digit int
+		err   error
+	}{
+		{fmt.Sprintf(final, 200), 2, nil},
+		{fmt.Sprintf(final, 413), 4, nil},
+		{fmt.Sprintf(final, 101), 1, nil},
+		{interim + interim + fmt.Sprintf(final, 500), 5, nil},
+		{"garbage\r\n\r\n", 9, nil},
+		{strings.Repeat(interim, 20), 1, nil}, // they fill the buffer
+		{interim, 0, os.ErrDeadlineExceeded},
+		{"", 0, os.ErrDeadlineExceeded},
+	} {
+		x, _, m := newExchange(tc.in)
+		x.br = acquireInput(x.Conn, 512)
+		digit, err := x.awaitStatus()
+		if digit != tc.digit || !errors.Is(err, tc.err) || m.table.Len() != 0 {
+			t.Errorf("%.60q: %d, %v, %d fields left", tc.in, digit, err, m.table.Len())
+		}
+		if n := min(len(tc.in), 512); x.br.Buffered() != n {
+			t.Errorf("%.60q: %d bytes are buffered", tc.in, x.br.Buffered())
+		}
+	}
+}
+
+// TestWatchingNeedsDeadlines: without them, nothing is written.
+func TestWatchingNeedsDeadlines(t *testing.T) {
+	for _, limit := range []func(x *Exchange){
+		func(x *Exchange) { x.WriteTimeout = time.Second },
+		func(x *Exchange) { x.Bounds.Allow(time.Hour) },
+	} {
+		x, stub, m := newExchange("HTTP/1.1 200 OK\r\n\r\n")
+		m.body, stub.limitErr, x.IsWatched = strings.NewReader("go"), errStub, true
+		limit(x)
+		if fate, err := x.Run(); fate != Broken || err != errStub || x.Conn.HasWritten() {
+			t.Errorf("fate %d, %v, written %v", fate, err, x.Conn.HasWritten())
+		}
+	}
+}
