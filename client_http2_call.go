@@ -41,10 +41,10 @@ type http2Call struct {
 type http2Form uint8
 
 const (
-	noFinalHead http2Form = iota
-	headAlone             // no body follows
-	bodyKept              // in the memory of the response
-	bodyLent              // as a stream
+	noFinalHead  http2Form = iota
+	headAlone              // no body follows
+	bodyKept               // in the memory of the response
+	bodyStreamed           // as a stream
 	bodyDropped
 )
 
@@ -53,13 +53,13 @@ var _ http2client.Request = (*http2Call)(nil)
 // errUnwantedBody ends a stream whose response is complete but for an unwanted body.
 var errUnwantedBody = errors.New("sluice: the body is unwanted")
 
-// http2Fate says what came of sending a request.
-type http2Fate uint8
+// http2Outcome says what came of sending a request.
+type http2Outcome uint8
 
 const (
-	http2Done    http2Fate = iota // or failed
-	http2Stale                    // nothing was sent, because the connection had ended or was full
-	http2Invalid                  // the request cannot be sent
+	http2Done    http2Outcome = iota // or failed
+	http2Stale                       // nothing was sent, because the connection had ended or was full
+	http2Invalid                     // the request cannot be sent
 )
 
 // roundTripHTTP2 sends a request as a stream of m, and gives its place back. isStale:
@@ -70,31 +70,31 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 	if req.ConnectionClose() { // it is the last one on m
 		c.http2.Drain(c.http2Settings(), m)
 	}
-	fate, err := c.runHTTP2(call, m, req, resp)
+	outcome, err := c.runHTTP2(call, m, req, resp)
 	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
 		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
-		if own := c.openApart(call); own != nil {
+		if own := c.openSingle(call); own != nil {
 			_ = resp.CloseBodyStream()
 			c.prepareResponse(resp, false) // SkipBody says whether it is HEAD
-			fate, err = c.runHTTP2(call, own, req, resp)
+			outcome, err = c.runHTTP2(call, own, req, resp)
 		}
 	}
-	if fate == http2Stale && isReused && call.err() == nil {
+	if outcome == http2Stale && isReused && call.err() == nil {
 		return true, false, nil
 	}
-	isFinal := fate == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
+	isFinal := outcome == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
 	return false, !isFinal, call.explain(err)
 }
 
-// openApart opens a connection for one request, nil if there is no room or it fails.
-func (c *HostClient) openApart(call *clientCall) *http2Member {
-	if !c.http2.TakeApart(c.http2Settings()) {
+// openSingle opens a connection for one request, nil if there is no room or it fails.
+func (c *HostClient) openSingle(call *clientCall) *http2Member {
+	if !c.http2.TakeSingle(c.http2Settings()) {
 		return nil
 	}
 	isOpen := false
 	defer func() {
 		if !isOpen { // also if a dialer panics
-			c.http2.FailedApart()
+			c.http2.FailedSingle()
 		}
 	}()
 	cc, err := c.dial(call, true)
@@ -107,12 +107,12 @@ func (c *HostClient) openApart(call *clientCall) *http2Member {
 	}
 	isOpen = true
 	m := c.newHTTP2Peer(cc)
-	c.http2.OpenedApart(m)
+	c.http2.OpenedSingle(m)
 	return m
 }
 
 // runHTTP2 sends a request as a stream of m, and gives its place back.
-func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Fate, error) {
+func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Outcome, error) {
 	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
 	x := acquireHTTP2Call()
 	x.c, x.member, x.call, x.req, x.resp = c, m, call, req, resp
@@ -127,13 +127,13 @@ func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, re
 	if errors.Is(err, errUnwantedBody) {
 		err = nil
 	}
-	fate := http2Done
+	outcome := http2Done
 	switch {
 	case err != nil:
-		fate = x.fail(err)
+		outcome = x.fail(err)
 		err = x.explain(err)
-	case x.form == bodyLent:
-		x.lend()
+	case x.form == bodyStreamed:
+		x.streamBody()
 		call.trace.firstByte(resp)
 		return http2Done, nil
 	default:
@@ -143,7 +143,7 @@ func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, re
 	if err == nil {
 		call.trace.firstByte(resp)
 	}
-	return fate, err
+	return outcome, err
 }
 
 // prepare sets what the stream needs of the request.
@@ -182,16 +182,16 @@ func (x *http2Call) prepare() error {
 }
 
 // fail notes how far a request has come that failed with err.
-func (x *http2Call) fail(err error) http2Fate {
+func (x *http2Call) fail(err error) http2Outcome {
 	req, call := x.req, x.call
-	fate, isSafe := http2Done, false
+	outcome, isSafe := http2Done, false
 	var failed *http2client.Error
 	if errors.As(err, &failed) {
 		isSafe = failed.Outcome.IsSafe()
 		call.needsHTTP1 = failed.Code == h2.CodeHTTP11Required
 		switch {
 		case failed.Outcome == http2client.Unsent:
-			fate = http2Stale
+			outcome = http2Stale
 		case x.stream.Sent():
 			call.phase = PhaseRead
 		}
@@ -202,7 +202,7 @@ func (x *http2Call) fail(err error) http2Fate {
 	if req.streamed() != nil && (!isSafe || !x.source.Rewind()) {
 		_ = req.endStream(err)
 	}
-	return fate
+	return outcome
 }
 
 // explain returns the error for a request that failed with err.
@@ -299,7 +299,7 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 	length := resp.Header.ContentLength()
 	switch {
 	case x.protocol != nil && (!isLast || head.StatusCode < 300):
-		x.form = bodyLent
+		x.form = bodyStreamed
 	case isLast:
 		x.form = headAlone
 	case x.stream.IsHead || message.BodyForbidden(head.StatusCode):
@@ -313,11 +313,11 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 		x.form = bodyDropped
 		return false, ErrBodyTooLarge
 	case resp.StreamBody:
-		x.form = bodyLent
+		x.form = bodyStreamed
 	default:
 		x.form = bodyKept
 	}
-	return x.form == bodyLent, nil
+	return x.form == bodyStreamed, nil
 }
 
 // BodyReceived implements http2client.Request.
@@ -340,9 +340,9 @@ var _ ReadCloserWithError = (*bodystream.Stream)(nil)
 
 var _ bodystream.Source = (*http2Call)(nil)
 
-// lend makes the response's body a stream, which owns x. A body stream of the request
+// streamBody makes the response's body a stream, which owns x. A body stream of the request
 // belongs to it, too: it may be read until the response has ended.
-func (x *http2Call) lend() {
+func (x *http2Call) streamBody() {
 	req, resp := x.req, x.resp
 	req.leaveStream()
 	x.req, x.call = nil, nil

@@ -57,13 +57,13 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 			return nil, ErrNoConnectProtocol
 		}
 		isReused := m.Conn.wasUsed.Swap(true)
-		conn, fate, err := c.openTunnel(call, m, protocol, req, resp)
+		conn, outcome, err := c.openTunnel(call, m, protocol, req, resp)
 		switch {
 		case err == nil, call.err() != nil:
 			return conn, err
 		case errors.Is(err, http2client.ErrNoConnect), call.needsHTTP1 && c.HTTP2 == HTTP2Auto:
 			return nil, ErrNoConnectProtocol
-		case fate == http2Stale && isReused: // m had ended unnoticed, or is full
+		case outcome == http2Stale && isReused: // m had ended unnoticed, or is full
 			continue
 		case call.progress == hasSent, attempt == positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts):
 			return nil, err
@@ -74,7 +74,7 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 
 // openTunnel asks on a stream of m. It gives its place back, unless the result is a stream,
 // or the response has one.
-func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Fate, error) {
+func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Outcome, error) {
 	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
 	c.prepareResponse(resp, req.Header.IsHead())
 	c.prepareRequest(req)
@@ -90,16 +90,16 @@ func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol strin
 	tunnel := s.Tunnel()
 	switch {
 	case err != nil:
-		fate := x.fail(err)
+		outcome := x.fail(err)
 		err = x.explain(err)
 		c.releaseHTTP2(m)
-		return nil, fate, err
+		return nil, outcome, err
 	case tunnel != nil:
 		resp.ParseNetConn(m.Conn.cc.wire.Net)
 		x.req, x.resp, x.call = nil, nil, nil
 		return &clientTunnel{tunnel, x}, http2Done, nil
-	case x.form == bodyLent:
-		x.lend()
+	case x.form == bodyStreamed:
+		x.streamBody()
 	default:
 		x.finish()
 		c.releaseHTTP2(m)

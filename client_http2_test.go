@@ -431,7 +431,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"skipped, too long", 200, http1client.MaxDropped + 1, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
 		{"skipped, of any length", 200, unknown, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
 		{"skipped, empty", 200, 0, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
-		{"stream", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyLent, nil},
+		{"stream", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyStreamed, nil},
 		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsNone }, bodyDropped, nil},
 		{"unwanted, in memory", 200, unknown, false, func(x *http2Call) { x.call.wants = wantsNone }, bodyKept, nil},
 		{"wanted in memory", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyKept, nil},
@@ -439,9 +439,9 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"at the limit", 200, 10, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyKept, nil},
 		{"above the limit", 200, 11, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyDropped, ErrBodyTooLarge},
 		{"too long", 200, math.MaxInt64, false, nil, bodyDropped, ErrBodyTooLarge},
-		{"accepted CONNECT", 299, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, bodyLent, nil},
+		{"accepted CONNECT", 299, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, bodyStreamed, nil},
 		{"refused CONNECT", 300, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, headAlone, nil},
-		{"refused CONNECT with a body", 300, unknown, false, func(x *http2Call) { x.protocol = []byte("p") }, bodyLent, nil},
+		{"refused CONNECT with a body", 300, unknown, false, func(x *http2Call) { x.protocol = []byte("p") }, bodyStreamed, nil},
 	} {
 		x := &http2Call{c: &HostClient{}, call: new(clientCall), req: new(Request), resp: new(Response)}
 		if tc.set != nil {
@@ -453,7 +453,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 			head.Flags = h1.HasLength
 		}
 		isStreamed, err := x.HeadReceived(&head, tc.isLast)
-		if x.form != tc.form || err != tc.err || isStreamed != (tc.form == bodyLent) {
+		if x.form != tc.form || err != tc.err || isStreamed != (tc.form == bodyStreamed) {
 			t.Errorf("%s: form %d, want %d; streamed %v, %v", tc.name, x.form, tc.form, isStreamed, err)
 		}
 		if tc.form != noFinalHead && (x.resp.StatusCode() != tc.status || x.resp.limit != x.c.MaxResponseBodySize) {
@@ -533,7 +533,7 @@ func TestHTTP2Explain(t *testing.T) {
 func TestHTTP2CallForgets(t *testing.T) {
 	x := acquireHTTP2Call()
 	x.c, x.call, x.req, x.resp, x.member = &HostClient{}, new(clientCall), new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
-	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyLent, 1
+	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyStreamed, 1
 	x.framing, x.source = message.Framing{Length: 1}, transfer.Source{Count: 1}
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()

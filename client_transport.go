@@ -80,37 +80,37 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	if err != nil {
 		return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 	}
-	fate, err := c.exchangeOn(call, cc, req, resp, isTunnel)
+	outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
 	if err == pool.ErrNotQuiet { // a new connection takes its place, as in take
 		cc.close()
 		cc, call.progress, call.upstream = nil, noConn, ""
 		if cc, err = c.connect(call, forHTTP1); err != nil {
 			return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 		}
-		fate, err = c.exchangeOn(call, cc, req, resp, isTunnel)
+		outcome, err = c.exchangeOn(call, cc, req, resp, isTunnel)
 	}
 	settled := cc
 	cc = nil
-	c.settle(settled, fate)
+	c.settle(settled, outcome)
 	// A response that is too long is too long on every connection.
 	return err != nil && !errors.Is(err, ErrBodyTooLarge), call.explain(err)
 }
 
 // settle disposes of a connection after an exchange.
-func (c *HostClient) settle(cc *clientConn, fate http1client.Fate) {
-	switch fate {
-	case http1client.Free:
+func (c *HostClient) settle(cc *clientConn, outcome http1client.Outcome) {
+	switch outcome {
+	case http1client.Reusable:
 		c.release(cc)
-	case http1client.Spent:
+	case http1client.MustClose:
 		c.discard(cc)
-	case http1client.Broken:
+	case http1client.MustCut:
 		c.cut(cc)
-	case http1client.Lent: // until Ended
+	case http1client.Streamed: // until Ended
 	}
 }
 
 // exchangeOn sends the request, with isTunnel a CONNECT, on cc and reads the response.
-func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, resp *Response, isTunnel bool) (http1client.Fate, error) {
+func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, resp *Response, isTunnel bool) (http1client.Outcome, error) {
 	call.progress, call.upstream = hasConn, cc.addr
 	if !cc.isReused && cc.wire.WasSpokenTo() {
 		var one [1]byte // a byte is there, so reading does not wait
@@ -118,7 +118,7 @@ func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, 
 		if n > 0 {
 			err = errSpokenFirst
 		}
-		return http1client.Broken, err
+		return http1client.MustCut, err
 	}
 	x := &cc.exchange
 	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
@@ -130,20 +130,20 @@ func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, 
 		req.SetConnectionClose()
 		defer req.Header.ResetConnectionClose()
 	}
-	fate, err := x.run()
+	outcome, err := x.run()
 	if cc.wire.HasWritten() {
 		call.progress = hasSent
 	}
-	if fate == http1client.Lent {
+	if outcome == http1client.Streamed {
 		resp.setStream(x.Stream(), x.Length)
 		x.req, x.resp, x.call = nil, nil, nil
-		return fate, nil
+		return outcome, nil
 	}
 	if x.IsSent() {
 		call.phase = PhaseRead
 	}
 	x.clear() // from here on, another request may use the connection
-	return fate, err
+	return outcome, err
 }
 
 // prepareRequest applies the client's settings to req.
@@ -189,7 +189,7 @@ const watchedBody = 64 << 10
 
 // run sends the request and reads the response. It returns what happens to the
 // connection.
-func (x *exchange) run() (fate http1client.Fate, err error) {
+func (x *exchange) run() (outcome http1client.Outcome, err error) {
 	c, req := x.c, x.req
 	x.call.phase = PhaseWrite
 	x.WriteTimeout, x.ReadTimeout = c.WriteTimeout, c.ReadTimeout
@@ -202,7 +202,7 @@ func (x *exchange) run() (fate http1client.Fate, err error) {
 			if x.Wrote != nil {
 				x.Wrote(err)
 			}
-			return http1client.Spent, err
+			return http1client.MustClose, err
 		}
 	} else {
 		x.WriteBuffer = positiveOr(c.WriteBufferSize, defaultClientBuffer)
@@ -286,14 +286,14 @@ func (x *exchange) leavesBody() bool {
 }
 
 // Ended implements http1client.Message.
-func (x *exchange) Ended(fate http1client.Fate, err error) error {
+func (x *exchange) Ended(outcome http1client.Outcome, err error) error {
 	call := clientCall{Bounds: *x.Bounds, phase: PhaseRead}
 	if err != io.EOF && err != bodystream.ErrClosed {
 		err = call.explain(err)
 	}
 	c, cc := x.c, x.cc
 	x.clear()
-	c.settle(cc, fate)
+	c.settle(cc, outcome)
 	return err
 }
 

@@ -31,8 +31,8 @@ type Message interface {
 	// response has failed with err.
 	Unanswered(err error) error
 	// Ended is called at the end of a Stream, when the Exchange is not used any more. See
-	// Source.End of package bodystream for err and the result. fate is not Lent.
-	Ended(fate Fate, err error) error
+	// Source.End of package bodystream for err and the result. outcome is not Streamed.
+	Ended(outcome Outcome, err error) error
 }
 
 // A Body is a body that was not read yet. IsComplete is that of package bodystream.
@@ -42,7 +42,7 @@ type Body interface {
 }
 
 // An Exchange is one request and its response on a Conn. The caller sets the exported
-// fields and calls Run; unless the result is Lent, it then owns the Exchange again and
+// fields and calls Run; unless the result is Streamed, it then owns the Exchange again and
 // calls Clear before the Conn gets another request. Conn.Init sets Conn and Message.
 type Exchange struct {
 	Conn    *Conn
@@ -75,29 +75,29 @@ type Exchange struct {
 	isSent     bool
 	isCut      bool // the request was not written completely
 
-	br     *input
-	stop   func() bool // ends the guard of the context; nil: there is none
-	stream *stream
-	lent   clock.Bounds // of the Stream
+	br           *input
+	stop         func() bool // ends the guard of the context; nil: there is none
+	stream       *stream
+	streamBounds clock.Bounds // of the Stream
 }
 
-// A Fate says what happens to a Conn after a response.
-type Fate uint8
+// A Outcome says what happens to a Conn after a response.
+type Outcome uint8
 
 const (
-	Spent  Fate = iota // it must be closed
-	Broken             // as Spent, and the server may have stopped reading
-	Free               // it can be reused
-	Lent               // Stream owns it
+	MustClose Outcome = iota // it must be closed
+	MustCut                  // as MustClose, and the server may have stopped reading
+	Reusable                 // it can be reused
+	Streamed                 // Stream owns it
 )
 
 // Run sends the request and reads the response. It returns what happens to the
-// Conn. After an error, that is Broken.
-func (x *Exchange) Run() (Fate, error) {
+// Conn. After an error, that is MustCut.
+func (x *Exchange) Run() (Outcome, error) {
 	c := x.Conn
 	if !c.takesTurn || !x.limitsRead() {
 		if err := c.ClearLimits(); err != nil {
-			return Broken, x.limitError(err)
+			return MustCut, x.limitError(err)
 		}
 	}
 	if ctx := x.Bounds.Context; ctx != nil {
@@ -120,8 +120,8 @@ func (x *Exchange) Run() (Fate, error) {
 	case x.IsUnwanted:
 		err = x.drop()
 	default:
-		if err = x.lend(); err == nil {
-			return Lent, nil
+		if err = x.openStream(); err == nil {
+			return Streamed, nil
 		}
 	}
 	isOver := x.stop != nil && !x.stop()
@@ -129,11 +129,11 @@ func (x *Exchange) Run() (Fate, error) {
 	releaseInput(x.br)
 	switch {
 	case err != nil || isOver || x.isCut:
-		return Broken, err
+		return MustCut, err
 	case hasMore || x.IsLast:
-		return Spent, nil
+		return MustClose, nil
 	}
-	return Free, nil
+	return Reusable, nil
 }
 
 // Clear forgets the request and its response.
@@ -145,7 +145,7 @@ func (x *Exchange) Clear() {
 	x.Bounds, x.Content, x.Wrote, x.br, x.stop = nil, nil, nil, nil, nil
 	x.IsWatched, x.IsLast, x.IsUnwanted, x.isSent, x.isCut = false, false, false, false, false
 	if x.Body != nil || x.Upload != nil {
-		x.Upload, x.Body, x.Limit, x.stream, x.lent = nil, nil, 0, nil, clock.Bounds{}
+		x.Upload, x.Body, x.Limit, x.stream, x.streamBounds = nil, nil, 0, nil, clock.Bounds{}
 	}
 }
 
@@ -248,8 +248,8 @@ func (x *Exchange) readAway() error {
 	return err
 }
 
-// lend makes Body a stream that owns the Exchange.
-func (x *Exchange) lend() error {
+// openStream makes Body a stream that owns the Exchange.
+func (x *Exchange) openStream() error {
 	// The call ends here, and so does its deadline.
 	if err := x.Conn.ClearLimits(); err != nil {
 		return err
@@ -257,13 +257,13 @@ func (x *Exchange) lend() error {
 	if x.Bounds.HasEnded() {
 		return x.Bounds.Err()
 	}
-	x.lent.Context = x.Bounds.Context
-	x.Bounds, x.Content, x.Upload, x.Wrote = &x.lent, nil, nil, nil
+	x.streamBounds.Context = x.Bounds.Context
+	x.Bounds, x.Content, x.Upload, x.Wrote = &x.streamBounds, nil, nil, nil
 	x.stream = &stream{x: x}
 	x.stream.Init(x.stream, x.Limit)
 	return nil
 }
 
-// Stream returns the body of the response after Run has returned Lent. At its end, it
+// Stream returns the body of the response after Run has returned Streamed. At its end, it
 // calls Message.Ended.
 func (x *Exchange) Stream() *bodystream.Stream { return &x.stream.Stream }

@@ -75,13 +75,13 @@ func newConn(nc net.Conn) *Conn {
 
 // textMessage is a request of bytes. Its response has one line as its head, and a body.
 type textMessage struct {
-	x      *Exchange
-	body   io.Reader // of the request
-	line   string
-	stream string // the body of the response, if it is a stream
-	fate   Fate
-	ended  []error
-	table  field.Table
+	x       *Exchange
+	body    io.Reader // of the request
+	line    string
+	stream  string // the body of the response, if it is a stream
+	outcome Outcome
+	ended   []error
+	table   field.Table
 }
 
 var errUnanswered = errors.New("unanswered")
@@ -103,8 +103,8 @@ func (m *textMessage) Receive(br *bufio.Reader) (err error) {
 
 func (m *textMessage) Unanswered(err error) error { return errors.Join(errUnanswered, err) }
 
-func (m *textMessage) Ended(fate Fate, err error) error {
-	m.fate, m.ended = fate, append(m.ended, err)
+func (m *textMessage) Ended(outcome Outcome, err error) error {
+	m.outcome, m.ended = outcome, append(m.ended, err)
 	return err
 }
 
@@ -141,28 +141,28 @@ func TestRun(t *testing.T) {
 	for _, tc := range []struct {
 		name, in, stream string
 		set              func(x *Exchange, c *stubConn)
-		fate             Fate
+		outcome          Outcome
 		err              error
 		isSent           bool
 	}{
-		{"answered", "yes\n", "", nil, Free, nil, true},
-		{"more than the answer", "yes\nno", "", nil, Spent, nil, true},
-		{"the last one", "yes\n", "", func(x *Exchange, _ *stubConn) { x.IsLast = true }, Spent, nil, true},
-		{"no answer", "", "", nil, Broken, errUnanswered, true},
-		{"writing fails", "yes\n", "", func(_ *Exchange, c *stubConn) { c.failAt = 1 }, Broken, errStub, false},
-		{"the context has ended", "yes\n", "", func(x *Exchange, _ *stubConn) { x.Bounds.Context = ended }, Broken, nil, true},
+		{"answered", "yes\n", "", nil, Reusable, nil, true},
+		{"more than the answer", "yes\nno", "", nil, MustClose, nil, true},
+		{"the last one", "yes\n", "", func(x *Exchange, _ *stubConn) { x.IsLast = true }, MustClose, nil, true},
+		{"no answer", "", "", nil, MustCut, errUnanswered, true},
+		{"writing fails", "yes\n", "", func(_ *Exchange, c *stubConn) { c.failAt = 1 }, MustCut, errStub, false},
+		{"the context has ended", "yes\n", "", func(x *Exchange, _ *stubConn) { x.Bounds.Context = ended }, MustCut, nil, true},
 		{"written through a buffer", "yes\n", "", func(x *Exchange, _ *stubConn) {
 			x.Content, x.Message.(*textMessage).body = nil, strings.NewReader("go")
-		}, Free, nil, true},
+		}, Reusable, nil, true},
 		{"watched", "HTTP/1.1 200 OK\r\n\r\n", "", func(x *Exchange, _ *stubConn) {
 			x.Content, x.IsWatched, x.Message.(*textMessage).body = nil, true, strings.NewReader("go")
-		}, Spent, nil, true},
-		{"a stream", "yes\nbody", "body", nil, Lent, nil, true},
-		{"an unwanted stream", "yes\nbody", "body", func(x *Exchange, _ *stubConn) { x.IsUnwanted = true }, Free, nil, true},
+		}, MustClose, nil, true},
+		{"a stream", "yes\nbody", "body", nil, Streamed, nil, true},
+		{"an unwanted stream", "yes\nbody", "body", func(x *Exchange, _ *stubConn) { x.IsUnwanted = true }, Reusable, nil, true},
 		{"no deadline can be cleared", "yes\nbody", "body", func(x *Exchange, c *stubConn) {
 			x.Conn.NoteDeadline()
 			c.limitErr = errStub
-		}, Broken, errStub, false},
+		}, MustCut, errStub, false},
 	} {
 		x, stub, m := newExchange(tc.in)
 		m.stream, x.Content = tc.stream, []byte("go")
@@ -171,9 +171,9 @@ func TestRun(t *testing.T) {
 		if tc.set != nil {
 			tc.set(x, stub)
 		}
-		fate, err := x.Run()
-		if fate != tc.fate || !errors.Is(err, tc.err) || x.IsSent() != tc.isSent {
-			t.Errorf("%s: fate %d, %v, sent %v", tc.name, fate, err, x.IsSent())
+		outcome, err := x.Run()
+		if outcome != tc.outcome || !errors.Is(err, tc.err) || x.IsSent() != tc.isSent {
+			t.Errorf("%s: outcome %d, %v, sent %v", tc.name, outcome, err, x.IsSent())
 		}
 		if isTried := len(stub.writes) > 0; isTried != (len(wrote) == 1) || x.Conn.HasWritten() != isTried {
 			t.Errorf("%s: writes %v, told %v", tc.name, stub.writes, wrote)
@@ -184,32 +184,32 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestLentStream: the connection can be reused after a body that was read, and after one
+// TestStream: the connection can be reused after a body that was read, and after one
 // that was closed when nothing of it was left.
-func TestLentStream(t *testing.T) {
+func TestStream(t *testing.T) {
 	for name, tc := range map[string]struct {
 		read    int
 		timeout time.Duration
-		fate    Fate
+		outcome Outcome
 		err     error
 	}{
-		"all":             {5, 0, Free, io.EOF},
-		"all but the end": {4, 0, Free, io.EOF},
-		"half":            {2, 0, Broken, bodystream.ErrClosed},
-		"in time":         {5, time.Hour, Free, io.EOF},
+		"all":             {5, 0, Reusable, io.EOF},
+		"all but the end": {4, 0, Reusable, io.EOF},
+		"half":            {2, 0, MustCut, bodystream.ErrClosed},
+		"in time":         {5, time.Hour, Reusable, io.EOF},
 	} {
 		x, stub, m := newExchange("yes\nbody")
 		m.stream, x.Content, x.ReadTimeout = "body", []byte("go"), tc.timeout
-		if fate, err := x.Run(); fate != Lent || err != nil || x.Content != nil {
-			t.Fatalf("%s: fate %d, %v", name, fate, err)
+		if outcome, err := x.Run(); outcome != Streamed || err != nil || x.Content != nil {
+			t.Fatalf("%s: outcome %d, %v", name, outcome, err)
 		}
 		s := x.Stream()
 		got, err := io.ReadAll(io.LimitReader(s, int64(tc.read)))
 		if want := "body"[:min(tc.read, 4)]; string(got) != want || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if err := s.Close(); err != nil || m.fate != tc.fate || len(m.ended) != 1 || m.ended[0] != tc.err {
-			t.Errorf("%s: %v, fate %d, %v", name, err, m.fate, m.ended)
+		if err := s.Close(); err != nil || m.outcome != tc.outcome || len(m.ended) != 1 || m.ended[0] != tc.err {
+			t.Errorf("%s: %v, outcome %d, %v", name, err, m.outcome, m.ended)
 		}
 		if hasLimit := slices.ContainsFunc(stub.told, func(s string) bool { return strings.HasPrefix(s, "read 59m") || s == "read 1h0m0s" }); hasLimit != (tc.timeout > 0) {
 			t.Errorf("%s: %q", name, stub.told)
@@ -222,8 +222,8 @@ func TestLentStream(t *testing.T) {
 func TestInterruptOutlivesDeadline(t *testing.T) {
 	x, stub, m := newExchange("yes\nbody")
 	m.stream, x.Content, x.ReadTimeout = "body", []byte("go"), time.Hour
-	if fate, err := x.Run(); fate != Lent || err != nil {
-		t.Fatal(fate, err)
+	if outcome, err := x.Run(); outcome != Streamed || err != nil {
+		t.Fatal(outcome, err)
 	}
 	s := x.stream
 	s.Interrupt()
@@ -233,8 +233,8 @@ func TestInterruptOutlivesDeadline(t *testing.T) {
 		t.Errorf("%q", stub.told)
 	}
 	x.Conn.hasDeadline = false
-	if _ = s.End(io.EOF); !x.Conn.hasDeadline || m.fate != Free {
-		t.Errorf("a deadline %v, fate %d", x.Conn.hasDeadline, m.fate)
+	if _ = s.End(io.EOF); !x.Conn.hasDeadline || m.outcome != Reusable {
+		t.Errorf("a deadline %v, outcome %d", x.Conn.hasDeadline, m.outcome)
 	}
 }
 

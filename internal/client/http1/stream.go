@@ -45,16 +45,16 @@ func (s *stream) End(err error) error {
 	x := s.x
 	s.x = nil
 	isOver := x.stop != nil && !x.stop()
-	fate := Broken
+	outcome := MustCut
 	switch isDone := err == io.EOF && x.Body.IsComplete() && !isOver && !x.isCut; {
 	case isDone && x.br.Buffered() == 0 && !x.IsLast:
-		fate = Free
+		outcome = Reusable
 	case isDone:
-		fate = Spent
+		outcome = MustClose
 	}
 	if s.isInterrupted.Load() {
 		x.Conn.NoteDeadline()
 	}
 	releaseInput(x.br)
-	return x.Message.Ended(fate, err)
+	return x.Message.Ended(outcome, err)
 }

@@ -48,18 +48,18 @@ func TestTurn(t *testing.T) {
 		set     func(x *Exchange)
 		size    int // of the request; 0: 2
 		answer  string
-		fate    Fate
+		outcome Outcome
 		err     error
 		hasSent bool
 	}{
-		{"answered", nil, 0, "yes\n", Free, nil, true},
-		{"in time", func(x *Exchange) { x.ReadTimeout = time.Hour }, 0, "yes\n", Free, nil, true},
-		{"more than the answer", nil, 0, "yes\nno", Spent, nil, true},
-		{"the end", nil, 0, "", Broken, io.EOF, true},
-		{"the socket has no room", func(x *Exchange) { x.WriteTimeout, x.ReadTimeout = time.Hour, time.Hour }, 16 << 20, "yes\n", Free, nil, true},
-		{"no answer in time", func(x *Exchange) { x.Bounds.Deadline = 1 }, 0, "", Broken, os.ErrDeadlineExceeded, false},
-		{"closed", func(x *Exchange) { x.ReadTimeout = time.Hour; x.Conn.Net.Close() }, 0, "", Broken, pool.ErrNotQuiet, false},
-		{"closed, no limit", func(x *Exchange) { x.Conn.Net.Close() }, 0, "", Broken, pool.ErrNotQuiet, false},
+		{"answered", nil, 0, "yes\n", Reusable, nil, true},
+		{"in time", func(x *Exchange) { x.ReadTimeout = time.Hour }, 0, "yes\n", Reusable, nil, true},
+		{"more than the answer", nil, 0, "yes\nno", MustClose, nil, true},
+		{"the end", nil, 0, "", MustCut, io.EOF, true},
+		{"the socket has no room", func(x *Exchange) { x.WriteTimeout, x.ReadTimeout = time.Hour, time.Hour }, 16 << 20, "yes\n", Reusable, nil, true},
+		{"no answer in time", func(x *Exchange) { x.Bounds.Deadline = 1 }, 0, "", MustCut, os.ErrDeadlineExceeded, false},
+		{"closed", func(x *Exchange) { x.ReadTimeout = time.Hour; x.Conn.Net.Close() }, 0, "", MustCut, pool.ErrNotQuiet, false},
+		{"closed, no limit", func(x *Exchange) { x.Conn.Net.Close() }, 0, "", MustCut, pool.ErrNotQuiet, false},
 	} {
 		x, m, server := turnExchange(t)
 		if tc.size > 0 {
@@ -79,9 +79,9 @@ func TestTurn(t *testing.T) {
 			}
 			ended <- err
 		}()
-		fate, err := x.Run()
-		if fate != tc.fate || !errors.Is(err, tc.err) || x.Conn.HasWritten() != tc.hasSent {
-			t.Errorf("%s: fate %d, %v, sent %v", tc.name, fate, err, x.Conn.HasWritten())
+		outcome, err := x.Run()
+		if outcome != tc.outcome || !errors.Is(err, tc.err) || x.Conn.HasWritten() != tc.hasSent {
+			t.Errorf("%s: outcome %d, %v, sent %v", tc.name, outcome, err, x.Conn.HasWritten())
 		}
 		if want := map[bool]string{true: "yes\n", false: ""}[tc.err == nil]; m.line != want {
 			t.Errorf("%s: %q", tc.name, m.line)
@@ -100,7 +100,7 @@ func TestTurnOfAConnectionThatIsNotQuiet(t *testing.T) {
 	for x.Conn.IsQuiet() {
 		time.Sleep(time.Millisecond) // until it has arrived
 	}
-	if fate, err := x.Run(); fate != Broken || !errors.Is(err, pool.ErrNotQuiet) || x.Conn.HasWritten() {
-		t.Errorf("fate %d, %v, sent %v", fate, err, x.Conn.HasWritten())
+	if outcome, err := x.Run(); outcome != MustCut || !errors.Is(err, pool.ErrNotQuiet) || x.Conn.HasWritten() {
+		t.Errorf("outcome %d, %v, sent %v", outcome, err, x.Conn.HasWritten())
 	}
 }

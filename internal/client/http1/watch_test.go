@@ -188,8 +188,8 @@ func TestWatchingNeedsDeadlines(t *testing.T) {
 		x, stub, m := newExchange("HTTP/1.1 200 OK\r\n\r\n")
 		m.body, stub.limitErr, x.IsWatched = strings.NewReader("go"), errStub, true
 		limit(x)
-		if fate, err := x.Run(); fate != Broken || err != errStub || x.Conn.HasWritten() {
-			t.Errorf("fate %d, %v, written %v", fate, err, x.Conn.HasWritten())
+		if outcome, err := x.Run(); outcome != MustCut || err != errStub || x.Conn.HasWritten() {
+			t.Errorf("outcome %d, %v, written %v", outcome, err, x.Conn.HasWritten())
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Shared[T any] struct {
 	members   []*Member[T] // those that get new streams
 	isOpening bool         // a permission is in use, or unsettled is not nil
 	unsettled *Member[T]   // opened with the permission; SetLimit has not been called for it
-	apart     int          // connections that get no new streams, or are opened for one stream
+	draining  int          // connections that get no new streams, or are opened for one stream
 	waiting   list.List    // of *sharedWaiter[T], in the order of arrival
 	impatient int          // how many of them do not wait for room
 	janitor   *time.Timer  // looks at idle members and closes them; nil: never armed
@@ -48,12 +48,12 @@ type Shared[T any] struct {
 // A Member is a connection of a Shared pool. The pool's lock guards the fields other
 // than Conn.
 type Member[T any] struct {
-	Conn    T
-	created int64 // clock.Nanos
-	idle    int64 // clock.Nanos since which it has no streams
-	streams int
-	limit   int
-	isApart bool // it gets no new streams, and is closed after the last one
+	Conn       T
+	created    int64 // clock.Nanos
+	idle       int64 // clock.Nanos since which it has no streams
+	streams    int
+	limit      int
+	isDraining bool // it gets no new streams, and is closed after the last one
 }
 
 // NewMember returns a member that is not in a pool yet. limit is how many streams conn
@@ -104,14 +104,14 @@ func (p *Shared[T]) TakeOpen(s SharedSettings[T]) *Member[T] {
 	return m
 }
 
-// fullest returns the member with the most streams that has room, or nil. It sets those
-// apart that are too old. Called with the lock.
+// fullest returns the member with the most streams that has room, or nil. It drains
+// those that are too old. Called with the lock.
 func (p *Shared[T]) fullest(s SharedSettings[T]) (best *Member[T]) {
 	for i := len(p.members) - 1; i >= 0; i-- {
 		m := p.members[i]
 		switch {
 		case m.isSpent(s):
-			p.setApart(s, m)
+			p.setDraining(s, m)
 		case m.streams < m.limit && (best == nil || m.streams > best.streams):
 			best = m
 		}
@@ -128,10 +128,10 @@ func (m *Member[T]) isSpent(s SharedSettings[T]) bool {
 	return m.streams == 0 && now-m.idle >= int64(s.MaxIdle) || s.MaxAge > 0 && now-m.created > int64(s.MaxAge)
 }
 
-// TakeApart takes the permission to open a connection for one stream, after which the
-// caller calls OpenedApart or FailedApart. If the pool is full, an idle connection is
-// closed for it; if none is idle, TakeApart returns false.
-func (p *Shared[T]) TakeApart(s SharedSettings[T]) bool {
+// TakeSingle takes the permission to open a connection for one stream, after which the
+// caller calls OpenedSingle or FailedSingle. If the pool is full, an idle connection is
+// closed for it; if none is idle, TakeSingle returns false.
+func (p *Shared[T]) TakeSingle(s SharedSettings[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if open := p.open(); open >= s.MaxConns {
@@ -139,30 +139,30 @@ func (p *Shared[T]) TakeApart(s SharedSettings[T]) bool {
 		if i < 0 || open > s.MaxConns {
 			return false
 		}
-		p.setApart(s, p.members[i])
+		p.setDraining(s, p.members[i])
 	}
-	p.apart++
+	p.draining++
 	return true
 }
 
-// OpenedApart makes m, which was opened with the permission of TakeApart, a connection
+// OpenedSingle makes m, which was opened with the permission of TakeSingle, a connection
 // with one stream that gets no others.
-func (p *Shared[T]) OpenedApart(m *Member[T]) {
+func (p *Shared[T]) OpenedSingle(m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m.streams, m.isApart = 1, true
+	m.streams, m.isDraining = 1, true
 }
 
-// FailedApart gives the permission of TakeApart back.
-func (p *Shared[T]) FailedApart() {
+// FailedSingle gives the permission of TakeSingle back.
+func (p *Shared[T]) FailedSingle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.apart--
+	p.draining--
 }
 
 // open returns the number of connections. Called with the lock.
 func (p *Shared[T]) open() int {
-	open := len(p.members) + p.apart
+	open := len(p.members) + p.draining
 	if p.isOpening && p.unsettled == nil {
 		open++
 	}
@@ -234,29 +234,29 @@ func (p *Shared[T]) endOpening(s SharedSettings[T]) {
 func (p *Shared[T]) Drain(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.setApart(s, m)
+	p.setDraining(s, m)
 	p.serve(s)
 }
 
-// setApart is Drain with the lock, for callers that serve who waits.
-func (p *Shared[T]) setApart(s SharedSettings[T], m *Member[T]) {
-	if m.isApart {
+// setDraining is Drain with the lock, for callers that serve who waits.
+func (p *Shared[T]) setDraining(s SharedSettings[T], m *Member[T]) {
+	if m.isDraining {
 		return
 	}
-	m.isApart = true
+	m.isDraining = true
 	p.members = slices.DeleteFunc(p.members, func(other *Member[T]) bool { return other == m })
-	p.apart++
+	p.draining++
 	p.closeUnused(s, m)
 	if p.unsettled == m {
 		p.isOpening, p.unsettled = false, nil
 	}
 }
 
-// closeUnused closes a connection that is set apart, unless it has streams. Called with
+// closeUnused closes a connection that is draining, unless it has streams. Called with
 // the lock.
 func (p *Shared[T]) closeUnused(s SharedSettings[T], m *Member[T]) {
 	if m.streams == 0 {
-		p.apart--
+		p.draining--
 		go s.Close(m.Conn) // closing may wait to send the last frames
 	}
 }
@@ -267,7 +267,7 @@ func (p *Shared[T]) Release(s SharedSettings[T], m *Member[T]) {
 	defer p.mu.Unlock()
 	m.streams--
 	switch {
-	case m.isApart:
+	case m.isDraining:
 		p.closeUnused(s, m)
 		return
 	case p.waiting.Len() > 0:
@@ -309,7 +309,7 @@ func (p *Shared[T]) closeExpired(s SharedSettings[T]) (idle []T) {
 		}
 		left := int64(s.MaxIdle) - (now - m.idle)
 		if left <= 0 {
-			p.setApart(s, m)
+			p.setDraining(s, m)
 			continue
 		}
 		next = min(next, left)
@@ -328,7 +328,7 @@ func (p *Shared[T]) CloseIdle(s SharedSettings[T]) {
 	defer p.mu.Unlock()
 	for i := len(p.members) - 1; i >= 0; i-- {
 		if m := p.members[i]; m.streams == 0 {
-			p.setApart(s, m)
+			p.setDraining(s, m)
 		}
 	}
 	p.serve(s)

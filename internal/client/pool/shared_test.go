@@ -262,25 +262,25 @@ func TestSharedAges(t *testing.T) {
 	})
 }
 
-// A connection apart is for one stream, and counts.
-func TestSharedApart(t *testing.T) {
+// A single connection is for one stream, and counts.
+func TestSharedSingle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newShared(2)
 		m := p.open(t, 1, 1)
-		if !p.TakeApart(p.SharedSettings) {
+		if !p.TakeSingle(p.SharedSettings) {
 			t.Fatal("no permission although there is room")
 		}
-		if p.TakeApart(p.SharedSettings) {
+		if p.TakeSingle(p.SharedSettings) {
 			t.Error("a third connection")
 		}
 		own := NewMember(7, 1)
-		p.OpenedApart(own)
+		p.OpenedSingle(own)
 		p.wantShared(t, 2, 0)
 		p.Release(p.SharedSettings, m)
-		if !p.TakeApart(p.SharedSettings) {
+		if !p.TakeSingle(p.SharedSettings) {
 			t.Error("an idle connection was not replaced")
 		}
-		p.FailedApart()
+		p.FailedSingle()
 		p.Release(p.SharedSettings, own)
 		synctest.Wait()
 		p.wantShared(t, 0, 0)
