@@ -16,16 +16,13 @@ import (
 // getOptions are the flags of "sluice get".
 type getOptions struct {
 	url            string
-	path           string // of url, decoded
 	method         string
 	headers        []string
 	data           []dataPart
 	user           string
 	agent          string
 	byteRange      string
-	resumeFrom     string // of --continue-at: "-" or ""
 	output         string
-	remoteName     bool
 	include        bool
 	head           bool
 	compressed     bool
@@ -42,7 +39,6 @@ type getOptions struct {
 	silent         bool
 	showError      bool
 	verbose        bool
-	progress       bool
 	trace          bool
 	repeat         int
 }
@@ -56,16 +52,13 @@ included; http: and https: only; redirects (--location) drop credentials that
 were meant for another origin, and turn POST into GET for 301, 302 and 303 also
 where --request was given.
 
-Ctrl-C ends the request. What has come of a file stays; --continue-at - gets the
-rest, if the server still has the same version (its ETag is kept beside the
-file, in FILE` + resumeSuffix + `).
+Ctrl-C ends the request. What has come of a file stays.
 
 Exit status: 0 for a response, whatever its status; 1 if there is none, or only
 a part of it; 2 for wrong use; 22 with --fail if the status is 400 or more.`
 
 const getExamples = `  sluice get localhost:8080/json                 http:// is added
-  sluice get -LO https://example.com/big.iso     follow redirects, keep the name
-  sluice get -C - -LO https://example.com/big.iso  go on where it ended
+  sluice get -L -o big.iso https://example.com/  follow redirects, write a file
   sluice get -d a=1 -d b=2 localhost:8080/echo   POST a form
   tar c . | sluice get -d @- localhost:8080/echo POST a stream
   sluice get --trace --repeat 3 -o /dev/null URL how long each phase takes`
@@ -114,14 +107,11 @@ func (o *getOptions) addRequestFlags(flags *pflag.FlagSet) {
 
 func (o *getOptions) addResponseFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&o.output, "output", "o", "", "write the body to `FILE`; - is stdout")
-	flags.BoolVarP(&o.remoteName, "remote-name", "O", false, "write the body to a file with the name in the URL, in this folder")
-	flags.StringVarP(&o.resumeFrom, "continue-at", "C", "", "go on with a file of --output or --remote-name: `-` is from its end")
 	flags.BoolVarP(&o.include, "include", "i", false, "print the head of the response, too")
 	flags.BoolVarP(&o.fail, "fail", "f", false, "print nothing and exit with 22 if the status is 400 or more")
-	flags.BoolVarP(&o.silent, "silent", "s", false, "neither a progress bar nor error messages")
+	flags.BoolVarP(&o.silent, "silent", "s", false, "no error messages")
 	flags.BoolVarP(&o.showError, "show-error", "S", false, "error messages also with --silent")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what is sent and received")
-	flags.BoolVar(&o.progress, "progress", false, "a progress bar for files also where stderr is no terminal")
 	flags.BoolVar(&o.trace, "trace", false, "tell on stderr how long each phase took")
 	flags.IntVar(&o.repeat, "repeat", 1, "do it `N` times, one after the other")
 }
@@ -166,36 +156,14 @@ func (o *getOptions) complete(flags flagSet) error {
 		return errors.New("there is a line break in the value of a flag")
 	}
 	o.hasProxy = flags.Changed("proxy")
-	if err := o.checkPairs(flags); err != nil || !o.remoteName {
-		return err
-	}
-	var err error
-	o.output, err = remoteName(o.path)
-	return err
+	return o.checkPairs(flags)
 }
 
 // checkPairs finds flags that exclude each other.
 func (o *getOptions) checkPairs(flags flagSet) error {
-	toFile := o.remoteName || o.output != "" && o.output != stdoutName
 	switch {
 	case flags.Changed("output") && o.output == "":
 		return errors.New("--output is empty")
-	case o.remoteName && o.output != "":
-		return errors.New("--remote-name and --output exclude each other")
-	case o.resumeFrom != "" && o.resumeFrom != "-":
-		return errors.New("--continue-at takes - only: from the end of the file")
-	case o.resumeFrom != "" && !toFile:
-		return errors.New("--continue-at needs --output FILE or --remote-name")
-	case o.resumeFrom != "" && o.byteRange != "":
-		return errors.New("--continue-at and --range exclude each other")
-	case o.resumeFrom != "" && o.compressed:
-		return errors.New("--continue-at and --compressed exclude each other: ranges are of what is sent")
-	case o.resumeFrom != "" && o.include:
-		return errors.New("--continue-at and --include exclude each other: the head would be in the middle of the file")
-	case o.resumeFrom != "" && o.method != "GET":
-		return errors.New("--continue-at is for GET")
-	case o.resumeFrom != "" && o.repeat > 1:
-		return errors.New("--continue-at and --repeat exclude each other")
 	case o.repeat < 1:
 		return errors.New("--repeat takes a number from 1 on")
 	case o.repeat > 1 && readsStdin(o.data):

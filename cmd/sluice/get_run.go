@@ -82,7 +82,6 @@ type getter struct {
 	ctx    context.Context
 	client sluice.Client
 	phases *phases       // of the present request
-	resume *partialFile  // what --continue-at goes on with; nil: nothing
 	report *statusReport // of --verbose and --trace
 }
 
@@ -110,11 +109,6 @@ func newGetter(ctx context.Context, o getOptions) (*getter, error) {
 	g.client.StreamResponseBody = true
 	g.client.DisablePathNormalizing = true // the URL is what the user has typed
 	g.client.Name = "sluice-get"
-	if o.resumeFrom != "" {
-		if g.resume, err = findPartial(o.output); err != nil {
-			return nil, err
-		}
-	}
 	return g, nil
 }
 
@@ -249,9 +243,6 @@ func (g *getter) prepare(at hop, req *sluice.Request) error {
 	}
 	if g.o.byteRange != "" {
 		h.Set("Range", "bytes="+g.o.byteRange)
-	}
-	if g.resume != nil {
-		g.resume.ask(h)
 	}
 	if at.hasBody {
 		h.SetContentType("application/x-www-form-urlencoded")

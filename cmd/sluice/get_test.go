@@ -264,10 +264,6 @@ func TestGetFailures(t *testing.T) {
 		{"framing", "", []string{"-H", "Content-Length: 5", url}, "follows from the body", 2},
 		{"no file to send", "", []string{"-d", "@none", url}, "--data: open none", 1},
 		{"stdin twice", "", []string{"-d", "@-", "-d", "@-", url}, "once only", 2},
-		{"both names", "", []string{"-O", "-o", "x", url + "/a"}, "exclude each other", 2},
-		{"no name", "", []string{"-O", url + "/a/"}, "the URL names no file", 2},
-		{"resume to stdout", "", []string{"-C", "-", url}, "--continue-at needs --output", 2},
-		{"resume at", "", []string{"-C", "5", "-o", "x", url}, "takes - only", 2},
 		{"cacert", "", []string{"--cacert", "none", url}, "--cacert: open none", 1},
 		{"nobody listens", "", []string{"http://" + closed.Addr().String()}, "connecting: cannot connect to " + closed.Addr().String(), 1},
 		{"time for the answer", "", []string{"-m", "0.2", "http://" + silent.Addr().String()}, "waiting for the response: the 200ms of --max-time are over", 1},
@@ -288,17 +284,6 @@ func TestGetFailures(t *testing.T) {
 				t.Errorf("stdout: %s", got.stdout)
 			}
 		})
-	}
-}
-
-// TestRemoteName: no URL leads out of the folder.
-func TestRemoteName(t *testing.T) {
-	for path, want := range map[string]string{
-		"/a/b.txt": "b.txt", "/..%2fb": "..%2fb", "/a/../b": "b", `/a\..\b`: "b", "/c:b": "b", "/a/..": "", "/": "", "": "", "/a/": "", "/a\nb": "", "/.": "",
-	} {
-		if got, err := remoteName(path); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v, want %q", path, got, err, want)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path"
 	"strings"
 	"unicode"
 )
@@ -35,7 +34,6 @@ func (o *getOptions) completeURL() error {
 		u.User = nil
 		o.url = u.String()
 	}
-	o.path = u.Path
 	return nil
 }
 
@@ -51,20 +49,6 @@ func userOf(u *url.URL) (string, error) {
 		return "", errors.New("URL: there is a control character in the user name or the password")
 	}
 	return user, nil
-}
-
-// remoteName returns the name that a path, which is decoded, gives a file in
-// this folder.
-func remoteName(urlPath string) (string, error) {
-	// "\" and ":" lead elsewhere on Windows.
-	name := path.Base(strings.NewReplacer(`\`, "/", ":", "/").Replace("/" + urlPath))
-	if strings.HasSuffix(urlPath, "/") || name == "." || name == ".." || name == "/" {
-		return "", errors.New("--remote-name: the URL names no file; --output does")
-	}
-	if strings.ContainsFunc(name, unicode.IsControl) {
-		return "", fmt.Errorf("--remote-name: %q is no name for a file; --output takes another", name)
-	}
-	return name, nil
 }
 
 // isToken checks the name of a field or a method (RFC 9110 section 5.6.2).
