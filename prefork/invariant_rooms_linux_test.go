@@ -102,7 +102,7 @@ func (m *roomMember) toldToEnd() error {
 func TestRoomsOverTLS(t *testing.T) {
 	t.Parallel()
 	const workers = 2
-	f := start(t, setup{Workers: workers, Rooms: true, History: 1000, TLS: true, Linger: time.Second, Drain: 2 * time.Second}, true)
+	f := start(t, setup{Workers: workers, Rooms: true, History: 1000, TLS: true, Linger: 3 * time.Second, Drain: 8 * time.Second}, true)
 	connect := func() (all []*roomMember) {
 		for range 12 {
 			conn, err := tls.Dial("tcp4", f.addr(0), &tls.Config{InsecureSkipVerify: true})
