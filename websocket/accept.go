@@ -146,7 +146,7 @@ func value(h interface {
 	return nil
 }
 
-// hasToken tells whether one of the lists, which are the values of a field, has token.
+// hasToken reports whether one of the lists, which are the values of a field, has token.
 func hasToken(lists [][]byte, token string) bool {
 	return slices.ContainsFunc(lists, func(list []byte) bool { return ws.HasToken(list, token) })
 }
@@ -196,7 +196,7 @@ func refuse(ctx *sluice.RequestCtx, refusal *StatusError) {
 	}
 }
 
-// allows tells whether pages of origin may connect to host.
+// allows reports whether pages of origin may connect to host.
 func (set *settings) allows(origin, host string, isTLS bool) bool {
 	scheme, authority, ok := cutOrigin(origin)
 	if ok && (scheme == "https" || scheme == "http" && !isTLS) && authority == withoutPort(scheme, strings.ToLower(host)) {

@@ -60,7 +60,7 @@ func (g *Group) Add(c *Conn) error {
 	return nil
 }
 
-// Remove removes c, and tells whether it was a member.
+// Remove removes c, and reports whether it was a member.
 func (g *Group) Remove(c *Conn) bool {
 	wasMember, isEmpty := g.remove(c)
 	if isEmpty && g.OnEmpty != nil {

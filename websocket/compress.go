@@ -88,7 +88,7 @@ func historyOf(b *buf.Buffer) []byte {
 	return b.B
 }
 
-// fitsLocked tells whether m may be the next message.
+// fitsLocked reports whether m may be the next message.
 func (c *Conn) fitsLocked(m *message) bool {
 	if m.packed == nil || m.isAlone {
 		return true
@@ -122,14 +122,14 @@ func (m *message) release() {
 	}
 }
 
-// isLong tells whether p is compressed for connections whose messages are compressed as out
+// isLong reports whether p is compressed for connections whose messages are compressed as out
 // says.
 func (p *Prepared) isLong(out ws.DeflateSide) bool {
 	size := len(p.frame) - p.head
 	return out != 0 && size >= minDeflated && (out.Bits() == ws.MaxWindowBits || size <= 1<<out.Bits())
 }
 
-// pack makes p.packed, and tells whether it is shorter than the frame.
+// pack makes p.packed, and reports whether it is shorter than the frame.
 func (p *Prepared) pack() bool {
 	p.once.Do(func() {
 		packed := compress.AppendMessage(nil, p.Data(), nil, ws.MaxWindowBits)

@@ -59,7 +59,7 @@ func (d *deflater) keep(window, p []byte) []byte {
 // deflated sets RSV1 of a frame.
 func deflated(frame string) string { return string([]byte{frame[0] | 0x40}) + frame[1:] }
 
-// next reads a message. isPacked tells whether it was compressed.
+// next reads a message. isPacked reports whether it was compressed.
 func (d *deflater) next(c *client) (payload string, isPacked bool) {
 	c.t.Helper()
 	var head []byte

@@ -446,7 +446,7 @@ func (m *connState) groupsLocked() (all []*Group) {
 	return all
 }
 
-// isMovable tells whether connections may move to another process.
+// isMovable reports whether connections may move to another process.
 func (h *host) isMovable() bool { return h.Endpoint.Name != "" && h.server.IsRegistered() }
 
 // restartAt returns when a connection that cannot move is closed because another process
@@ -469,12 +469,11 @@ type session struct {
 	read    int         // bytes of input, since the last call in which they were counted
 
 	controls  controls
-	isPinged  bool // a ping is sent because of silence; any input answers it
+	awaits    awaited
 	stays     bool // it does not move: no other process wants it
 	overHTTP2 bool // by HTTP/2, which counts the bytes
 	isOpening bool // in open, or Unpack
 	isInParts bool // the loop gets the message that arrives in parts
-	isLeaving bool // the deadline is that of Endpoint.CloseWithin
 
 	// The lock of conn guards these.
 	run     runPhase
@@ -488,7 +487,16 @@ type session struct {
 	owned invariants.Pooled // by the engine
 }
 
-// A runPhase tells whether a call of the engine is running, which sends what is written.
+// An awaited is what the deadline of the connection is for.
+type awaited uint8
+
+const (
+	awaitsInput awaited = iota // between messages, or in one
+	awaitsPong                 // a ping is sent because of silence; any input answers it
+	awaitsClose                // the peer's Close frame: Endpoint.CloseWithin
+)
+
+// A runPhase says whether a call of the engine is running, which sends what is written.
 type runPhase uint8
 
 const (

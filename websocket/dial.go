@@ -146,10 +146,10 @@ func parseURL(url string) (*sluice.URI, error) {
 	return u, nil
 }
 
-// hasHost tells whether u has more than a port, which addresses may have alone (":80").
+// hasHost reports whether u has more than a port, which addresses may have alone (":80").
 func hasHost(u *sluice.URI) bool { return len(u.Host()) > 0 && u.Host()[0] != ':' }
 
-// isSecure tells whether u needs TLS.
+// isSecure reports whether u needs TLS.
 func isSecure(u *sluice.URI) bool { return string(u.Scheme()) == "wss" }
 
 // portOf returns the port that the scheme of u implies, "" if that is not ws or wss.
@@ -223,7 +223,7 @@ type attempt struct {
 	mayFollow bool            // a redirect
 }
 
-// follows tells whether a response is a redirect that is followed.
+// follows reports whether a response is a redirect that is followed.
 func (a *attempt) follows(status int) bool { return a.mayFollow && sluice.StatusCodeIsRedirect(status) }
 
 // redirect makes u the URL at location, and removes from h what that must not get. It

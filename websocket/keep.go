@@ -54,7 +54,7 @@ func Keep(ctx context.Context, dial func(ctx context.Context) (*Conn, error), se
 	}
 }
 
-// isFinal tells whether another attempt would fail as well.
+// isFinal reports whether another attempt would fail as well.
 func isFinal(err error) bool {
 	var refused *HandshakeError
 	if !errors.As(err, &refused) {

@@ -95,7 +95,7 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 	}
 }
 
-// hasGoroutines tells whether idle connections have goroutines.
+// hasGoroutines reports whether idle connections have goroutines.
 func hasGoroutines(kind string) bool { return kind == "accept" || kind == "perconn" }
 
 // askKind connects and gets one echo: with compression one that fills the windows.

@@ -166,7 +166,7 @@ func (c *Conn) TakeMark(group string) string {
 
 // Pack implements engine.Packer.
 func (s *session) Pack(dst []byte) (state []byte, ok bool) {
-	c, m := s.conn, moved{isPinged: s.isPinged, protocol: s.conn.Protocol(), out: s.conn.out, in: s.conn.in}
+	c, m := s.conn, moved{isPinged: s.awaits == awaitsPong, protocol: s.conn.Protocol(), out: s.conn.out, in: s.conn.in}
 	c.lock().Lock()
 	ok = s.mayMoveLocked()
 	groups := c.guarded.groupsLocked()
@@ -217,7 +217,7 @@ func (s *session) stay() {
 	s.arm()
 }
 
-// mayMoveLocked tells whether the connection is at a point where it can move.
+// mayMoveLocked reports whether the connection is at a point where it can move.
 func (s *session) mayMoveLocked() bool {
 	m := s.conn.guarded
 	if s.stays || !s.reader.IsBetween() || s.conn.phase != phaseOpen || m.pending != nil || s.run != notRunning {
@@ -318,7 +318,10 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 		return h.refuseMoved(err)
 	}
 	s := h.begin(conn, o)
-	s.isPinged, s.stays = m.isPinged, h.server.Closing() != upgrade.CloseNot
+	s.stays = h.server.Closing() != upgrade.CloseNot
+	if m.isPinged {
+		s.awaits = awaitsPong
+	}
 	s.begin(nil, math.MaxInt)
 	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
@@ -353,5 +356,5 @@ func (h *host) refuseMoved(why error) engine.Protocol {
 	return nil
 }
 
-// mayMoveLocked tells whether the connection may move now: the function waits in Read.
+// mayMoveLocked reports whether the connection may move now: the function waits in Read.
 func (l *loop) mayMoveLocked() bool { return l.reading == readAsks && !l.isDone }

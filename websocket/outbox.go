@@ -48,7 +48,7 @@ type pendingTotal struct {
 	outboxes atomic.Int64 // that are not empty
 }
 
-// fits tells whether an outbox that holds held bytes may get size more. When the limit is
+// fits reports whether an outbox that holds held bytes may get size more. When the limit is
 // reached, those with more than an equal share may not: the largest give way first.
 func (t *pendingTotal) fits(held, size int) bool {
 	if t.limit == 0 || t.bytes.Load()+int64(size) <= t.limit {

@@ -115,6 +115,13 @@ func (s *session) handleControl(p ws.Piece) {
 	}
 }
 
+// heard notes that the peer has sent something, which answers a ping because of silence.
+func (s *session) heard() {
+	if s.awaits == awaitsPong {
+		s.awaits = awaitsInput
+	}
+}
+
 // arm sets the time-out of the next wait for input. There is one: while a message is
 // incomplete, it is that of the message, otherwise that of the peer's silence.
 func (s *session) arm() {

@@ -469,7 +469,7 @@ func (s *session) handleInput() engine.Next {
 	}
 }
 
-// state tells whether the connection ends after this call, and whether there is much
+// state reports whether the connection ends after this call, and whether there is much
 // output, or, with callbacks, some that is being written.
 func (s *session) state() (isEnding, hasMuch bool) {
 	s.conn.lock().Lock()

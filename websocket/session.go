@@ -62,7 +62,8 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	limit := flushSize
 	hasInput := len(s.engine.Buffered()) > 0 || !s.fed.isNothing()
 	if hasInput {
-		limit, s.isPinged = math.MaxInt, false
+		limit = math.MaxInt
+		s.heard()
 	}
 	s.begin(out, limit)
 	s.handleFed()
@@ -81,11 +82,11 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
 	if s.readMeanwhile() {
-		s.isPinged = false
+		s.heard()
 		s.arm()
 	}
 	s.goAway()
-	if s.host.server.Closing() != upgrade.CloseNot && !s.isPinged {
+	if s.host.server.Closing() != upgrade.CloseNot && s.awaits != awaitsPong {
 		s.arm() // the time of its end
 	}
 	return s.leave(engine.Read)
@@ -122,7 +123,7 @@ func (s *session) leaveToOutbox() {
 // TimedOut sends a ping after silence, and otherwise ends the connection.
 func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
-	wasLeaving := s.isLeaving
+	wasLeaving := s.awaits == awaitsClose
 	s.goAway()
 	switch {
 	case s.armClosing():
@@ -131,10 +132,10 @@ func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 		}
 	case !s.reader.IsBetween():
 		s.fail(&CloseError{Code: CodePolicy, Reason: "a message took too long"})
-	case s.isPinged:
+	case s.awaits == awaitsPong:
 		s.abort(&CloseError{Code: CodeAbnormal, Reason: "no answer to a ping", Cause: os.ErrDeadlineExceeded})
 	default:
-		s.isPinged = true
+		s.awaits = awaitsPong
 		s.conn.lock().Lock()
 		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpPing), nil)
 		s.conn.lock().Unlock()
@@ -181,7 +182,7 @@ func (s *session) Sleep() (engine.Memo, bool) {
 	}
 	c.lock().Unlock()
 	bits := uint64(0)
-	if s.isPinged {
+	if s.awaits == awaitsPong {
 		bits |= memoPinged
 	}
 	if s.stays {
@@ -298,7 +299,7 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 
 // The bits of Memo.ID.
 const (
-	memoPinged = 1 << iota // session.isPinged
+	memoPinged = 1 << iota // awaitsPong
 	memoStays              // session.stays
 	memoHTTP2              // session.isCarried
 )
@@ -307,7 +308,10 @@ const (
 func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
 	c := h.conns.get(uint32(h.server.Served(left)))
 	s := acquireSession(h, c, conn)
-	s.isPinged, s.stays, s.overHTTP2 = left.ID&memoPinged != 0, left.ID&memoStays != 0, left.ID&memoHTTP2 != 0
+	s.stays, s.overHTTP2 = left.ID&memoStays != 0, left.ID&memoHTTP2 != 0
+	if left.ID&memoPinged != 0 {
+		s.awaits = awaitsPong
+	}
 	s.controls = controls(left.Opened)
 	c.lock().Lock()
 	m := c.attachLocked(s)

@@ -495,7 +495,7 @@ func (c *Conn) TryWrite(k Kind, p []byte) error {
 	return c.offerLocked(&m, c.host.Endpoint.Slow)
 }
 
-// hasRoomLocked tells whether a message of size bytes may wait.
+// hasRoomLocked reports whether a message of size bytes may wait.
 func (c *Conn) hasRoomLocked(size int) bool {
 	w := c.writingLocked()
 	if w == nil {
@@ -508,7 +508,7 @@ func (c *Conn) hasRoomLocked(size int) bool {
 	return (held == 0 || held+size <= c.host.maxPending) && c.host.pendingTotal.fits(held, size)
 }
 
-// hasOutputRoomLocked tells whether size more bytes may wait for the peer.
+// hasOutputRoomLocked reports whether size more bytes may wait for the peer.
 func (c *Conn) hasOutputRoomLocked(size int) bool {
 	m := c.guarded
 	if m == nil {

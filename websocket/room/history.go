@@ -120,7 +120,7 @@ func (h *history) next() mark {
 	return mark{h.sources[0].run, h.sources[0].number + 1}
 }
 
-// add appends a message, and tells whether it is new.
+// add appends a message, and reports whether it is new.
 func (h *history) add(m kept) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

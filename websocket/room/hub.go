@@ -253,7 +253,7 @@ func (h *Hub) failed(name string, err error) {
 	}
 }
 
-// Leave ends the membership of c, and tells whether it was a member.
+// Leave ends the membership of c, and reports whether it was a member.
 func (h *Hub) Leave(c *websocket.Conn, name string) bool {
 	r := h.find(name)
 	return r != nil && r.Remove(c)

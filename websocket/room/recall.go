@@ -69,7 +69,7 @@ func (r recalled) Reach(cursors []recall.Cursor) {
 	}
 }
 
-// follows tells whether the history has all messages before one of another process.
+// follows reports whether the history has all messages before one of another process.
 func (h *history) follows(data []byte) bool {
 	if len(data) == 0 || data[0] != versionMarked {
 		return true
