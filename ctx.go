@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
@@ -49,7 +48,7 @@ type RequestCtx struct {
 	hijackDropped   func()                   // of OnHijackDropped
 	takeover        *takeover                // set by takeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
-	done            atomic.Pointer[cancel.State]
+	done            atomic.Pointer[cancelState]
 	content         transfer.Memory // the body stream for files in memory
 	remoteAddr      net.Addr        // of SetRemoteAddr and Init
 	ownLogger       Logger          // of Init

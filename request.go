@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/values"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
@@ -40,7 +39,7 @@ type Request struct {
 	formFiles  atomic.Pointer[message.FormFiles]
 	uri        URI
 	postArgs   Args
-	userValues values.List
+	userValues valueList
 	timeout    time.Duration
 	call       *clientCall // nil unless a client sends the request
 	wire       []byte      // memory for what is sent; holds what was sent last
@@ -57,7 +56,7 @@ type Request struct {
 // io.Closers. SetBodySizePoolLimit and KeepBodyBuffer determine whether the
 // body's memory is kept.
 func (r *Request) Reset() {
-	r.userValues.Reset()
+	r.userValues.reset()
 	r.resetContent() // before Header, whose memory it takes back
 	r.Header.Reset()
 	r.UseHostHeader = false
@@ -95,7 +94,7 @@ func (r *Request) dropPostArgs() {
 func (r *Request) hasUserValues() bool { return len(r.userValues) > 0 }
 
 // resetUserValues removes all user values, and calls end with those that are io.Closers.
-func (r *Request) resetUserValues(end func(io.Closer)) { r.userValues.ResetWith(end) }
+func (r *Request) resetUserValues(end func(io.Closer)) { r.userValues.resetWith(end) }
 
 // hasFormFiles reports whether the last form had files that are stored. Any goroutine may ask.
 func (r *Request) hasFormFiles() bool { return r.formFiles.Load() != nil }
@@ -211,44 +210,3 @@ func (r *Request) SetTimeout(t time.Duration) { r.timeout = t }
 
 // GetTimeOut returns the timeout that SetTimeout set.
 func (r *Request) GetTimeOut() time.Duration { return r.timeout }
-
-// UserValue returns the value that SetUserValue stored under key, or nil if
-// there is none. A string and a []byte with the same bytes are the same key.
-func (r *Request) UserValue(key any) any { return r.userValues.Get(key) }
-
-// UserValueBytes is UserValue(string(key)).
-func (r *Request) UserValueBytes(key []byte) any { return r.userValues.GetBytes(key) }
-
-// SetUserValue stores value under key until the request is reset or released
-// or, in a server, answered. A value that is an io.Closer is then closed. key
-// must be comparable, or a []byte.
-func (r *Request) SetUserValue(key, value any) { r.userValues.Set(key, value) }
-
-// SetUserValueBytes is SetUserValue(string(key), value).
-func (r *Request) SetUserValueBytes(key []byte, value any) { r.userValues.Set(key, value) }
-
-// RemoveUserValue removes key and its value without closing the value.
-func (r *Request) RemoveUserValue(key any) { r.userValues.Remove(key) }
-
-// RemoveUserValueBytes is RemoveUserValue(string(key)).
-func (r *Request) RemoveUserValueBytes(key []byte) { r.userValues.Remove(key) }
-
-// ResetUserValues removes all user values and closes those that are io.Closers.
-func (r *Request) ResetUserValues() { r.userValues.Reset() }
-
-// VisitUserValues calls visitor for each user value whose key is a string.
-// visitor must not retain or change the bytes of key.
-func (r *Request) VisitUserValues(visitor func(key []byte, value any)) {
-	for i := range r.userValues {
-		if key, ok := r.userValues[i].Key.(string); ok {
-			visitor(ascii.Bytes(key), r.userValues[i].Value)
-		}
-	}
-}
-
-// VisitUserValuesAll calls visitor for each user value.
-func (r *Request) VisitUserValuesAll(visitor func(key, value any)) {
-	for i := range r.userValues {
-		visitor(r.userValues[i].Key, r.userValues[i].Value)
-	}
-}

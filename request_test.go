@@ -3,8 +3,6 @@ package sluice
 import (
 	"testing"
 	"time"
-
-	"github.com/sluicehttp/sluice/internal/values"
 )
 
 func TestRequestReset(t *testing.T) {
@@ -77,7 +75,7 @@ func TestUserValues(t *testing.T) {
 		t.Error("reset")
 	}
 	for _, v := range held[:cap(held)] {
-		if v != (values.Entry{}) {
+		if v != (userValue{}) {
 			t.Errorf("%v is retained", v)
 		}
 	}

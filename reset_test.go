@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/server/http1"
-	"github.com/sluicehttp/sluice/internal/values"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
@@ -66,7 +65,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		{"URI.Reset", filled((*URI).Reset), owned},
 		{"Cookie.Reset", filled((*Cookie).Reset), owned},
 		{"Args.Reset", filled((*Args).Reset), owned},
-		{"values.List.Reset", filled((*values.List).Reset), nil},
+		{"valueList.reset", filled((*valueList).reset), nil},
 		{"requestStream.reset", filled((*requestStream).reset), nil},
 		{"RequestCtx.reset", filled(resetCtx), ctx},
 	} {

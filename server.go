@@ -5,7 +5,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
@@ -323,7 +322,7 @@ type Server struct {
 	gauges   serverGauges
 	upgrades upgrade.Hosts
 	perIP    engine.AddressCounter
-	done     cancel.Set
+	done     cancelSet
 }
 
 // noCopy makes go vet reject copies of a type that embeds it.

@@ -85,8 +85,8 @@ func packageRules() map[string]packageRule {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/server", "internal/server/upgrade",
-				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
-				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/client/pool", "internal/transfer", "internal/wire/uri", "internal/values",
+				"internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
+				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/client/pool", "internal/transfer", "internal/wire/uri",
 			},
 			external: []string{xNet, xText},
 		},
@@ -129,7 +129,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/values", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())

@@ -1,14 +1,14 @@
-package cancel
+package sluice
 
 import (
 	"context"
 	"testing"
 )
 
-// TestSet: Close ends what is in the Set, and what is added until Open. Nothing stays in it.
-func TestSet(t *testing.T) {
-	var s Set
-	inside, ended, late, reopened := New(), New(), New(), New()
+// TestCancelSet: Close ends what is in the set, and what is added until Open. Nothing stays in it.
+func TestCancelSet(t *testing.T) {
+	var s cancelSet
+	inside, ended, late, reopened := newCancelState(), newCancelState(), newCancelState(), newCancelState()
 	s.Add(inside)
 	s.Add(ended)
 	ended.End()
