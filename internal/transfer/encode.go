@@ -29,16 +29,14 @@ func (e *Encoding) CloseWithError(err error) error {
 	return encodeErr
 }
 
-// encoderMemory is about what the encoder of a content coding needs.
-const encoderMemory = 1 << 20
-
-// Holds returns about how many bytes of memory a body stream keeps, which may be nil.
-func Holds(stream io.Reader) (n int) {
+// Holds returns about how many bytes of memory a body stream keeps, which may be nil: its encoder,
+// and what is left of a source in memory.
+func Holds(stream io.Reader) (encoder, source int) {
 	if e, ok := stream.(*Encoding); ok {
-		n, stream = encoderMemory, e.Source()
+		encoder, stream = e.Memory(), e.Source()
 	}
 	if s, ok := stream.(interface{ Len() int }); ok { // a reader of bytes in memory
-		n += s.Len()
+		source = s.Len()
 	}
-	return n
+	return encoder, source
 }

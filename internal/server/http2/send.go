@@ -55,7 +55,10 @@ func (s *Stream) sendHead(f Fields, isInterim, isLast bool) bool {
 	if !isInterim {
 		s.output = outputOpen
 	}
-	c.appendFields(s, f, isLast)
+	before := len(c.out)
+	if c.appendFields(s, f, isLast); isLast {
+		c.answered(s, len(c.out)-before)
+	}
 	if isInterim {
 		c.prompter.Prompt()
 	}
@@ -71,13 +74,12 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	if !s.awaitRoom(content) {
 		return false
 	}
+	n, before := len(content), len(c.out)
 	s.output = outputOpen
-	if len(content) == 0 {
-		c.appendFields(s, f, true)
+	if c.appendFields(s, f, n == 0); n == 0 {
+		c.answered(s, len(c.out)-before)
 		return true
 	}
-	c.appendFields(s, f, false)
-	n := len(content)
 	if n <= directSize && len(c.out) < maxOut && int(min(c.sendWindow, s.sendWindow)) >= n {
 		s.sendWindow.Take(n)
 		if c.sendWindow.Take(n); c.sendWindow <= 0 {
@@ -87,6 +89,7 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 		c.out = append(c.out, content...)
 		c.budget.SentData()
 		s.output = outputEnded
+		c.answered(s, len(c.out)-before)
 		return true
 	}
 	s.last, s.output = content, outputLast
@@ -132,6 +135,9 @@ func (s *Stream) Send(p []byte) bool {
 	defer c.mu.Unlock()
 	if len(s.held) == 0 {
 		s.progress.begin(clock.Nanos())
+	}
+	if s.isAdmitted && len(p) > 0 && !c.lacksWindow(s) {
+		c.goesOn(s)
 	}
 	for s.output == outputOpen {
 		p = c.hold(s, p)
@@ -382,7 +388,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	c.sendWindow.Take(n)
 	s.sendWindow.Take(n)
 	c.progress.add(n, now)
-	c.drainCredit = min(c.drainCredit+n, maxWaiting)
+	c.hasTaken = true
 	s.progress.add(n, now)
 	c.takeTurns(s, n)
 	if n == len(p) || n >= h2.MinData {

@@ -207,7 +207,7 @@ func (c *Conn) timeOutStreams(now int64) {
 			s.isReading = false
 			s.wake.Broadcast()
 		case s.Request.BodyLate(s.heard, now):
-			c.refuseRequest(s, ErrTimeout, nil)
+			c.refuseRequest(s, ErrTimeout, nil, now)
 		}
 	}
 	for {
