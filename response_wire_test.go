@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -99,3 +100,7 @@ func FuzzResponseRead(f *testing.F) {
 		}
 	})
 }
+
+var dateLine = regexp.MustCompile(`Date: [^\r]*\r\n`)
+
+var errWire = errors.New("the wire is cut")

@@ -1,7 +1,0 @@
-package sluice
-
-import (
-	"regexp"
-)
-
-var dateLine = regexp.MustCompile(`Date: [^\r]*\r\n`)

@@ -1,7 +1,0 @@
-package sluice
-
-import (
-	"errors"
-)
-
-var errWire = errors.New("the wire is cut")
