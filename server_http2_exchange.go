@@ -148,13 +148,13 @@ func (x *http2Exchange) Refuse(err error, method []byte) {
 }
 
 // Holds implements http2.Request.
-func (x *http2Exchange) Holds() (n, source int, isOwn bool) {
+func (x *http2Exchange) Holds() (n int, isOwn bool) {
 	if x.ctx == nil { // hijacked
-		return 0, 0, false
+		return 0, false
 	}
 	resp := &x.ctx.Response
-	encoder, source := transfer.Holds(resp.streamed())
-	return x.ctx.heldBytes() + cap(x.buffer) + encoder, source, resp.rawBody() == nil && resp.streamed() == nil
+	n = x.ctx.heldBytes() + cap(x.buffer) + transfer.Holds(resp.streamed())
+	return n, resp.rawBody() == nil && resp.streamed() == nil
 }
 
 // Serve implements http2.Request.

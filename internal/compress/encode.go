@@ -47,18 +47,6 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// encoderMiB is about how much memory an encoder of a long stream needs at most, in MiB, by coding
-// and slot. Encoders of complete messages are missing.
-var encoderMiB = [codings][maxBrotli + 1]uint8{
-	Gzip:    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2},
-	Deflate: {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2},
-	Brotli:  {1, 1, 25, 25, 26, 16, 17, 23, 32, 50, 50, 50},
-	Zstd:    {minZstd: 2, defaultZstd: 3, 3: 7, maxZstd: 38},
-}
-
-// memory returns about how many bytes z needs.
-func (z *Writer) memory() int { return int(encoderMiB[z.coding][z.slot]) << 20 }
-
 // NewWriter returns a Writer of coding c that writes to w. A level that c does not
 // have counts as its default.
 func NewWriter(w io.Writer, c Coding, level int) *Writer {

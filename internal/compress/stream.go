@@ -60,14 +60,6 @@ func (s *Stream) Read(p []byte) (int, error) {
 // Source returns the source, which stays the caller's to close.
 func (s *Stream) Source() io.Reader { return s.source }
 
-// Memory returns about how many bytes the encoder needs; 0 at the end.
-func (s *Stream) Memory() int {
-	if s.encoder == nil {
-		return 0
-	}
-	return s.encoder.memory()
-}
-
 // HasWriterTo tells whether WriteTo uses that of the source.
 func (s *Stream) HasWriterTo() bool { return s.to != nil }
 

@@ -29,14 +29,16 @@ func (e *Encoding) CloseWithError(err error) error {
 	return encodeErr
 }
 
-// Holds returns about how many bytes of memory a body stream keeps, which may be nil: its encoder,
-// and what is left of a source in memory.
-func Holds(stream io.Reader) (encoder, source int) {
+// encoderMemory is about what the encoder of a content coding needs.
+const encoderMemory = 1 << 20
+
+// Holds returns about how many bytes of memory a body stream keeps, which may be nil.
+func Holds(stream io.Reader) (n int) {
 	if e, ok := stream.(*Encoding); ok {
-		encoder, stream = e.Memory(), e.Source()
+		n, stream = encoderMemory, e.Source()
 	}
 	if s, ok := stream.(interface{ Len() int }); ok { // a reader of bytes in memory
-		source = s.Len()
+		n += s.Len()
 	}
-	return encoder, source
+	return n
 }

@@ -8,37 +8,32 @@ import (
 
 // An admission bounds the memory of responses that wait for the peer: for a window, or until it
 // reads. A Request keeps its response until its stream ends, so this memory is counted from
-// Respond to End. When it is much, or while the size of responses is not known, Requests that
-// are complete wait before they are served:
+// Respond to End. When it is much, Requests that are complete wait before they are served:
 //
-//   - They begin if there is room for what those that were served last have needed. At the
-//     beginning of a connection, this is taken for all the room there is. While handlers take
-//     longer than openPatience, more and more begin.
-//   - Without room, those begin on credit whose windows are open, while the peer takes
-//     something. There is half as much room for these, or one of them.
+//   - Without room, those begin whose windows are open, and only as much as the peer takes
+//     meanwhile.
+//   - Those whose windows are closed or small, so that little of their responses could be sent,
+//     begin only if there is room for what they are expected to need.
 //
 // A Request that is being served is not stopped. Conn.mu guards the fields.
 type admission struct {
-	waiting   int           // bytes of Stream.counted of all streams
-	expected  int           // bytes that a response is expected to need; it falls by halves
-	begun     int           // streams that are isAdmitted
-	deferred  int           // streams whose task is taskDeferred
-	lastBegun int64         // when the last one was admitted, in Nanos
-	onCredit  int           // bytes of waiting that are of streams with usesCredit
-	hasTaken  bool          // the peer has taken content since the last one began on credit
-	patience  time.Duration // how long streams that lack a window count as begun
+	waiting     int           // bytes of Stream.counted of all streams
+	expected    int           // bytes that a response is expected to need
+	begun       int           // streams that are isAdmitted
+	deferred    int           // streams whose task is taskDeferred
+	lastBegun   int64         // when the last one was admitted, in Nanos
+	drainCredit int           // bytes that the peer has taken since isTight, less the responses with usesCredit
+	patience    time.Duration // how long streams that lack a window count as begun
 }
 
 const (
 	// maxWaiting is how many bytes of responses wait on a connection before Requests wait. One
 	// response may be larger.
 	maxWaiting = 1 << 20
-	// leastRoom is how much room there must be for a response that is larger than it, or may be.
-	leastRoom = maxWaiting / 2
+	// leastRoom is how much room there must be for a response of unknown size.
+	leastRoom = maxWaiting / 8
 	// taskMemory is about what a Task needs that waits.
 	taskMemory = 32 << 10
-	// smallResponse is what expected is when Requests do not wait any more.
-	smallResponse = 16 << 10
 	// openPatience is how long Requests that are served count as such that need memory soon. They
 	// may wait for a Request that is deferred.
 	openPatience = 20 * time.Millisecond
@@ -54,13 +49,13 @@ const (
 )
 
 // stored returns how many bytes of responses wait for the peer.
-func (c *Conn) stored() int { return c.waiting + c.held + len(c.out) }
+func (c *Conn) stored() int { return c.waiting + c.held }
 
 // tighten makes Tasks ask, if they do not yet. expected is what a response needs.
 func (c *Conn) tighten(expected int) {
 	if !c.isTight.Load() {
 		c.isTight.Store(true)
-		c.expected, c.hasTaken, c.patience = expected, false, minPatience
+		c.expected, c.drainCredit, c.patience = expected, 0, minPatience
 	}
 }
 
@@ -71,21 +66,21 @@ func (c *Conn) lacksWindow(s *Stream) bool {
 }
 
 // mayBegin tells whether s may be served now, and counts it then.
-func (c *Conn) mayBegin(s *Stream, now int64) bool {
-	if s.isAdmitted || s.output == outputReset {
+func (c *Conn) mayBegin(s *Stream) bool {
+	lacksWindow := c.lacksWindow(s)
+	if s.isAdmitted || s.output == outputReset || !lacksWindow && c.stored() <= maxWaiting/2 {
 		return true
 	}
-	usesCredit := !c.hasRoom()
-	if usesCredit && (!c.hasCredit() || c.lacksWindow(s)) {
+	if !c.hasRoom(lacksWindow) {
 		return false
 	}
 	if !s.isConnect { // a tunnel holds no more than Stream.held
-		s.isAdmitted, s.usesCredit = true, usesCredit
-		c.hasTaken = c.hasTaken && !usesCredit
+		s.isAdmitted, s.usesCredit = true, !lacksWindow
 		c.begun++
+		now := clock.Nanos()
 		c.lastBegun = now
 		s.progress.begin(now)
-		if c.deferred > 0 && c.roomDueAt(c.admittedUntil(s)) {
+		if c.roomDueAt(c.admittedUntil(s)) {
 			c.prompter.Prompt() // for the timers
 		}
 	}
@@ -93,18 +88,12 @@ func (c *Conn) mayBegin(s *Stream, now int64) bool {
 }
 
 // hasRoom tells whether there is room for the response of one more stream.
-func (c *Conn) hasRoom() bool { return c.fits(c.stored() - c.onCredit) }
-
-// hasCredit tells whether one more stream may begin without room. The peer must have taken
-// something, unless there is nothing that it could take.
-func (c *Conn) hasCredit() bool {
-	return (c.hasTaken || c.ready.IsEmpty() && len(c.out) == 0) && c.fits(maxWaiting-leastRoom+c.onCredit)
-}
-
-// fits tells whether the response of one more stream may wait with so many bytes.
-func (c *Conn) fits(stored int) bool {
-	room := maxWaiting - stored
-	return (c.begun+1)*c.expected <= room || c.begun == 0 && room >= leastRoom
+func (c *Conn) hasRoom(lacksWindow bool) bool {
+	room := maxWaiting - c.stored()
+	if !lacksWindow {
+		room = max(room, c.drainCredit)
+	}
+	return (c.begun+1)*c.expected <= room || c.begun == 0 && (room >= leastRoom || !lacksWindow && c.drainCredit >= 0)
 }
 
 // isPostponed tells the Task of s whether s may not be served now. Then another Task will be
@@ -113,12 +102,10 @@ func (s *Stream) isPostponed() bool {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := clock.Nanos()
-	if c.mayBegin(s, now) {
-		s.progress.begin(now) // it may have waited for a worker
+	if c.mayBegin(s) {
 		return false
 	}
-	c.postpone(s, now)
+	c.postpone(s, clock.Nanos())
 	c.prompter.Prompt() // for the timers
 	return true
 }
@@ -129,54 +116,45 @@ func (c *Conn) postpone(s *Stream, now int64) {
 	c.deferred++
 	s.progress.begin(now)
 	if c.roomDue == 0 {
-		c.roomDue = now + int64(openPatience) // one of those that have begun may not count any more
+		c.roomDue = now + int64(deferredRest)
 	}
 }
 
 // resume makes Tasks of the streams for which there is room, the oldest first.
 func (c *Conn) resume() {
-	if c.deferred > 0 && (c.hasRoom() || c.hasCredit()) {
-		now := clock.Nanos()
+	if c.deferred > 0 && c.hasRoom(false) {
 		for _, o := range c.streams.all[c.streams.first:] {
-			if s := o.stream; s.task == taskDeferred && c.mayBegin(s, now) {
+			if s := o.stream; s.task == taskDeferred && c.mayBegin(s) {
 				c.deferred--
 				s.task = taskQueued
 				c.workers.Go(s)
 			}
 		}
 	}
-	if c.deferred+c.begun == 0 && c.stored() <= maxWaiting/2 && c.expected <= smallResponse {
+	if c.deferred+c.begun == 0 && c.stored() <= maxWaiting/2 {
 		c.isTight.Store(false)
-		c.roomDue = 0
 	}
 }
 
 // store counts what the Request of s holds for a response with content, which waits, and more
 // bytes.
 func (c *Conn) store(s *Stream, content []byte, more int) {
-	n, source, isOwn := s.Request.Holds()
+	n, isOwn := s.Request.Holds()
 	if !isOwn && !c.isShared(s, content) {
 		n += len(content)
 	}
-	c.count(s, n+source+more, len(s.held))
+	c.count(s, n+more, len(s.held))
 	s.isBehind = false
 }
 
 // count counts n bytes for s, which also holds so many.
 func (c *Conn) count(s *Stream, n, held int) {
-	c.recount(s, n)
+	c.waiting += n - s.counted
+	s.counted = n
 	if c.stored() > maxWaiting/2 {
 		c.tighten(n + held)
 	}
 	c.answered(s, n+held)
-}
-
-func (c *Conn) recount(s *Stream, n int) {
-	if s.usesCredit {
-		c.onCredit += n - s.counted
-	}
-	c.waiting += n - s.counted
-	s.counted = n
 }
 
 // isShared tells whether content is in memory that another response waits with.
@@ -201,43 +179,37 @@ func (c *Conn) answered(s *Stream, n int) {
 	s.isAdmitted = false
 	c.begun--
 	c.expected = max(n, c.expected/2, directSize)
+	if s.usesCredit {
+		c.drainCredit -= n
+	}
 }
 
 // blocked is called when s, whose response is sent in parts, waits with what it holds. Its Task
 // has a stack, and a buffer for the next part.
 func (c *Conn) blocked(s *Stream) {
-	if s.isBehind {
+	if s.counted > 0 {
 		return
 	}
-	n, source, _ := s.Request.Holds()
-	c.count(s, n+source+taskMemory, len(s.held))
-	s.isBehind, s.source = true, source
+	n, _ := s.Request.Holds()
+	c.count(s, n+taskMemory, len(s.held))
+	s.isBehind = true
 	if c.isTight.Load() {
 		c.resume()
 	}
 }
 
-// goesOn is called when s, whose response is sent in parts, gets the next one. If the Request
-// holds little, what it needs is known then: the part, and what blocked counts.
-func (c *Conn) goesOn(s *Stream) {
-	if n, source, _ := s.Request.Holds(); n+source <= smallResponse {
-		c.answered(s, n+source+taskMemory+maxHeld)
-	}
-}
-
 // caughtUp is called when the peer has taken what s held. A response that goes on for long, such
-// as one of events, does not count while it waits for its handler, unless its source is in memory.
+// as one of events, does not count while it waits for its handler.
 func (c *Conn) caughtUp(s *Stream) {
 	if s.isBehind {
-		c.count(s, s.source, 0)
-		s.isBehind = false
+		c.loseRoom(s)
 	}
 }
 
 // loseRoom forgets what a stream has held that is over.
 func (c *Conn) loseRoom(s *Stream) {
-	c.recount(s, 0)
-	s.isBehind = false
+	c.waiting -= s.counted
+	s.counted, s.isBehind = 0, false
 	c.answered(s, 0)
 }
 
@@ -247,7 +219,6 @@ func (c *Conn) timeOutRoom(now int64) {
 		return
 	}
 	c.roomDue = 0
-	isSlow := false // a handler whose response could be sent
 	isOld := now-c.lastBegun >= int64(deferredRest)
 	slower := min(2*c.patience, maxPatience)
 	for s := range c.streams.each() {
@@ -259,8 +230,6 @@ func (c *Conn) timeOutRoom(now int64) {
 			c.begun--
 			if c.lacksWindow(s) {
 				c.patience = slower
-			} else {
-				isSlow = true
 			}
 		case s.task != taskDeferred:
 		case isOld:
@@ -268,9 +237,6 @@ func (c *Conn) timeOutRoom(now int64) {
 		default:
 			c.roomDueAt(now + int64(deferredRest))
 		}
-	}
-	if isSlow { // twice as many begin, so that slow handlers do not wait for each other for long
-		c.expected = max(c.expected/2, smallResponse)
 	}
 }
 

@@ -48,10 +48,11 @@ func (s *steady) round(n, size int) {
 	if used, _ := e.conn.Feed(s.in); used != len(s.in) {
 		e.t.Fatal("input is left")
 	}
-	for i := 0; i < len(e.tasks); i++ { // one may make others
-		engine.RunTask(e.tasks[i])
-	}
+	tasks := e.tasks
 	e.tasks = e.tasks[:0]
+	for _, task := range tasks {
+		engine.RunTask(task)
+	}
 	var next engine.Next
 	s.out = s.out[:0]
 	for e.takePrompt() {

@@ -122,9 +122,9 @@ type Request interface {
 	// Rest is called when Serve has to wait: the Request keeps what it needs for that only.
 	Rest()
 	// Holds returns how many bytes of memory the Request keeps for its response, and until
-	// End: n, and those of a source in memory that have not been read. With isOwn, the content
-	// is in n. It is called with Conn.mu locked, by a method of the Stream that gets content.
-	Holds() (n, source int, isOwn bool)
+	// End. With isOwn, the content is in them. It is called with Conn.mu locked, by a method
+	// of the Stream that gets content.
+	Holds() (n int, isOwn bool)
 	// Serve answers the request. It runs in a Task and may block. When it returns, the
 	// response is complete, or else the stream is reset. With outlived, a Tunnel for
 	// which Outlive was called has the stream, or what Carry or Converse got.

@@ -128,7 +128,6 @@ func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
 	c.parser.MaxContinuations = cfg.continuations()
 	c.growth.Room = int64(cfg.MaxConnWindow)
 	c.progress.begin(clock.Nanos())
-	c.tighten(maxWaiting)
 	return c
 }
 

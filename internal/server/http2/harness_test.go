@@ -311,7 +311,6 @@ type testRequest struct {
 	isComplete bool
 	outlived   bool // what Serve returns
 	holds      int  // 0: its content is not its own
-	source     int
 	served     int
 	ended      int
 }
@@ -353,7 +352,7 @@ func (r *testRequest) Refuse(err error, _ []byte) { r.failure = err }
 
 func (r *testRequest) Rest() {}
 
-func (r *testRequest) Holds() (n, source int, isOwn bool) { return r.holds, r.source, r.holds > 0 }
+func (r *testRequest) Holds() (n int, isOwn bool) { return r.holds, r.holds > 0 }
 
 func (r *testRequest) Serve() (outlived bool) {
 	if r.ended > 0 {

@@ -13,7 +13,7 @@ import (
 // stream 3, both of which wait (RFC 9218).
 func TestPriorities(t *testing.T) {
 	const (
-		download = 500 << 10 // there is room for both
+		download = 1 << 20
 		small    = 20 << 10
 	)
 	type names struct{ early, first, second, late string } // PRIORITY_UPDATE of 3, the fields, PRIORITY_UPDATE of 3

@@ -158,7 +158,7 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 		return c.budget.Spend(now, h2.CostRefused)
 	}
 	if err != nil { // an answer of HTTP/1.1 fits: 431, 414
-		c.refuseRequest(s, err, c.head.Method.In(s.Request.Fields().Raw()), now)
+		c.refuseRequest(s, err, c.head.Method.In(s.Request.Fields().Raw()))
 		return nil
 	}
 	if c.head.Has(h1.HasLength) {
@@ -174,12 +174,12 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	isStreamed, err := s.Request.HeadReceived(&c.head, isLast)
 	switch {
 	case err != nil:
-		c.refuseRequest(s, err, nil, now)
+		c.refuseRequest(s, err, nil)
 	case isLast:
-		c.serve(s, now)
+		c.serve(s)
 	case isStreamed:
 		s.input = inputStreamed
-		c.serve(s, now)
+		c.serve(s)
 	default:
 		s.heard = now
 		c.bodyBegan(now)
@@ -218,24 +218,24 @@ func (c *Conn) keepFields(s *Stream, t *field.Table) bool {
 
 // refuseRequest has a Task answer s with err. What else arrives of it is discarded. method is
 // that of Request.Refuse.
-func (c *Conn) refuseRequest(s *Stream, err error, method []byte, now int64) {
+func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
 	s.Request.Refuse(err, method)
 	if s.input != inputEnded {
 		s.input = inputDiscarded
 	}
-	c.serve(s, now)
+	c.serve(s)
 }
 
 // serve queues the Task of s. At the beginning of a connection our SETTINGS and the
 // acknowledgement of the peer's wait for its Tasks, so that one write has these and the first
 // responses. A Task may block, so it prompts before it does anything: the engine then turns to
 // the connection after the Tasks that are queued, and no later than that.
-func (c *Conn) serve(s *Stream, now int64) {
+func (c *Conn) serve(s *Stream) {
 	if c.lacksWindow(s) {
 		c.tighten(maxWaiting)
 	}
-	if c.isTight.Load() && !c.mayBegin(s, now) {
-		c.postpone(s, now)
+	if c.isTight.Load() && !c.mayBegin(s) {
+		c.postpone(s, clock.Nanos())
 		return
 	}
 	s.task = taskQueued
@@ -292,7 +292,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 				s.input = inputEnded
 			}
 			c.consumedOf(s, len(ev.Payload), now)
-			c.refuseRequest(s, err, nil, now)
+			c.refuseRequest(s, err, nil)
 			return nil
 		}
 		if !ev.Has(h2.EndStream) {
@@ -354,7 +354,7 @@ func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
 		} else {
 			s.Request.BodyComplete(nil)
 		}
-		c.serve(s, now)
+		c.serve(s)
 	case inputStreamed:
 		if hasTrailer && c.trailer.Len() > 0 {
 			s.trailer = new(field.Table)

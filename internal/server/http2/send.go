@@ -55,10 +55,7 @@ func (s *Stream) sendHead(f Fields, isInterim, isLast bool) bool {
 	if !isInterim {
 		s.output = outputOpen
 	}
-	before := len(c.out)
-	if c.appendFields(s, f, isLast); isLast {
-		c.answered(s, len(c.out)-before)
-	}
+	c.appendFields(s, f, isLast)
 	if isInterim {
 		c.prompter.Prompt()
 	}
@@ -74,12 +71,13 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	if !s.awaitRoom(content) {
 		return false
 	}
-	n, before := len(content), len(c.out)
 	s.output = outputOpen
-	if c.appendFields(s, f, n == 0); n == 0 {
-		c.answered(s, len(c.out)-before)
+	if len(content) == 0 {
+		c.appendFields(s, f, true)
 		return true
 	}
+	c.appendFields(s, f, false)
+	n := len(content)
 	if n <= directSize && len(c.out) < maxOut && int(min(c.sendWindow, s.sendWindow)) >= n {
 		s.sendWindow.Take(n)
 		if c.sendWindow.Take(n); c.sendWindow <= 0 {
@@ -89,7 +87,6 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 		c.out = append(c.out, content...)
 		c.budget.SentData()
 		s.output = outputEnded
-		c.answered(s, len(c.out)-before)
 		return true
 	}
 	s.last, s.output = content, outputLast
@@ -135,9 +132,6 @@ func (s *Stream) Send(p []byte) bool {
 	defer c.mu.Unlock()
 	if len(s.held) == 0 {
 		s.progress.begin(clock.Nanos())
-	}
-	if s.isAdmitted && len(p) > 0 && !c.lacksWindow(s) {
-		c.goesOn(s)
 	}
 	for s.output == outputOpen {
 		p = c.hold(s, p)
@@ -388,7 +382,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	c.sendWindow.Take(n)
 	s.sendWindow.Take(n)
 	c.progress.add(n, now)
-	c.hasTaken = true
+	c.drainCredit = min(c.drainCredit+n, maxWaiting)
 	s.progress.add(n, now)
 	c.takeTurns(s, n)
 	if n == len(p) || n >= h2.MinData {

@@ -81,9 +81,8 @@ type Stream struct {
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
 	counted      int           // bytes of memory that Conn.waiting counts
 	isBehind     bool          // counted is what it needs while the peer takes what it holds
-	source       int           // what counts of it when the peer has taken that
 	isAdmitted   bool          // Conn.begun counts it
-	usesCredit   bool          // there was no room then; see admission.onCredit
+	usesCredit   bool          // its window was open then; see admission.drainCredit
 	progress     progress      // of the content
 	node         h2.Node[Stream]
 	inOrder      int // how much content it sends before it shares the connection; see takeTurns
@@ -116,7 +115,6 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.inOrder = inOrderSize
 	s.declared, s.received, s.head = -1, 0, 0
 	s.isDecoded, s.isConnect, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, false, 0, 0
-	s.usesCredit = false
 	granted := c.own.InForce.InitialWindowSize
 	s.window = h2.NewReceiveWindow(now, granted, min(granted, c.cfg.Settings.InitialWindowSize), c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)

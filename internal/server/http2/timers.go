@@ -207,7 +207,7 @@ func (c *Conn) timeOutStreams(now int64) {
 			s.isReading = false
 			s.wake.Broadcast()
 		case s.Request.BodyLate(s.heard, now):
-			c.refuseRequest(s, ErrTimeout, nil, now)
+			c.refuseRequest(s, ErrTimeout, nil)
 		}
 	}
 	for {

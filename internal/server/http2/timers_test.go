@@ -212,9 +212,8 @@ func TestSilentPeer(t *testing.T) {
 // not late.
 func TestTurnIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const size = 448 << 10 // there is room for both
 		e := newEngine(t, testConfig())
-		e.handler = respondWith(size)
+		e.handler = respondWith(1 << 20)
 		in := h2.AppendWindowUpdate(setting(nil, uint32(h2.SettingInitialWindowSize), 1<<20), 0, 1<<24)
 		in = e.peer.request(e.peer.request(in, 1, get, true), 3, get, true)
 		e.feed(in)
@@ -228,7 +227,7 @@ func TestTurnIsNoStall(t *testing.T) {
 		if got := e.peer.took(); strings.Contains(got, "RST_STREAM") {
 			t.Fatal("a stream that waits for its turn was reset")
 		}
-		if e.peer.data[1] != size || e.peer.data[3] != size {
+		if e.peer.data[1] != 1<<20 || e.peer.data[3] != 1<<20 {
 			t.Fatalf("sent %v", e.peer.data)
 		}
 	})
