@@ -1,4 +1,4 @@
-// Package sluice implements HTTP/1.1 servers and clients with the exported API
+// Package sluice implements servers and clients of HTTP/1.1 and HTTP/2 with the exported API
 // of fasthttp, the strictness of net/http, and connection engines that hold many
 // connections.
 //
