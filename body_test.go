@@ -1,14 +1,17 @@
 package sluice
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // trackedStream is a body stream that records how it was closed.
@@ -194,5 +197,186 @@ func TestABodyEndsAFailure(t *testing.T) {
 		if got, err := r.BodyUncompressed(); string(got) != "new" || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+}
+
+// plainReader hides every method but Read.
+func plainReader(s string) io.Reader { return struct{ io.Reader }{strings.NewReader(s)} }
+
+// toldStream is a ReadCloserWithError.
+type toldStream struct {
+	io.Reader
+	told   []error
+	closed int // times
+}
+
+func (s *toldStream) CloseWithError(err error) error {
+	s.told = append(s.told, err)
+	return nil
+}
+
+func (s *toldStream) Close() error {
+	if len(s.told) > 0 {
+		panic("Close called after CloseWithError")
+	}
+	s.closed++
+	return nil
+}
+
+// writerTo counts how it is read.
+type writerTo struct {
+	text             string
+	supports         bool
+	reads, writesTos int
+}
+
+func (w *writerTo) SupportsBodyWriteTo() bool { return w.supports }
+
+func (w *writerTo) Read(p []byte) (int, error) {
+	w.reads++
+	n := copy(p, w.text)
+	w.text = w.text[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (w *writerTo) WriteTo(dst io.Writer) (int64, error) {
+	w.writesTos++
+	for _, part := range strings.SplitAfter(w.text, ",") {
+		if _, err := io.WriteString(dst, part); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(w.text)), nil
+}
+
+// plainWriterTo is a WriterTo that was not asked whether it may be used.
+type plainWriterTo struct{ w *writerTo }
+
+func (p plainWriterTo) Read(b []byte) (int, error) { return p.w.Read(b) }
+
+func (p plainWriterTo) WriteTo(dst io.Writer) (n int64, err error) { return p.w.WriteTo(dst) }
+
+// endless writes itself until it is told to stop.
+type endless struct{ io.Reader }
+
+func (endless) WriteTo(w io.Writer) (n int64, err error) {
+	for err == nil {
+		var m int
+		m, err = io.WriteString(w, "0123456789")
+		n += int64(m)
+	}
+	return n, err
+}
+
+// A writerToFunc is a stream that only writes itself.
+type writerToFunc func(w io.Writer) (int64, error)
+
+func (f writerToFunc) Read([]byte) (int, error) { panic("it is read") }
+
+func (f writerToFunc) WriteTo(w io.Writer) (int64, error) { return f(w) }
+
+func TestWriteToIsBounded(t *testing.T) {
+	var r Response
+	r.SetBodyStream(endless{}, 15)
+	if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n012345678901234") {
+		t.Errorf("sized: %q", got)
+	}
+	if r.writer != (transfer.StreamWriter{}) {
+		t.Error("the writer is retained")
+	}
+	r.SetBodyStream(endless{}, -1)
+	r.limit = 15
+	if got := string(r.Body()); got != ErrBodyTooLarge.Error() {
+		t.Errorf("collected: %.30q", got)
+	}
+	// The announced length is no error; more is.
+	for text, want := range map[string]bool{"exact": true, "longer": false} {
+		var got error
+		r.SetBodyStream(writerToFunc(func(w io.Writer) (int64, error) {
+			_, got = io.WriteString(w, text)
+			return int64(len(text)), nil
+		}), 5)
+		if err := r.Write(bufio.NewWriter(io.Discard)); err != nil || (got == nil) != want {
+			t.Errorf("%s: %v, and %v for WriteTo", text, err, got)
+		}
+	}
+	r.SetBodyStream(plainWriterTo{&writerTo{text: "short"}}, 15)
+	if err := r.Write(bufio.NewWriter(io.Discard)); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), " after 5 of 15 bytes") {
+		t.Errorf("short: %v", err)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A StreamWriter owns things that it has to clean up: it runs exactly once,
+// whatever becomes of the message.
+func TestAStreamWriterRunsOnce(t *testing.T) {
+	for name, use := range map[string]func(r *Response){
+		"written":    func(r *Response) { _ = r.String() },
+		"skipped":    func(r *Response) { r.SkipBody = true; _ = r.String() },
+		"forbidden":  func(r *Response) { r.SetStatusCode(304); _ = r.String() },
+		"buffered":   func(r *Response) { r.Body() },
+		"dropped":    func(r *Response) { r.Reset() },
+		"replaced":   func(r *Response) { r.SetBodyString("x") },
+		"read":       func(r *Response) { io.ReadAll(r.BodyStream()); r.Reset() },
+		"read a bit": func(r *Response) { r.BodyStream().Read(make([]byte, 1)); r.Reset() },
+		"in place":   func(r *Response) { r.streamWriter(bufio.NewWriter(io.Discard)); r.CloseBodyStream() },
+		"and read then": func(r *Response) {
+			r.streamWriter(bufio.NewWriter(io.Discard))
+			if n, err := r.stream.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+				t.Error(n, err)
+			}
+			r.Reset()
+		},
+		"taken, unread": func(r *Response) { r.BodyStream(); r.Reset() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			runs := 0
+			r := new(Response)
+			r.SetBodyStreamWriter(func(w *bufio.Writer) {
+				runs++
+				w.WriteString("data")
+			})
+			use(r)
+			synctest.Wait()
+			if runs != 1 {
+				t.Errorf("%s: ran %d times", name, runs)
+			}
+		})
+	}
+}
+
+func TestSetBodyStreamWriterIsWritten(t *testing.T) {
+	var r Response
+	r.SetBodyStreamWriter(func(w *bufio.Writer) {
+		w.WriteString("some ")
+		w.WriteString("data")
+	})
+	if got := r.String(); !strings.HasSuffix(got, "\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nsome data\r\n0\r\n\r\n") {
+		t.Errorf("%q", got)
+	}
+	if r.streamWriter != nil {
+		t.Error("streamWriter is left")
+	}
+	var q Request
+	q.SetBodyString("old")
+	r.SetBodyString("old")
+	q.Header.SetContentLength(3)
+	r.Header.SetContentLength(3)
+	q.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString("data") })
+	r.SetBodyStreamWriter(func(w *bufio.Writer) {})
+	if q.Header.ContentLength() != -1 || r.Header.ContentLength() != -1 || len(q.bodyBytes())+len(r.bodyBytes()) > 0 {
+		t.Errorf("lengths %d and %d, %q and %q are left", q.Header.ContentLength(), r.Header.ContentLength(), q.bodyBytes(), r.bodyBytes())
+	}
+	if r := q.BodyStream(); r == nil || q.streamWriter != nil {
+		t.Error("a stream that was handed out may still be written in place")
+	}
+	if got := string(q.Body()); got != "data" {
+		t.Errorf("%q", got)
 	}
 }
