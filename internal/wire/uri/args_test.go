@@ -145,3 +145,124 @@ func BenchmarkArgsParse(b *testing.B) {
 		})
 	}
 }
+
+// TestArgsSort: pairs are ordered by their keys, and with Sort also by their values.
+func TestArgsSort(t *testing.T) {
+	const query = "b=2&a=2&b=1&a=1&a&c"
+	for _, test := range []struct {
+		name, want string
+		sort       func(a *Args)
+	}{
+		{"Sort", "a&a=1&a=2&b=1&b=2&c", func(a *Args) { a.Sort(bytes.Compare) }},
+		{"Sort, reversed", "c&b=2&b=1&a=2&a=1&a", func(a *Args) { a.Sort(func(x, y []byte) int { return bytes.Compare(y, x) }) }},
+		{"SortKeys keeps the order of values", "a=2&a=1&a&b=2&b=1&c", func(a *Args) { a.SortKeys(bytes.Compare) }},
+	} {
+		var a Args
+		a.Parse([]byte(query))
+		a.Set([]byte("c"), nil, true) // a change, so that a copy is known as one
+		copied := a
+		test.sort(&copied)
+		if got := string(copied.QueryString()); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+		if got := string(a.QueryString()); got != query {
+			t.Errorf("%s of a copy changes the original to %s", test.name, got)
+		}
+	}
+}
+
+// TestArgsGetters: an absent value is nil, one that is there is not, even if it is empty.
+func TestArgsGetters(t *testing.T) {
+	for _, query := range []string{"a=1&b&a=2&c=&a", ""} {
+		var a Args
+		a.Parse([]byte(query))
+		for key, values := range map[string][]string{"a": {"1", "2", ""}, "b": {""}, "c": {""}, "d": nil, "A": nil} {
+			if query == "" {
+				values = nil
+			}
+			got := a.PeekMulti([]byte(key))
+			if len(got) != len(values) || values == nil && got != nil {
+				t.Errorf("%q: %s has values %q, want %q", query, key, got, values)
+				continue
+			}
+			for i := range got {
+				if string(got[i]) != values[i] || got[i] == nil {
+					t.Errorf("%q: value %d of %s is %q, want %q", query, i, key, got[i], values[i])
+				}
+			}
+			if a.Has([]byte(key)) != (values != nil) {
+				t.Errorf("%q: Has(%s) is %v", query, key, values == nil)
+			}
+			if first := a.Peek([]byte(key)); (first != nil) != (values != nil) || values != nil && string(first) != values[0] {
+				t.Errorf("%q: Peek(%s) is %q", query, key, first)
+			}
+		}
+	}
+	var a Args // without any text
+	a.Add(nil, nil, true)
+	if got := a.Peek(nil); got == nil {
+		t.Error("a pair that is there has the value nil")
+	}
+}
+
+// TestArgsAll: pairs that are added meanwhile are yielded, too.
+func TestArgsAll(t *testing.T) {
+	var a Args
+	a.Parse([]byte("a=1&b&c=3"))
+	var got []string
+	for key, value := range a.All() {
+		if key == nil || value == nil {
+			t.Errorf("%q, %q: nil", key, value)
+		}
+		got = append(got, string(key)+"="+string(value))
+		if string(key) == "b" {
+			a.Add([]byte("d"), []byte("4"), false)
+		}
+	}
+	if want := "[a=1 b= c=3 d=4]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	n := 0
+	for range a.All() {
+		if n++; n == 2 {
+			break
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d pairs are yielded after the end of the loop", n)
+	}
+}
+
+// TestArgsCopyTo: copies share no memory, and replace what was there.
+func TestArgsCopyTo(t *testing.T) {
+	for _, earlier := range []string{"", "x=y", "a=" + string(bytes.Repeat([]byte("x"), 1000))} {
+		var a, b Args
+		a.Parse([]byte("a=1&b&c="))
+		b.Parse([]byte(earlier))
+		a.CopyTo(&b)
+		a.CopyTo(&a) // nothing happens
+		a.Set([]byte("a"), []byte("2"), false)
+		if got := string(b.QueryString()); got != "a=1&b&c=" {
+			t.Errorf("after %.10q: the copy is %s", earlier, got)
+		}
+		b.Set([]byte("a"), []byte("3"), false)
+		if got := string(a.QueryString()); got != "a=2&b&c=" {
+			t.Errorf("after %.10q: the original is %s", earlier, got)
+		}
+	}
+}
+
+// TestArgsAllocateOnce: a list that is used again needs no new memory.
+func TestArgsAllocateOnce(t *testing.T) {
+	var a Args
+	query, key, value := []byte("page=2&q=caf%C3%A9+au+lait&x"), []byte("page"), []byte("3")
+	if n := testing.AllocsPerRun(100, func() {
+		a.Parse(query)
+		a.Set(key, value, false)
+		_ = a.QueryString()
+		a.Del(key)
+		_ = a.Has(key)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

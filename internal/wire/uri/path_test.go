@@ -71,3 +71,27 @@ func BenchmarkNormalisePath(b *testing.B) {
 		})
 	}
 }
+
+func TestLastPathSegment(t *testing.T) {
+	for path, want := range map[string]string{"": "", "/": "", "/a": "a", "/a/": "", "/a/b.c": "b.c", "/a%2Fb": "b", "/a/..": "", "a": "a"} {
+		var u URI
+		u.SetPath([]byte(path))
+		if got := string(u.LastPathSegment()); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestAppendAfterPath: the path stays, whether or not it is in normal form, and the parts may be
+// those of the URI.
+func TestAppendAfterPath(t *testing.T) {
+	for _, path := range []string{"/a/b", "/a//b", "/%61/b"} {
+		var u URI
+		u.SetPath([]byte(path))
+		for range 2 { // the memory grows once
+			if got := string(u.AppendAfterPath([]byte("folder"), u.Path())); got != "/folder/a/b" || string(u.Path()) != "/a/b" {
+				t.Errorf("%q: %q, and the path is %q", path, got, u.Path())
+			}
+		}
+	}
+}

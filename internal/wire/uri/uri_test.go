@@ -159,3 +159,91 @@ func TestParseOfItself(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendRequestURI: a path as it was given stays in origin-form (RFC 9112 section 3.2.1), and
+// the caller's pairs replace the query once they were parsed.
+func TestAppendRequestURI(t *testing.T) {
+	for _, test := range []struct{ path, query, normal, original, originalWhole string }{
+		{"", "", "/", "/", "http://h/"},
+		{"a/../b", "", "/b", "/a/../b", "http://h/a/../b"},
+		{"/a//b", "x=1&y", "/a/b?x=1&y", "/a//b?x=1&y", "http://h/a//b?x=1&y"},
+		{"/%41 ", "q ", "/A%20?q%20", "/%41%20?q%20", "http://h/%41%20?q%20"},
+		{"*", "", "/%2A", "*", "http://h/*"},
+		{"@k", "", "/@k", "/@k", "http://h/@k"},
+	} {
+		var u URI
+		u.SetHost([]byte("h"))
+		u.SetPath([]byte(test.path))
+		u.SetQuery([]byte(test.query))
+		if got := string(u.AppendRequestURI([]byte("x"), nil, false)); got != "x"+test.normal {
+			t.Errorf("%q: %q, want %q", test.path, got, test.normal)
+		}
+		if got := string(u.AppendRequestURI([]byte("x"), nil, true)); got != "x"+test.original {
+			t.Errorf("%q as it was given: %q, want %q", test.path, got, test.original)
+		}
+		if got := string(u.AppendBytes([]byte("x"), nil, true)); got != "x"+test.originalWhole {
+			t.Errorf("%q as it was given: %q, want %q", test.path, got, test.originalWhole)
+		}
+	}
+}
+
+// TestParseQuery: the pairs are the query until it is set again.
+func TestParseQuery(t *testing.T) {
+	var args Args
+	u := parsed(t, "http://h/p?a=1&b=%20#f")
+	if u.HasArgs() {
+		t.Error("the pairs were not parsed")
+	}
+	u.ParseQuery(&args)
+	if got := string(args.QueryString()); got != "a=1&b=+" || !u.HasArgs() {
+		t.Errorf("parsed: %q, %v", got, u.HasArgs())
+	}
+	args.Set([]byte("a"), []byte("2"), false)
+	if got := string(u.AppendBytes(nil, &args, false)); got != "http://h/p?a=2&b=+#f" {
+		t.Errorf("with pairs: %q", got)
+	}
+	args.Reset()
+	if got := string(u.AppendBytes(nil, &args, false)); got != "http://h/p#f" {
+		t.Errorf("without pairs: %q", got)
+	}
+	u.SetQuery([]byte("c"))
+	if got := string(u.AppendBytes(nil, &args, false)); got != "http://h/p?c#f" || u.HasArgs() {
+		t.Errorf("with another query: %q, %v", got, u.HasArgs())
+	}
+}
+
+// TestCopyToItself changes nothing.
+func TestCopyToItself(t *testing.T) {
+	u := parsed(t, "http://u:p@h/p?q#f")
+	u.CopyTo(u)
+	if text(u) != "http://h/p?q#f" || string(u.Username()) != "u" {
+		t.Errorf("%q", text(u))
+	}
+}
+
+// TestURIHeldBytes: each part counts.
+func TestURIHeldBytes(t *testing.T) {
+	part := func(n int) []byte { return make([]byte, 0, n) }
+	u := URI{
+		scheme: part(1), username: part(2), password: part(4), host: part(8), pathOriginal: part(16), path: part(32), query: part(64), hash: part(128), scratch: part(256),
+	}
+	if got := u.HeldBytes(); got != 511 {
+		t.Errorf("%d, want 511", got)
+	}
+}
+
+// TestParseRefusesScheme: RFC 3986 section 3.1.
+func TestParseRefusesScheme(t *testing.T) {
+	for _, s := range []string{"1a://h/", "a b://h/", "+a://h/", "a_b://h/", "http://h/\x00", "http://h/\x7f"} {
+		u := parsed(t, "http://earlier/x")
+		if err := u.Parse(nil, []byte(s)); !errors.Is(err, ErrInvalid) || text(u) != "http:///" {
+			t.Errorf("%q: %v, leaves %q", s, err, text(u))
+		}
+	}
+	if got := text(parsed(t, "A+1-.://H/x")); got != "a+1-.://h/x" {
+		t.Errorf("a valid scheme: %q", got)
+	}
+	if got := text(parsed(t, "://H/x")); got != "http://h/x" {
+		t.Errorf("an empty scheme: %q", got)
+	}
+}
