@@ -230,3 +230,215 @@ func TestReadInRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A guest is a Protocol with every capability that State asks for.
+type guest struct {
+	letters
+	room      []byte
+	isBetween bool // requests: what Pause returns
+	pauses    int
+	canRewind bool
+	rewound   []byte
+	state     []byte // what Pack appends; nil: it refuses
+}
+
+var (
+	_ engine.Starter  = (*guest)(nil)
+	_ engine.Receiver = (*guest)(nil)
+	_ engine.Rewinder = (*guest)(nil)
+	_ engine.Packer   = (*guest)(nil)
+)
+
+func (*guest) Start() engine.Next { return engine.Detach }
+func (p *guest) Room() []byte     { return p.room }
+func (p *guest) Pause() bool      { p.pauses++; return p.isBetween }
+func (p *guest) CanRewind() bool  { return p.canRewind }
+func (p *guest) Rewind() []byte   { return p.rewound }
+func (p *guest) Pack(dst []byte) ([]byte, bool) {
+	return append(dst, p.state...), p.state != nil
+}
+
+// TestBeginStarts: the answer of a Starter is the next step.
+func TestBeginStarts(t *testing.T) {
+	for _, test := range []struct {
+		can  engine.Capabilities
+		want engine.Next
+	}{
+		{0, engine.Read},
+		{engine.CanStart, engine.Detach},
+	} {
+		h := newHost(&letters{})
+		if next := h.Begin(&guest{letters: letters{can: test.can}}); next != test.want || h.began != 2 || !h.IsFed {
+			t.Errorf("%b: %v, fed: %v, began %d times; want %v", test.can, next, h.IsFed, h.began, test.want)
+		}
+	}
+}
+
+// TestRoom: a protocol within a request says where its input goes. Others are not asked.
+func TestRoom(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		can              engine.Capabilities
+		room             string
+		isFed, isPartial bool
+		isAsleep         bool
+		want             string
+	}{
+		{name: "fed", can: engine.CanReceive, room: "room", isFed: true, want: "room"},
+		{name: "partial", can: engine.CanReceive, room: "room", isPartial: true, want: "room"},
+		{name: "between requests", can: engine.CanReceive, room: "room", want: "in"},
+		{name: "asleep", can: engine.CanReceive, room: "room", isFed: true, isPartial: true, isAsleep: true, want: "in"},
+		{name: "no room", can: engine.CanReceive, isFed: true, want: "in"},
+		{name: "no Receiver", can: engine.CanPack, room: "room", isFed: true, isPartial: true, want: "in"},
+	} {
+		h := newHost(&guest{letters: letters{can: test.can}, room: []byte(test.room)})
+		h.In, h.IsFed, h.IsPartial = []byte("in"), test.isFed, test.isPartial
+		if test.isAsleep {
+			h.Protocol = nil
+		}
+		if got := h.Room(); string(got) != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestPause: the protocol is asked once after it was fed; the answer stays until then.
+func TestPause(t *testing.T) {
+	p := &guest{}
+	h := newHost(p)
+	for i, test := range []struct {
+		feed      string
+		isBetween bool
+		want      bool
+		pauses    int
+	}{
+		{"", true, false, 1}, // Begin counts as input
+		{"", false, false, 1},
+		{"-", false, true, 2},
+		{"", true, true, 2},
+		{"-", true, false, 3},
+	} {
+		if test.feed != "" {
+			h.Drive([]byte(test.feed))
+		}
+		p.isBetween = test.isBetween
+		if got := h.Pause(); got != test.want || h.IsPartial != got || h.IsFed || p.pauses != test.pauses {
+			t.Errorf("%d: %v after %d calls, partial: %v, fed: %v; want %v after %d", i, got, p.pauses, h.IsPartial, h.IsFed, test.want, test.pauses)
+		}
+	}
+}
+
+func TestCanRewind(t *testing.T) {
+	for _, test := range []struct {
+		can       engine.Capabilities
+		canRewind bool
+		want      bool
+	}{
+		{0, true, false},
+		{engine.CanPack, true, false},
+		{engine.CanRewind, false, false},
+		{engine.CanRewind, true, true},
+	} {
+		h := newHost(&guest{letters: letters{can: test.can}, canRewind: test.canRewind})
+		if got := h.CanRewind(); got != test.want {
+			t.Errorf("%b, %v: %v", test.can, test.canRewind, got)
+		}
+	}
+}
+
+// TestPack: a protocol without a state leaves; a Packer may refuse.
+func TestPack(t *testing.T) {
+	for _, test := range []struct {
+		can   engine.Capabilities
+		state []byte
+		want  string
+		ok    bool
+	}{
+		{0, []byte("state"), "", true},
+		{engine.CanPack, []byte("state"), "state", true},
+		{engine.CanPack, nil, "", false},
+	} {
+		h := newHost(&guest{letters: letters{can: test.can}, state: test.state})
+		if got, ok := h.Pack(); string(got) != test.want || ok != test.ok {
+			t.Errorf("%b, %q: %q, %v; want %q, %v", test.can, test.state, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+// TestParcel: what the protocol returns precedes what it was not fed.
+func TestParcel(t *testing.T) {
+	for _, test := range []struct {
+		isPartial bool
+		unread    string
+		want      string
+	}{
+		{false, "", ""},
+		{false, "unread", "unread"},
+		{true, "", "rewound"},
+		{true, "unread", "rewoundunread"},
+	} {
+		h := newHost(&guest{letters: letters{can: engine.CanRewind}, rewound: []byte("rewound")})
+		h.IsPartial, h.Unread = test.isPartial, []byte(test.unread)
+		got := h.Parcel([]byte("state"))
+		if string(got.State) != "state" || string(got.Leftover) != test.want {
+			t.Errorf("partial: %v, unread %q: %q, %q; want %q", test.isPartial, test.unread, got.State, got.Leftover, test.want)
+		}
+		if test.unread != "" {
+			h.Unread[0] = 'X'
+			if string(got.Leftover) != test.want {
+				t.Errorf("partial: %v: the parcel shares the connection's memory", test.isPartial)
+			}
+		}
+	}
+}
+
+// TestPromptedIsAskedFor: a protocol without the capability is not called.
+func TestPromptedIsAskedFor(t *testing.T) {
+	h := newHost(&letters{})
+	h.IsFed = false
+	if next := h.Prompted(); next != engine.Read || h.IsFed || len(h.written) > 0 {
+		t.Errorf("%v, fed: %v, wrote %q", next, h.IsFed, h.written)
+	}
+}
+
+// TestMuchOutputOfCalls: much output is written before the requests run that the call has
+// completed, and they wait if there is no room.
+func TestMuchOutputOfCalls(t *testing.T) {
+	for _, test := range []struct {
+		room    int
+		next    engine.Next
+		written string
+		after   engine.Next
+	}{
+		{9, engine.Read, "!a", engine.Read},
+		{0, engine.Read, "", engine.Run},
+		{-1, engine.Abort, "", engine.Read},
+	} {
+		h := newHost(&letters{can: engine.CanPrompt})
+		h.isMuch, h.room = true, test.room
+		if next := h.Prompted(); next != test.next || string(h.written) != test.written || h.After != test.after {
+			t.Errorf("room %d: %v, %q, after %v; want %v, %q, %v", test.room, next, h.written, h.After, test.next, test.written, test.after)
+		}
+	}
+}
+
+// TestFeedBlockedEnds: an abort is returned at once, and input that makes no
+// progress is not fed again.
+func TestFeedBlockedEnds(t *testing.T) {
+	for _, test := range []struct {
+		in   string
+		used int
+		next engine.Next
+		fed  string
+	}{
+		{"-x-", 2, engine.Abort, "-x"},
+		{"-0-", 1, engine.Read, "-0"},
+		{"-c-", 2, engine.Read, "-c"},
+	} {
+		p := &letters{can: engine.IsDuplex}
+		h := newHost(p)
+		if used, next := h.FeedBlocked([]byte(test.in)); used != test.used || next != test.next || string(p.fed) != test.fed {
+			t.Errorf("%s: used %d, %v, fed %q; want %d, %v, %q", test.in, used, next, p.fed, test.used, test.next, test.fed)
+		}
+	}
+}
