@@ -31,6 +31,17 @@ func TestAcceptChooses(t *testing.T) {
 	}
 }
 
+func TestIsCompressible(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"text/html; charset=utf-8": true, "TEXT/plain": true, "application/json": true, "font/ttf": true, "image/svg+xml": true,
+		"": false, "text": false, "image/png": false, "video/mp4": false, "x-text/html": false,
+	} {
+		if got := IsCompressible([]byte(kind)); got != want {
+			t.Errorf("%q: %v", kind, got)
+		}
+	}
+}
+
 // FuzzAcceptEncoding: whatever a client sends, what is chosen was wished for.
 func FuzzAcceptEncoding(f *testing.F) {
 	f.Add([]byte("gzip;q=0.5, br, *;q=0, identity;q=1.000"))
