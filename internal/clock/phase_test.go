@@ -8,7 +8,7 @@ import (
 )
 
 func TestPhaseError(t *testing.T) {
-	if err := EndOf(nil, PhaseDial); err != nil {
+	if err := EndOf(nil, PhaseDial); err != nil { //nolint:staticcheck // callers without a context have none
 		t.Errorf("no context: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
