@@ -31,3 +31,36 @@ func TestErrorTypesWrapTheirCause(t *testing.T) {
 		t.Error("errors.As does not find ErrNothingRead")
 	}
 }
+
+// TestKnownError: both errors match, and the text has the prefix once.
+func TestKnownError(t *testing.T) {
+	known, reason := errors.New("sluice: known"), errors.New("sluice: reason")
+	err := Known(known, reason)
+	if !errors.Is(err, known) || !errors.Is(err, reason) || errors.Is(err, io.EOF) {
+		t.Errorf("%v does not match what it has", err)
+	}
+	if got := err.Error(); got != "sluice: known (reason)" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestErrorsOfTypes: what the constructors return can be found by its type and by its cause.
+func TestErrorsOfTypes(t *testing.T) {
+	cause := errors.New("sluice: cause")
+	if err := SmallBuffer(cause); !errors.As(err, new(*ErrSmallBuffer)) || !errors.Is(err, ErrSmallReadBuffer) || !errors.Is(err, cause) {
+		t.Errorf("SmallBuffer: %v", err)
+	}
+	if err := BrokenChunk(cause); !errors.As(err, new(ErrBrokenChunk)) || !errors.Is(err, cause) || err.Error() != cause.Error() {
+		t.Errorf("BrokenChunk: %v", err)
+	}
+	for _, test := range []struct {
+		value any
+		text  string
+	}{{cause, "sluice: panic while writing a body stream: sluice: cause"}, {"text", "sluice: panic while writing a body stream: text"}, {5, "sluice: panic while writing a body stream: 5"}} {
+		err := StreamPanic(test.value)
+		_, isError := test.value.(error)
+		if !errors.As(err, new(*ErrBodyStreamWritePanic)) || errors.Is(err, cause) != isError || err.Error() != test.text {
+			t.Errorf("%v: %v", test.value, err)
+		}
+	}
+}
