@@ -12,7 +12,7 @@ import (
 // decodeHead decodes a block as the other side does.
 func decodeHead(t *testing.T, kind h2.FieldBlock, block []byte) (head h2.Head, fields *field.Table, text string) {
 	t.Helper()
-	d := h2.Decoder{Limits: h1.DefaultLimits}
+	d := h2.Decoder{Limits: h1.DefaultLimits, AcceptsConnect: true}
 	d.Reset()
 	fields = &field.Table{}
 	d.Begin(kind, fields, &head)
@@ -142,5 +142,23 @@ func TestSetReceived(t *testing.T) {
 		if h.Peek([]byte("Transfer-Encoding")) != nil {
 			t.Errorf("%s: has a Transfer-Encoding", tc.name)
 		}
+	}
+}
+
+// TestAppendConnect: the method is CONNECT, and :protocol is sent (RFC 8441 section 4).
+func TestAppendConnect(t *testing.T) {
+	var h RequestHeader
+	h.SetTarget([]byte("/chat"))
+	h.Put("Host", []byte("h"), Sets)
+	h.Put("X", []byte("1"), Sets)
+	var e h2.Encoder
+	e.Reset(&h2.Pairs{})
+	head, fields, got := decodeHead(t, h2.RequestBlock, h.AppendConnect(e.Begin(nil), &e, []byte("https"), []byte("websocket")))
+	raw := fields.Raw()
+	if string(head.Method.In(raw)) != "CONNECT" || string(head.Target.In(raw)) != "/chat" || string(head.Connect.In(raw)) != "websocket" || string(head.Authority.In(raw)) != "h" {
+		t.Errorf("%q %q %q %q", head.Method.In(raw), head.Target.In(raw), head.Connect.In(raw), head.Authority.In(raw))
+	}
+	if want := "X: 1\nHost: h"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import "testing"
 
 // TestCookieParse: user agents ignore attributes that they cannot use, and the last of several
 // counts (RFC 6265 section 5.2).
+// long: a table of cases
 func TestCookieParse(t *testing.T) {
 	for src, want := range map[string]string{
 		"k=v":        "k=v",
