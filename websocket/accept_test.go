@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,10 @@ func TestAccept(t *testing.T) {
 		c.expect("text hello tcp", "text early", "text twice")
 		for range 3 {
 			c.raw(masked(ws.OpBinary, longText) + masked(ws.OpPing, "p"))
-			c.expect(long("binary", longText), "pong p")
+			got := []string{c.next(), c.next()} // a pong may overtake a message: the ping was read while the loop had that
+			if want := long("binary", longText); !slices.Contains(got, want) || !slices.Contains(got, "pong p") {
+				t.Fatalf("got %q, want %q and a pong", got, want)
+			}
 		}
 		c.raw(closing(4002, "bye"))
 		c.expect("close 4002", "end")

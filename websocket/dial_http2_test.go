@@ -103,7 +103,7 @@ func TestDialVersions(t *testing.T) {
 // TestDialShares: many WebSockets, with callbacks and with Read, are on one connection, with
 // requests.
 func TestDialShares(t *testing.T) {
-	const count = 100
+	const count = 80 // each has at most three streams at a time, of 250
 	f := startEndpoint(t, sluice.EngineEpoll, &Endpoint{OnMessage: echoMessage})
 	var dials atomic.Int64
 	client := &sluice.Client{HTTP2: sluice.HTTP2Only, DialContext: func(ctx context.Context, addr string) (net.Conn, error) {
