@@ -1,5 +1,6 @@
 // Command faults measures what a package's tests notice: it puts random faults
-// into the package, one at a time, and runs the tests of that package alone.
+// into the package, one at a time, and runs the tests of that package alone. For
+// the root package, ".", these are its own and those of the folders below test.
 //
 //	go -C tools/interop run ./faults -n 40 internal/wire/h1 tcp
 //	go -C tools/interop run ./faults -at tcp/adopt.go:38
@@ -82,13 +83,16 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 
 // probe tries the faults of one package and reports each, and the sum.
 func probe(ctx context.Context, out io.Writer, o options, dir, temp string) error {
-	t := tester{options: o, dir: filepath.Join(o.root, dir), temp: temp}
+	suites, err := findSuites(o.root, dir)
+	if err != nil {
+		return err
+	}
+	t := tester{options: o, dir: filepath.Join(o.root, dir), suites: suites, temp: temp}
 	if found, how, err := t.verdict(ctx, nil); err != nil {
 		return err
 	} else if found != unnoticed {
 		return fmt.Errorf("the tests fail without a fault: %s", how)
 	}
-	t.slow = t.said.slow()
 	faults, err := findFaults(t.dir)
 	if err != nil {
 		return err

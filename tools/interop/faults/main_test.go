@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,14 +38,25 @@ func TestSeen(t *testing.T) {
 `,
 }
 
-func TestRunTellsWhatTheTestsNotice(t *testing.T) {
-	root := t.TempDir()
-	for name, text := range sample {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+// writeModule writes files to a folder, and returns that.
+func writeModule(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("GOWORK", "off")
+	return root
+}
+
+func TestRunTellsWhatTheTestsNotice(t *testing.T) {
+	root := writeModule(t, sample)
 	var out strings.Builder
 	if err := run(t.Context(), &out, []string{"-root", root, "-n", "100", "-timeout", "5s", "."}); err != nil {
 		t.Fatal(err)
@@ -75,16 +87,82 @@ func TestRunTellsWhatTheTestsNotice(t *testing.T) {
 }
 
 func TestRunRefusesTestsThatFailByThemselves(t *testing.T) {
-	root := t.TempDir()
-	for name, text := range sample {
-		text = strings.Replace(text, "a < b", "a <= b", 1)
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("GOWORK", "off")
+	wrong := maps.Clone(sample)
+	wrong["a.go"] = strings.Replace(wrong["a.go"], "a < b", "a <= b", 1)
+	root := writeModule(t, wrong)
 	err := run(t.Context(), &strings.Builder{}, []string{"-root", root, "."})
 	if err == nil || !strings.Contains(err.Error(), "without a fault") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// spread is a root package, with a test of its own and tests in two folders, and a package
+// below it, which the tests of root call too. Each test needs its folder.
+var spread = map[string]string{
+	"go.mod":                   "module spread\n\ngo 1.26\n",
+	"a.go":                     "package spread\n\nfunc Own(a, b int) bool { return a < b }\n\nfunc First(a, b int) bool { return a < b }\n\nfunc Second(a, b int) bool { return a < b }\n\nfunc None(a, b int) bool { return a < b }\n",
+	"a_test.go":                spreadTest("spread_test", "Own", "spread", "0"),
+	"below/b.go":               "package below\n\nfunc Below(a, b int) bool { return a < b }\n",
+	"below/b_test.go":          "package below\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
+	"test/shared/s.go":         "package shared\n",
+	"test/first/f_test.go":     spreadTest("first", "First", "spread", "0"),
+	"test/second/s_test.go":    spreadTest("second", "Second", "spread", "100 * time.Millisecond"),
+	"test/second/more_test.go": spreadTest("second", "Below", "spread/below", "0"),
+}
+
+// spreadTest returns a test of a function of package path, which also looks for the file
+// that it is in.
+func spreadTest(name, function, path, wait string) string {
+	return strings.NewReplacer("NAME", name, "FUNCTION", function, "PATH", path, "WAIT", wait).Replace(`package NAME
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	tested "PATH"
+)
+
+func TestFUNCTION(t *testing.T) {
+	time.Sleep(WAIT)
+	_, file, _, _ := runtime.Caller(0)
+	if _, err := os.Stat(filepath.Base(file)); err != nil {
+		t.Fatal(err)
+	}
+	if tested.FUNCTION(1, 1) || !tested.FUNCTION(1, 2) {
+		t.Fatal("wrong")
+	}
+}
+`)
+}
+
+// TestRunAsksAllTestsOfRoot: the folders below test belong to the root package, and only
+// to that.
+func TestRunAsksAllTestsOfRoot(t *testing.T) {
+	root := writeModule(t, spread)
+	var out strings.Builder
+	if err := run(t.Context(), &out, []string{"-root", root, "-n", "100", ".", "below"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`noticed    ./a.go:3  "<=", not "<"  TestOwn`,
+		`noticed    ./a.go:5  "<=", not "<"  test/first TestFirst`,
+		`noticed    ./a.go:7  "<=", not "<"  test/second TestSecond`,
+		`UNNOTICED  ./a.go:9  "<=", not "<"`,
+		`.: seed 1, 6 of 8 noticed (0 more did not compile)`,
+		`UNNOTICED  below/b.go:3  "<=", not "<"`,
+		`below: seed 1, 0 of 2 noticed (0 more did not compile)`,
+	} {
+		if !strings.Contains(out.String(), line+"\n") {
+			t.Errorf("no line %q in\n%s", line, out.String())
+		}
+	}
+	wrong := maps.Clone(spread)
+	wrong["a.go"] = strings.Replace(wrong["a.go"], "Second(a, b int) bool { return a < b", "Second(a, b int) bool { return a > b", 1)
+	err := run(t.Context(), &out, []string{"-root", writeModule(t, wrong), "."})
+	if err == nil || !strings.Contains(err.Error(), "without a fault: test/second TestSecond") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,55 +24,95 @@ const (
 
 func (v verdict) String() string { return [...]string{"noticed", "UNNOTICED", "broken"}[v] }
 
-// A tester runs one package's tests with faults.
+// A tester runs the tests that are meant for one package with faults.
 type tester struct {
 	options
+	dir    string
+	suites []suite
+	temp   string
+	said   output // what the last run of the tests printed
+}
+
+// A suite is the tests of one folder, and runs there.
+type suite struct {
 	dir  string
-	temp string
+	name string   // for the report; empty: the package's own
 	slow []string // the tests that take slowTest or longer
-	said output   // what the last run of the tests printed
+}
+
+// findSuites returns the package's own tests and, for the root package, those of the
+// folders below test, where the tests of its public API are.
+func findSuites(root, dir string) ([]suite, error) {
+	suites := []suite{{dir: filepath.Join(root, dir)}}
+	if filepath.Clean(dir) != "." {
+		return suites, nil
+	}
+	files, err := filepath.Glob(filepath.Join(root, "test", "*", "*_test.go"))
+	for _, file := range files { // sorted, so those of a folder are neighbours
+		if folder := filepath.Dir(file); folder != suites[len(suites)-1].dir {
+			suites = append(suites, suite{dir: folder, name: "test/" + filepath.Base(folder)})
+		}
+	}
+	return suites, err
 }
 
 // slowTest is how long a test takes that runs only where the others have
 // noticed nothing. Most faults are noticed by the quick ones.
 const slowTest = 100 * time.Millisecond
 
-// verdict compiles the package's tests with the fault, none if f is nil, and
-// runs them. how says what noticed it.
+// verdict runs the suites with the fault, none if f is nil, until one notices it. how
+// says what noticed it.
 func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, how string, err error) {
-	binary := filepath.Join(t.temp, "package.test")
-	args := []string{"test", "-c", "-vet=off", "-o", binary}
+	overlay := ""
 	if f != nil {
-		overlay, err := t.overlay(f)
-		if err != nil {
+		if overlay, err = t.overlay(f); err != nil {
 			return 0, "", err
 		}
+	}
+	for i := range t.suites {
+		s := &t.suites[i]
+		found, how, err = t.try(ctx, s, overlay)
+		if err != nil || found != unnoticed {
+			return found, strings.TrimSpace(s.name + " " + how), err
+		}
+		if f == nil {
+			s.slow = t.said.slow()
+		}
+	}
+	return unnoticed, "", nil
+}
+
+// try compiles a suite with the overlay, if there is one, and runs it.
+func (t *tester) try(ctx context.Context, s *suite, overlay string) (found verdict, how string, err error) {
+	binary := filepath.Join(t.temp, "package.test")
+	args := []string{"test", "-c", "-vet=off", "-o", binary}
+	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
 	compile := exec.CommandContext(ctx, "go", append(args, ".")...)
-	compile.Dir = t.dir
+	compile.Dir = s.dir
 	text, err := compile.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return 0, "", ctx.Err()
-	case err != nil && f == nil:
+	case err != nil && overlay == "":
 		return 0, "", fmt.Errorf("%w: %s", err, text)
 	case err != nil:
 		return broken, "", nil
 	}
-	return t.tests(ctx, binary)
+	return t.tests(ctx, s, binary)
 }
 
 // tests runs the quick tests, and the slow ones if those notice nothing.
-func (t *tester) tests(ctx context.Context, binary string) (found verdict, how string, err error) {
-	if len(t.slow) == 0 {
-		return t.test(ctx, binary)
+func (t *tester) tests(ctx context.Context, s *suite, binary string) (found verdict, how string, err error) {
+	if len(s.slow) == 0 {
+		return t.test(ctx, s.dir, binary)
 	}
-	slow := "^(" + strings.Join(t.slow, "|") + ")$"
-	if found, how, err = t.test(ctx, binary, "-test.skip="+slow); err != nil || found != unnoticed {
+	slow := "^(" + strings.Join(s.slow, "|") + ")$"
+	if found, how, err = t.test(ctx, s.dir, binary, "-test.skip="+slow); err != nil || found != unnoticed {
 		return found, how, err
 	}
-	return t.test(ctx, binary, "-test.run="+slow)
+	return t.test(ctx, s.dir, binary, "-test.run="+slow)
 }
 
 // overlay writes the file with its fault, and the compiler's list of files to
@@ -94,9 +134,9 @@ func (t *tester) overlay(f *fault) (string, error) {
 	return list, errors.Join(os.WriteFile(faulty, text, 0o600), os.WriteFile(list, replace, 0o600))
 }
 
-// test runs the compiled tests that choose selects, all if it is empty, in a
+// test runs the compiled tests that choose selects, all if it is empty, in dir and in a
 // process group, so that processes that a fault left running end with them.
-func (t *tester) test(ctx context.Context, binary string, choose ...string) (found verdict, how string, err error) {
+func (t *tester) test(ctx context.Context, dir, binary string, choose ...string) (found verdict, how string, err error) {
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	args := append(choose, "-test.failfast", "-test.v")
@@ -104,7 +144,7 @@ func (t *tester) test(ctx context.Context, binary string, choose ...string) (fou
 		args = append(args, "-test.short")
 	}
 	tests := exec.CommandContext(limited, binary, args...)
-	tests.Dir = t.dir
+	tests.Dir = dir
 	t.said = output{}
 	tests.Stdout, tests.Stderr = &t.said, &t.said
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
