@@ -20,6 +20,7 @@ type host struct {
 	input   []byte // for ReadInRun
 	during  []byte // input that arrives during the next Flush
 	began   int
+	follow  int // how many of them were successors
 }
 
 func newHost(p engine.Protocol) *host {
@@ -32,7 +33,12 @@ func newHost(p engine.Protocol) *host {
 
 func (*host) BeginRun()                                     {}
 func (h *host) EndRun(next engine.Next) (engine.Next, bool) { return next, h.isMuch }
-func (h *host) Began(bool)                                  { h.began++ }
+func (h *host) Began(isSuccessor bool) {
+	h.began++
+	if isSuccessor {
+		h.follow++
+	}
+}
 func (h *host) ReadInRun(p []byte) (n int, err error) {
 	if n = copy(p, h.input); n == 0 {
 		err = io.EOF
@@ -202,8 +208,8 @@ func TestManySwitches(t *testing.T) {
 	go func() {
 		defer close(done)
 		h := newHost(&letters{})
-		if next := h.Drive(append(bytes.Repeat([]byte("s"), many), 'c')); next != engine.Close || h.began != many+1 {
-			t.Errorf("%v after %d protocols", next, h.began)
+		if next := h.Drive(append(bytes.Repeat([]byte("s"), many), 'c')); next != engine.Close || h.began != many+1 || h.follow != many {
+			t.Errorf("%v after %d protocols, %d of them successors", next, h.began, h.follow)
 		}
 	}()
 	<-done
@@ -324,6 +330,24 @@ func TestPause(t *testing.T) {
 		p.isBetween = test.isBetween
 		if got := h.Pause(); got != test.want || h.IsPartial != got || h.IsFed || p.pauses != test.pauses {
 			t.Errorf("%d: %v after %d calls, partial: %v, fed: %v; want %v after %d", i, got, p.pauses, h.IsPartial, h.IsFed, test.want, test.pauses)
+		}
+	}
+}
+
+// TestPauseAfterCalls: what may change the protocol's state counts as input.
+func TestPauseAfterCalls(t *testing.T) {
+	for name, call := range map[string]func(*host){
+		"Drive":       func(h *host) { h.Drive([]byte("-")) },
+		"Prompted":    func(h *host) { h.Prompted() },
+		"TimedOut":    func(h *host) { h.TimedOut() },
+		"FeedBlocked": func(h *host) { h.FeedBlocked([]byte("-")) },
+	} {
+		p := &guest{letters: letters{can: engine.CanPrompt | engine.IsDuplex}, isBetween: true}
+		h := newHost(p)
+		h.Pause()
+		p.isBetween = false
+		if call(h); !h.Pause() || p.pauses != 2 {
+			t.Errorf("%s: partial: %v after %d calls", name, h.IsPartial, p.pauses)
 		}
 	}
 }
