@@ -158,6 +158,7 @@ func TestResponseCopyShowsServer(t *testing.T) {
 	if h.IsSet([]byte("Server")) {
 		t.Error("the default counts as a field")
 	}
+	copied.ShowsServer = true
 	h.CopyTo(&copied)
 	if copied.ShowsServer || string(copied.Server()) != "ours" || !copied.IsSet([]byte("Server")) {
 		t.Errorf("%v, %q", copied.ShowsServer, copied.Server())
