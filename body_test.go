@@ -361,7 +361,7 @@ func TestSetBodyStreamWriterIsWritten(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if r.streamWriter != nil {
-		t.Error("streamWriter is left")
+		t.Error("streamWriter is still set")
 	}
 	var q Request
 	q.SetBodyString("old")
@@ -371,7 +371,7 @@ func TestSetBodyStreamWriterIsWritten(t *testing.T) {
 	q.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString("data") })
 	r.SetBodyStreamWriter(func(w *bufio.Writer) {})
 	if q.Header.ContentLength() != -1 || r.Header.ContentLength() != -1 || len(q.bodyBytes())+len(r.bodyBytes()) > 0 {
-		t.Errorf("lengths %d and %d, %q and %q are left", q.Header.ContentLength(), r.Header.ContentLength(), q.bodyBytes(), r.bodyBytes())
+		t.Errorf("lengths %d and %d, %q and %q remain", q.Header.ContentLength(), r.Header.ContentLength(), q.bodyBytes(), r.bodyBytes())
 	}
 	if r := q.BodyStream(); r == nil || q.streamWriter != nil {
 		t.Error("a stream that was handed out may still be written in place")

@@ -392,7 +392,7 @@ func TestHTTP2FallsBackOnce(t *testing.T) {
 }
 
 // A connection whose server has chosen HTTP/1.1 is not used if it has ended meanwhile, and
-// closed if nobody uses it.
+// closed if no call uses it.
 func TestPipelineHTTP2Spare(t *testing.T) {
 	r := http2Servers[1].start(t, mirrorRequest)
 	c := &PipelineClient{Addr: r.addr, IsTLS: true, TLSConfig: r.client, Dial: r.dial, HTTP2: HTTP2Auto}

@@ -481,7 +481,7 @@ func TestPrewarmTrace(t *testing.T) {
 }
 
 // Who waited, and is given a connection that turns out to be dead, must make
-// one in its place, and not wait again behind everybody.
+// one in its place, and not wait again after all others.
 func TestDeadConnectionKeepsTheTurn(t *testing.T) {
 	p := newClientPeer(t, answering(okAnswer))
 	c := p.host()

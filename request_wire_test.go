@@ -181,7 +181,7 @@ func TestRequestWriteErrors(t *testing.T) {
 			t.Errorf("%s: err = %v", name, err)
 		}
 		if r.IsBodyStream() {
-			t.Errorf("%s: the stream is left", name)
+			t.Errorf("%s: the stream is still set", name)
 		}
 	}
 	var old Response

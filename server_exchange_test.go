@@ -37,7 +37,7 @@ func TestDoneStatesAreForgotten(t *testing.T) {
 	})
 	(&http1test.Conn{}).Converse(t, newAcceptor(s, s.config()), []byte(strings.Repeat("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 3)))
 	if n := s.done.Len(); n != 0 {
-		t.Errorf("%d states are left", n)
+		t.Errorf("%d states remain", n)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// TestHalfCloseOverHTTP2: a proxy of net/http behind an extended CONNECT (RFC 8441) passes on
+// TestHalfCloseOverHTTP2: a proxy of net/http that serves an extended CONNECT (RFC 8441) passes on
 // the end of each direction alone, to and from a handler that speaks HTTP/1.1.
 func TestHalfCloseOverHTTP2(t *testing.T) {
 	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {

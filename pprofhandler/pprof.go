@@ -1,6 +1,6 @@
 // Package pprofhandler serves the profiles of package runtime/pprof, as
 // net/http/pprof does: for "go tool pprof" and for reading. It imports that package, which
-// also registers its handlers with http.DefaultServeMux: do not serve that one to everybody.
+// also registers its handlers with http.DefaultServeMux: do not serve that one to the public.
 package pprofhandler
 
 import (

@@ -63,7 +63,7 @@ type identity struct {
 
 // A callState is what calls of the program have left with a Conn. It stays until the end.
 type callState struct {
-	room    chan struct{}   // of writers: closed when there is room in pending; nil: nobody waits
+	room    chan struct{}   // of writers: closed when there is room in pending; nil: no writer waits
 	pings   []pingWait      // of Conn.Ping, oldest first
 	ctx     context.Context // of Conn.Context; nil: not asked for
 	cancel  context.CancelCauseFunc
@@ -217,7 +217,7 @@ func (c *Conn) addrs() (remote, local net.Addr) {
 }
 
 // connsInChunk is how many Conns are allocated together. A chunk is freed when all of them
-// have ended, and nobody has kept one; so a connection holds at most this many Conns.
+// have ended, and no program has kept one; so a connection holds at most this many Conns.
 const connsInChunk = 8
 
 // A chunk of Conns. No Conn is used for a second connection, so that a program may keep it.

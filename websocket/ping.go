@@ -45,7 +45,7 @@ func (c *Conn) Ping(ctx context.Context) error {
 	return nil
 }
 
-// forgetPingLocked removes a ping that nobody waits for any more.
+// forgetPingLocked removes a ping that no call waits for any more.
 func (c *Conn) forgetPingLocked(number uint64) {
 	pings := c.guarded.calls.pings
 	for i := range pings {

@@ -45,7 +45,7 @@ func TestShutdownTriesAgain(t *testing.T) {
 		t.Errorf("the engine takes too long: %v", err)
 	}
 	if listeners, draining := s.Counts(); listeners != 0 || draining != 1 || len(told) != 2 || told[0] != slow || told[1] != slow {
-		t.Errorf("%d listeners, %d engines are left; told %v", listeners, draining, told)
+		t.Errorf("%d listeners, %d engines remain; told %v", listeners, draining, told)
 	}
 	slow.err = nil
 	s.Lock()
@@ -55,7 +55,7 @@ func TestShutdownTriesAgain(t *testing.T) {
 		t.Errorf("the listener fails: %v", err)
 	}
 	if _, draining := s.Counts(); draining != 0 || len(told) != 3 || told[2] != nil {
-		t.Errorf("%d engines are left; told %v", draining, told)
+		t.Errorf("%d engines remain; told %v", draining, told)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestReadRequest(t *testing.T) {
 			t.Errorf("%s: received %s, want %s", name, got, want)
 		}
 		if rest, err := io.ReadAll(b); string(rest) != "abc" || err != nil {
-			t.Errorf("%s: %q, %v is left", name, rest, err)
+			t.Errorf("%s: %q, %v remains", name, rest, err)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestReadResponse(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if rest, _ := io.ReadAll(b); string(rest) != "x" {
-		t.Errorf("%q is left", rest)
+		t.Errorf("%q remains", rest)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestReadTrailer(t *testing.T) {
 		t.Errorf("the values of X-Sum are %q", got)
 	}
 	if rest, _ := io.ReadAll(b); string(rest) != "rest" || h.Host() != nil || h.HasLength {
-		t.Errorf("%q is left, host %q", rest, h.Host())
+		t.Errorf("%q remains, host %q", rest, h.Host())
 	}
 	for _, test := range []struct {
 		section  string

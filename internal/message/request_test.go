@@ -70,7 +70,7 @@ func TestOwnStartLine(t *testing.T) {
 	}
 }
 
-// TestSetFitTarget: a target that is percent-encoded is written as it is.
+// TestSetFitTarget: a target that is percent-encoded is written unchanged.
 func TestSetFitTarget(t *testing.T) {
 	h := readRequest(t, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
 	h.SetFitTarget(append(h.TargetRoom(), "/a#%23"...))
@@ -356,7 +356,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("%q", h.Connect())
 	}
 	if h.ResetMessage(); len(h.Connect()) > 0 {
-		t.Errorf("%q is left", h.Connect())
+		t.Errorf("%q remains", h.Connect())
 	}
 }
 

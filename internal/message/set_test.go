@@ -128,7 +128,7 @@ func TestTransferEncodingOfRaw(t *testing.T) {
 	}
 }
 
-// TestPutCanonical: the name stays as it is, and is compared byte for byte.
+// TestPutCanonical: the name is not changed, and is compared byte for byte.
 func TestPutCanonical(t *testing.T) {
 	var h RequestHeader
 	put := func(name, value string, mode PutMode) { h.PutCanonical([]byte(name), []byte(value), mode) }
@@ -156,7 +156,7 @@ func TestPutCanonical(t *testing.T) {
 		t.Errorf("a raw head has the host %q", got)
 	}
 	if h.DelAny("X-a"); h.PeekCanonical([]byte("x-a")) != nil || h.PeekCanonical([]byte("X-A")) != nil {
-		t.Error("a spelling is left after DelAny")
+		t.Error("a spelling remains after DelAny")
 	}
 }
 

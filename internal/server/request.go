@@ -44,7 +44,7 @@ type Request interface {
 	// ExpectBody prepares for a body of length bytes, -1 if the length is unknown.
 	// isStreamed: Serve reads the body with Exchange.ReadBody.
 	ExpectBody(length int64) (isStreamed bool, err error)
-	// ExpectContinue tells whether a body that was announced with "Expect: 100-continue"
+	// ExpectContinue reports whether a body that was announced with "Expect: 100-continue"
 	// is wanted; otherwise the response is ready. isWaiting: the client waits for the
 	// answer, which is sent now, or by MayWait or Respond if the body is streamed. It may
 	// block. After ErrConnectionClosed, the client cannot be reached.

@@ -182,7 +182,7 @@ func TestUnknownStrategy(t *testing.T) {
 	}
 }
 
-// Bytes that nobody asked for, on connections that are no sockets: those of
+// Bytes that no request asked for, on connections that are no sockets: those of
 // fasthttputil could tell, and those that wrap a socket and have a NetConn do.
 func TestLateBytesWithoutSocket(t *testing.T) {
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"

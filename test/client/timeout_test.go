@@ -196,7 +196,7 @@ func TestServerTimeoutsWithoutEnd(t *testing.T) {
 }
 
 // awaitAnswer bounds writing when a status from 300 on comes, also when all is
-// written by then, and nobody takes the deadline off: the next request on the
+// written by then, and no call removes the deadline: the next request on the
 // connection fails.
 func TestNoWriteDeadlineIsLeft(t *testing.T) {
 	p := harness.NewClientPeer(t, answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))

@@ -213,7 +213,7 @@ type wrappedConn struct{ net.Conn }
 // NetConn returns what is wrapped.
 func (c wrappedConn) NetConn() net.Conn { return c.Conn }
 
-// A response to HEAD ends behind its head, whether it tells a length or not: the
+// A response to HEAD ends after its head, whether it tells a length or not: the
 // connection can be used further (fasthttp closes it too).
 func TestHeadWithoutLengthKeepsConnection(t *testing.T) {
 	p := harness.NewClientPeer(t, answering("HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"))

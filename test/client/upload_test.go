@@ -19,7 +19,7 @@ import (
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
-// A refusal whose body comes behind the grace for writing: without any
+// A refusal whose body comes after the grace for writing: without any
 // time-out, the deadline that has passed stays set for the reading of it.
 func TestRefusalThatComesInPieces(t *testing.T) {
 	wroteAll := make(chan struct{})
@@ -86,7 +86,7 @@ func TestRefusalAsStreamHasNoDeadline(t *testing.T) {
 	checkPool(t, c, 0, 0)
 }
 
-// An interim response ends the watch: a refusal behind it, by a server that
+// An interim response ends the watch: a refusal after it, by a server that
 // neither reads on nor closes, is not noticed.
 func TestRefusalBehindInterim(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
@@ -144,7 +144,7 @@ func TestAnswerWhileWriting(t *testing.T) {
 }
 
 // A server that answers while it reads, and a caller who wants the answer as a
-// stream: nobody reads it before all is written, and neither side goes on. The
+// stream: the client does not read it before all is written, and neither side goes on. The
 // writing is given up then, and the stream ends with an error: it must not look
 // complete, nor wait.
 func TestStreamWhileWriting(t *testing.T) {
@@ -190,7 +190,7 @@ func TestEarlySuccessGetsTheWholeBody(t *testing.T) {
 	}
 }
 
-// What is no HTTP must not be waited behind, because it is short.
+// What is no HTTP is not waited for, although it is short.
 func TestShortGarbageWhileWriting(t *testing.T) {
 	for _, raw := range []string{"garbage\r\n\r\n", "\r\n\r\n\r\n\r\n\r\n", "HTTP/1.1 1\r\n", "x\r\n"} {
 		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
@@ -254,7 +254,7 @@ func TestRefusalWithStuckBodyStream(t *testing.T) {
 		c.Send("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		c.Gone()
 	})
-	for name, begin := range map[string]string{"behind a byte": "x", "before the first": ""} {
+	for name, begin := range map[string]string{"after a byte": "x", "before the first": ""} {
 		t.Run(name, func(t *testing.T) {
 			c := p.Host()
 			req, resp := harness.NewCall("POST", p.URL("/"))

@@ -22,7 +22,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
-// A valueExchange is a server.Exchange, and the protocol behind it, that carries
+// A valueExchange is a server.Exchange, and its protocol, that carries
 // values: its requests are fields and pieces of a body, its responses a log of
 // what was sent. It is what a protocol outside root has to do at the least.
 type valueExchange struct {

@@ -28,7 +28,7 @@ type closingConn struct {
 
 func (c *closingConn) Close() error { close(c.closed); return nil }
 
-// TestAsideComesTooLate: a connection that nobody waits for is closed.
+// TestAsideComesTooLate: a connection that no caller waits for is closed.
 func TestAsideComesTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	late, goOn := &closingConn{closed: make(chan bool)}, make(chan bool)

@@ -236,9 +236,9 @@ func TestConnLimits(t *testing.T) {
 	}
 }
 
-// TestAnswersThatNobodyAwaits end the connection, as a broken one does; the requests
-// behind that are sent again.
-func TestAnswersThatNobodyAwaits(t *testing.T) {
+// TestAnswersThatNoRequestAwaits end the connection, as a broken one does; the requests
+// after that are sent again.
+func TestAnswersThatNoRequestAwaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClient(t, Config{Conns: 1, Pending: 9})
 		a, b, last := newLine("a"), newLine("b"), newLine("c")

@@ -185,7 +185,7 @@ func BenchmarkWaiters(b *testing.B) {
 	}
 }
 
-// TestWaitersThatGiveUp: calls that have waited for too long leave nothing behind, and the
+// TestWaitersThatGiveUp: calls that have waited for too long hold nothing, and the
 // connection serves the next one.
 func TestWaitersThatGiveUp(t *testing.T) {
 	p := newPool(1, time.Hour)
@@ -202,7 +202,7 @@ func TestWaitersThatGiveUp(t *testing.T) {
 	close(expired)
 	waiting.Wait()
 	if n := p.waiting.Len(); n != 0 {
-		t.Errorf("%d waiters are left", n)
+		t.Errorf("%d waiters remain", n)
 	}
 	p.wantCounts(t, 1, 0)
 	p.put(c)

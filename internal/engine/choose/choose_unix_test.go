@@ -104,7 +104,7 @@ func TestAdoptSocket(t *testing.T) {
 	if _, err := io.ReadFull(conns.conn, got); err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
-	_ = conns.conn.Close() // the only descriptor that is left
+	_ = conns.conn.Close() // the only descriptor that is open
 	if _, err := peer.Read(got); err != io.EOF {
 		t.Errorf("the connection is open: %v", err)
 	}

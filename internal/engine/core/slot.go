@@ -260,7 +260,7 @@ func (s *slot) close() {
 			runtime.Gosched()
 			continue
 		}
-		if s.word.CompareAndSwap(word, word>>generationShift<<generationShift|stateClosed) { //nolint:staticcheck // stateClosed is 0, and is named all the same
+		if s.word.CompareAndSwap(word, word>>generationShift<<generationShift|stateClosed) { //nolint:staticcheck // stateClosed is 0; its name says what is stored
 			return
 		}
 	}

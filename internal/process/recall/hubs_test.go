@@ -212,7 +212,7 @@ func TestGap(t *testing.T) {
 		b.has(t, "1.1 1.2")
 		a.Take([]byte("1.3"))
 		if !b.recall.Received([]byte("1.4"), func() bool { return false }) {
-			t.Error("a message behind a gap is carried out")
+			t.Error("a message that follows a gap is carried out")
 		}
 		b.recall.Await(t.Context())
 		b.has(t, "1.1 1.2 1.3 1.4")

@@ -73,7 +73,7 @@ type worker struct {
 type ending uint8
 
 const (
-	endNone     ending = iota // nobody wants it to end: its exit is a crash
+	endNone     ending = iota // no command ends it: its exit is a crash
 	endLate                   // it was killed because it was not ready in time
 	endWanted                 // it asked to be replaced
 	endTold                   // the master told it to exit, so its exit is no crash

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A Conn is an engine.Conn, and the engine behind it, that feeds a script piece by piece
+// A Conn is an engine.Conn, and its engine, that feeds a script piece by piece
 // and keeps what is answered. The zero value is ready.
 type Conn struct {
 	Pieces [][]byte // not yet received
