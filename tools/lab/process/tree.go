@@ -3,6 +3,7 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,25 +42,22 @@ func (u *Usage) UserShare() float64 {
 func (c *Child) TreeUsage() (Usage, error) { return treeUsage(c.cmd.Process.Pid) }
 
 func treeUsage(root int) (sum Usage, err error) {
-	processes, err := tree(root)
-	if err != nil {
-		return sum, err
-	}
-	for _, pid := range processes {
+	err = each(root, func(pid int) (err error) {
 		one := Usage{}
 		if one.CPU, err = processCPU(pid); err != nil {
-			return sum, err
+			return err
 		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			return sum, err
+			return err
 		}
 		if one.User, one.System, err = parseModes(string(text)); err != nil {
-			return sum, fmt.Errorf("process %d: %w", pid, err)
+			return fmt.Errorf("process %d: %w", pid, err)
 		}
 		sum.Add(Usage{}, one)
-	}
-	return sum, nil
+		return nil
+	})
+	return sum, err
 }
 
 // parseModes reads the times of a process from its stat (proc_pid_stat(5)).
@@ -81,18 +79,12 @@ func parseModes(text string) (user, system time.Duration, err error) {
 }
 
 func treeCPU(root int) (sum time.Duration, err error) {
-	processes, err := tree(root)
-	if err != nil {
-		return 0, err
-	}
-	for _, pid := range processes {
+	err = each(root, func(pid int) error {
 		used, err := processCPU(pid)
-		if err != nil {
-			return 0, err
-		}
 		sum += used
-	}
-	return sum, nil
+		return err
+	})
+	return sum, err
 }
 
 // CPU returns the CPU time of a process, to the nanosecond as the scheduler counts it.
@@ -120,6 +112,31 @@ func processCPU(pid int) (sum time.Duration, err error) {
 		sum += time.Duration(nanoseconds)
 	}
 	return sum, nil
+}
+
+// each calls f for a process and for those that descend from it. An error about a descendant
+// that has ended since is none: servers start programs that live for a moment.
+func each(root int, f func(pid int) error) error {
+	processes, err := tree(root)
+	if err != nil {
+		return err
+	}
+	for _, pid := range processes {
+		if err := f(pid); err != nil && (pid == root || !hasEnded(pid)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasEnded reports whether a process is gone, or waits to be reaped: then it has no memory.
+func hasEnded(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	state := strings.TrimSpace(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
 // tree returns a process and those that descend from it.

@@ -20,17 +20,14 @@ func (c *Child) TreeMemory() (TreeMemory, error) { return treeMemory(c.cmd.Proce
 func (p *Program) TreeMemory() (TreeMemory, error) { return treeMemory(p.cmd.Process.Pid) }
 
 func treeMemory(root int) (sum TreeMemory, err error) {
-	processes, err := tree(root)
-	if err != nil {
-		return sum, err
-	}
-	for _, pid := range processes {
+	err = each(root, func(pid int) error {
 		status, err := kibibytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS", "RssAnon")
 		if err != nil {
-			return sum, err
+			return err
 		}
 		sum.Resident += status[0]
 		sum.Anonymous += status[1]
-	}
-	return sum, nil
+		return nil
+	})
+	return sum, err
 }

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -45,6 +46,39 @@ func TestUsage(t *testing.T) {
 	u.Add(Usage{}, Usage{1, 0, 0})
 	if want := (Usage{5, 1, 3}); u != want || u.UserShare() != .25 {
 		t.Errorf("%+v, want %+v; %v in user mode", u, want, u.UserShare())
+	}
+}
+
+// A child that ends while the tree is read does not count; another error does.
+func TestChildEnds(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Skip(err)
+	}
+	broken := errors.New("broken")
+	failing := func(end bool) func(pid int) error {
+		return func(pid int) error {
+			if pid != child.Process.Pid {
+				return nil
+			}
+			if end {
+				child.Process.Kill()
+				child.Wait()
+			}
+			return broken
+		}
+	}
+	if err := each(os.Getpid(), failing(false)); !errors.Is(err, broken) {
+		t.Errorf("%v about a child that is there", err)
+	}
+	if err := each(os.Getpid(), failing(true)); err != nil {
+		t.Errorf("%v about a child that has ended", err)
+	}
+	if _, err := treeCPU(child.Process.Pid); err == nil {
+		t.Error("no error about a program that has ended")
 	}
 }
 
