@@ -293,6 +293,7 @@ func TestEnd(t *testing.T) {
 		}
 
 		d := m.start(t, 3, 1)
+		settle() // d's hello comes first
 		half := appendFrame(nil, frameMessage, "p", "x", []byte("half a message"))
 		to := m.ends[len(m.ends)-3] // d's end of the stream to b
 		if _, err := to.Write(half[:len(half)-1]); err != nil {
