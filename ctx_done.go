@@ -33,22 +33,6 @@ func (ctx *RequestCtx) doneState() *cancelState {
 	return d
 }
 
-// hijackWatched is Hijack for HTTP/1.1, where the end of the client's output counts as its
-// going away until then.
-func (ctx *RequestCtx) hijackWatched(handler HijackHandler) {
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	ctx.hijackHandler = handler
-	d := ctx.done.Load()
-	switch {
-	case d == nil || ctx.wire.isDetached.Load():
-	case handler != nil:
-		ctx.exchange.OnPeerGone(func() {})
-	default:
-		ctx.exchange.OnPeerGone(d.Cancel)
-	}
-}
-
 // Done returns a channel that is closed when the client disconnects while the
 // handler runs, when the request has ended, or when the server shuts down.
 // Outside a server it is never closed. The first call costs an allocation and

@@ -92,30 +92,6 @@ func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outco
 	return nil, o
 }
 
-// leave returns how the connection leaves HTTP, or OutcomeResponse if it does not.
-func (ctx *RequestCtx) leave() server.Outcome {
-	if ctx.takeover != nil {
-		ctx.settleTakeover()
-	} else if ctx.isSilent() {
-		ctx.dropBody()
-	}
-	switch {
-	case ctx.hijackHandler != nil:
-		ctx.cfg.retain()
-		if ctx.hijackNoResponse && (ctx.phase != phaseFlushed || ctx.form.Next == message.UseHijack) { // otherwise there is one
-			return server.OutcomeSilent
-		}
-		return server.OutcomeHijack
-	case ctx.takeover == nil:
-		return server.OutcomeResponse
-	case !ctx.takeover.WritesBody:
-		return server.OutcomeTakeover
-	case ctx.mayBeginBody():
-		return server.OutcomeBody
-	}
-	return server.OutcomeResponse
-}
-
 // End implements server.Request.
 func (r *servedRequest) End() (fresh server.Request) {
 	ctx := (*RequestCtx)(r)

@@ -11,21 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
-// nextUse returns what the connection is for after the response.
-func (ctx *RequestCtx) nextUse() message.Use {
-	switch {
-	case ctx.takeover != nil && ctx.takeover.WritesBody:
-		return message.UseNone
-	case ctx.takeover != nil:
-		return message.UseProtocol
-	case ctx.hijackHandler != nil:
-		return message.UseHijack
-	case ctx.verb == verbConnect && ctx.Response.StatusCode()/100 == 2:
-		return message.UseNone // the client expects a tunnel (RFC 9110 section 9.3.6)
-	}
-	return message.UseRequest
-}
-
 // setForm derives the form of ctx.Response. If the status or the method
 // forbids content, none of its bytes is sent (RFC 9110 section 6.4.1).
 func (ctx *RequestCtx) setForm() {

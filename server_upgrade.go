@@ -4,6 +4,8 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
@@ -64,6 +66,61 @@ func (u *upgradeServer) Count(read, written int) { u.cfg.meter.transferred(read,
 // Printf implements upgrade.Server.
 func (u *upgradeServer) Printf(format string, args ...any) { u.cfg.logger.Printf(format, args...) }
 
+// Hijack makes handler take the connection over after the RequestHandler has
+// returned and the response, if any, is written. The connection passed to
+// handler first returns the bytes that the client sent after the request.
+//
+// handler is not called if the response could not be written. It is not called
+// either if the request or the response closes the connection, unless
+// HijackSetNoResponse(true) was called. Limits for further requests, such as
+// DisableKeepalive, do not prevent the call; a Shutdown does with
+// Server.CloseOnShutdown.
+//
+// The server forgets the connection, and Shutdown does not wait for it. If the
+// handler did not read the request body, and it is too large to be discarded,
+// the server closes the connection instead.
+//
+// From Hijack on, Done is not closed when the client ends its output: in another
+// protocol, that may be half of the conversation only.
+//
+// Hijack has no effect, but for a line in the log, when the connection was given away already:
+// by websocket.Endpoint.Upgrade and its like, or to a handler that writes the response. After
+// Flush, the rest of the response comes first.
+func (ctx *RequestCtx) Hijack(handler HijackHandler) {
+	switch {
+	case (ctx.takeover != nil || ctx.isSilent()) && handler != nil:
+		ctx.warn(misuseHijack)
+		return
+	case ctx.exchange != nil && ctx.streamID == 0:
+		ctx.hijackWatched(handler)
+		return
+	}
+	ctx.hijackHandler = handler
+}
+
+// hijackWatched is Hijack for HTTP/1.1, where the end of the client's output counts as its
+// going away until then.
+func (ctx *RequestCtx) hijackWatched(handler HijackHandler) {
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	ctx.hijackHandler = handler
+	d := ctx.done.Load()
+	switch {
+	case d == nil || ctx.wire.isDetached.Load():
+	case handler != nil:
+		ctx.exchange.OnPeerGone(func() {})
+	default:
+		ctx.exchange.OnPeerGone(d.Cancel)
+	}
+}
+
+// HijackSetNoResponse sets whether a hijacked connection is handed over without
+// a response. If it is, the HijackHandler writes everything.
+func (ctx *RequestCtx) HijackSetNoResponse(noResponse bool) { ctx.hijackNoResponse = noResponse }
+
+// Hijacked tells whether Hijack was called.
+func (ctx *RequestCtx) Hijacked() bool { return ctx.hijackHandler != nil }
+
 // takeover is what takeOver has arranged.
 type takeover struct {
 	upgrade.Takeover
@@ -91,6 +148,45 @@ func (t *taker) OnHijackDropped(f func()) {
 	if isOver {
 		f()
 	}
+}
+
+// nextUse returns what the connection is for after the response.
+func (ctx *RequestCtx) nextUse() message.Use {
+	switch {
+	case ctx.takeover != nil && ctx.takeover.WritesBody:
+		return message.UseNone
+	case ctx.takeover != nil:
+		return message.UseProtocol
+	case ctx.hijackHandler != nil:
+		return message.UseHijack
+	case ctx.verb == verbConnect && ctx.Response.StatusCode()/100 == 2:
+		return message.UseNone // the client expects a tunnel (RFC 9110 section 9.3.6)
+	}
+	return message.UseRequest
+}
+
+// leave returns how the connection leaves HTTP, or OutcomeResponse if it does not.
+func (ctx *RequestCtx) leave() server.Outcome {
+	if ctx.takeover != nil {
+		ctx.settleTakeover()
+	} else if ctx.isSilent() {
+		ctx.dropBody()
+	}
+	switch {
+	case ctx.hijackHandler != nil:
+		ctx.cfg.retain()
+		if ctx.hijackNoResponse && (ctx.phase != phaseFlushed || ctx.form.Next == message.UseHijack) { // otherwise there is one
+			return server.OutcomeSilent
+		}
+		return server.OutcomeHijack
+	case ctx.takeover == nil:
+		return server.OutcomeResponse
+	case !ctx.takeover.WritesBody:
+		return server.OutcomeTakeover
+	case ctx.mayBeginBody():
+		return server.OutcomeBody
+	}
+	return server.OutcomeResponse
 }
 
 // Decline implements server.Request.
