@@ -8,31 +8,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
-// doneState returns the state of ctx, which it creates on the first call.
-func (ctx *RequestCtx) doneState() *cancelState {
-	if d := ctx.done.Load(); d != nil {
-		return d
-	}
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	if d := ctx.done.Load(); d != nil {
-		return d
-	}
-	d := newCancelState()
-	ctx.done.Store(d)
-	switch {
-	case ctx.server == nil:
-	case ctx.wire.isDetached.Load():
-		d.Cancel()
-	default:
-		ctx.server.done.Add(d)
-		if ctx.streamID != 0 || ctx.hijackHandler == nil {
-			ctx.exchange.OnPeerGone(d.Cancel)
-		}
-	}
-	return d
-}
-
 // Done returns a channel that is closed when the client disconnects while the
 // handler runs, when the request has ended, or when the server shuts down.
 // Outside a server it is never closed. The first call costs an allocation and

@@ -97,15 +97,6 @@ func (ctx *RequestCtx) NotFound() {
 // NotModified replaces the response with a 304 without a body.
 func (ctx *RequestCtx) NotModified() { ctx.replaceResponse(StatusNotModified) }
 
-// replaceResponse makes the response one without fields of its own and a body.
-func (ctx *RequestCtx) replaceResponse(statusCode int) {
-	ctx.Response.Reset()
-	if ctx.cfg != nil {
-		ctx.prepareResponse()
-	}
-	ctx.SetStatusCode(statusCode)
-}
-
 // IfModifiedSince reports whether lastModified is after the time in the
 // If-Modified-Since field. It also returns true if the field is absent or
 // invalid (RFC 9110 section 13.1.3).

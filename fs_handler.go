@@ -164,16 +164,6 @@ func answerFailure(ctx *RequestCtx, what string, err error) {
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 }
 
-// sendContent makes content the body, as a stream, like that of every file.
-// content must not change any more.
-func (ctx *RequestCtx) sendContent(content []byte) {
-	resp := &ctx.Response
-	resp.ResetBody()
-	ctx.content.Left = content
-	resp.setStream(&ctx.content, len(content))
-	resp.Header.SetContentLength(len(content))
-}
-
 // streamLength returns n as the length of a body stream, or -1 (unknown) if an
 // int cannot hold it. The stream is then chunked.
 func streamLength(n int64) int {
