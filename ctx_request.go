@@ -7,6 +7,7 @@ import (
 	"log"
 	"mime/multipart"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -115,6 +116,7 @@ func (ctx *RequestCtx) addresses() interface {
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
 } {
+
 	if ctx.exchange == nil {
 		return ctx.netConn
 	}
@@ -421,4 +423,49 @@ func (l ctxLogger) Printf(format string, args ...any) {
 func (ctx *RequestCtx) String() string {
 	return fmt.Sprintf("#%016X - %s<->%s - %s %s",
 		ctx.ID(), ctx.LocalAddr(), ctx.RemoteAddr(), ctx.Method(), ctx.URI().FullURI())
+}
+
+// EngineStats returns Server.EngineStats of the server that received the
+// request, and the zero value outside a server.
+func (ctx *RequestCtx) EngineStats() EngineStats {
+	if ctx.server == nil {
+		return EngineStats{}
+	}
+	return ctx.server.EngineStats()
+}
+
+// A misuse is what a handler does with a request that loses something, and of which no error
+// can tell. Each Server logs each kind once.
+type misuse uint8
+
+const (
+	misuseReadsBody misuse = iota
+	misuseHead
+	misuseBody
+	misuseReplaced
+	misuseHijack
+	misuses // how many there are
+)
+
+var misuseTexts = [misuses]string{
+	misuseReadsBody: "reads a streamed body by Request.Body, which keeps all of it in memory: use BodyStream",
+	misuseHead:      "has changed the status or a field after Flush, which the client does not see: set them before",
+	misuseBody:      "has set a body although the connection was given away, as by Upgrade, Serve or HijackSetNoResponse: the body is not sent",
+	misuseReplaced:  "has replaced the response after the connection was given to another protocol, as by Upgrade or Serve: the client gets that response, and the protocol does not begin",
+	misuseHijack:    "has called Hijack after the connection was given away, as by Upgrade or Serve: that has no effect",
+}
+
+// warn logs m, once for each Server.
+func (ctx *RequestCtx) warn(m misuse) {
+	if ctx.server.gauges.hasWarned[m].CompareAndSwap(false, true) {
+		ctx.cfg.logger.Printf("a handler %s (this is logged once)", misuseTexts[m])
+	}
+}
+
+// LogPanic logs v, the value of a panic on the calling goroutine, with its stack. It is for
+// handlers that run others on goroutines of their own, and raise their panics again in
+// the RequestHandler: the server does not log v a second time.
+func (ctx *RequestCtx) LogPanic(v any) {
+	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
+	ctx.loggedPanic = panicSum(v)
 }

@@ -182,6 +182,16 @@ func (r *servedRequest) MayWait() error {
 	return nil
 }
 
+// askForBody sends 100-continue if the client still waits for it: after the head of the
+// response, no interim response may follow. It returns false if the connection is broken.
+func (ctx *RequestCtx) askForBody() bool {
+	if !ctx.requestStream.awaitsContinue {
+		return true
+	}
+	ctx.requestStream.awaitsContinue = false
+	return ctx.phase == phaseFlushed || ctx.exchange.SendInterim(StatusContinue, nil)
+}
+
 // warn logs, once for each server, that a handler reads a whole body into
 // memory although Server.StreamRequestBody is set.
 func (s *requestStream) warn() {

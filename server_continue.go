@@ -43,13 +43,3 @@ func (ctx *RequestCtx) refuseBody(status int) {
 		resp.SetBodyString(StatusMessage(status))
 	}
 }
-
-// askForBody sends 100-continue if the client still waits for it: after the head of the
-// response, no interim response may follow. It returns false if the connection is broken.
-func (ctx *RequestCtx) askForBody() bool {
-	if !ctx.requestStream.awaitsContinue {
-		return true
-	}
-	ctx.requestStream.awaitsContinue = false
-	return ctx.phase == phaseFlushed || ctx.exchange.SendInterim(StatusContinue, nil)
-}

@@ -253,12 +253,3 @@ func (s *Server) EngineStats() EngineStats {
 	}
 	return stats
 }
-
-// EngineStats returns Server.EngineStats of the server that received the
-// request, and the zero value outside a server.
-func (ctx *RequestCtx) EngineStats() EngineStats {
-	if ctx.server == nil {
-		return EngineStats{}
-	}
-	return ctx.server.EngineStats()
-}

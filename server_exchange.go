@@ -92,6 +92,17 @@ func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outco
 	return nil, o
 }
 
+// callHandler runs the handler and recovers its panics.
+func (ctx *RequestCtx) callHandler() (o server.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = ctx.handlerPanicked(v)
+		}
+	}()
+	ctx.cfg.handler(ctx)
+	return server.OutcomeResponse
+}
+
 // End implements server.Request.
 func (r *servedRequest) End() (fresh server.Request) {
 	ctx := (*RequestCtx)(r)

@@ -10,17 +10,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
-// callHandler runs the handler and recovers its panics.
-func (ctx *RequestCtx) callHandler() (o server.Outcome) {
-	defer func() {
-		if v := recover(); v != nil {
-			o = ctx.handlerPanicked(v)
-		}
-	}()
-	ctx.cfg.handler(ctx)
-	return server.OutcomeResponse
-}
-
 // handlerPanicked makes the response a 500 if nothing was sent yet.
 func (ctx *RequestCtx) handlerPanicked(v any) server.Outcome {
 	if v == ErrAbortHandler {
@@ -55,14 +44,6 @@ func crash(v any) {
 // ErrAbortHandler, as the value of a panic in a handler, makes the server close
 // the connection without a response and without a log entry.
 var ErrAbortHandler = errors.New("sluice: abort handler")
-
-// LogPanic logs v, the value of a panic on the calling goroutine, with its stack. It is for
-// handlers that run others on goroutines of their own, and raise their panics again in
-// the RequestHandler: the server does not log v a second time.
-func (ctx *RequestCtx) LogPanic(v any) {
-	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
-	ctx.loggedPanic = panicSum(v)
-}
 
 // panicSum tells panics apart, whose values need not be comparable. It is not 0.
 func panicSum(v any) uint32 { return ascii.AddSum(0, []byte(fmt.Sprint(v))) | 1 }
