@@ -101,10 +101,6 @@ type Conn struct {
 	due int64
 }
 
-// mostSilence is what silence grows to while the peer only answers PINGs. Servers of gRPC
-// end connections with more than two PINGs within five minutes.
-const mostSilence = 320 * time.Second
-
 // NewConn returns the Conn of a new net.Conn, which it owns. Nothing is written or read
 // before the first Do: the preface leaves with the first request. watcher may be nil.
 func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
@@ -244,25 +240,6 @@ func (c *Conn) refusal(s *Stream, now int64) error {
 	}
 	return nil
 }
-
-// checkHealth sends a PING if nothing has come for too long, and returns when to call it
-// again, at the latest; 0: never.
-func (c *Conn) checkHealth(now int64) int64 {
-	switch {
-	case c.pingDue != 0:
-		return c.pingDue
-	case c.silence <= 0:
-		return 0
-	case now-c.heard < int64(c.silence):
-		return c.heard + int64(c.silence)
-	}
-	c.out = h2.AppendPing(c.out, healthPing, false)
-	c.pingDue = now + int64(c.cfg.PingTimeout)
-	return c.pingDue
-}
-
-// healthPing is the data of the PING that tests the connection.
-var healthPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'o', 'k'}
 
 // Limit returns how many streams may be open at once: 100 until the first SETTINGS of the
 // peer, then what the peer admits, at most 1000; 0 if the connection takes no new ones.

@@ -55,12 +55,6 @@ func costOf(err *h2.Error) h2.Cost {
 	return h2.CostReset
 }
 
-// malformed resets s because of its field list.
-func (c *Conn) malformed(s *Stream, err *h2.Error, now int64) *h2.Error {
-	c.reset(s, err.Code)
-	return c.budget.Spend(now, h2.CostMalformed)
-}
-
 // beginBlock decides what a field block is.
 func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	b := &c.block
@@ -365,30 +359,6 @@ func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
 		c.settle(s)
 	}
 	return nil
-}
-
-// consumed books n received bytes as used, on the connection. They are used when they
-// arrive: what a stream holds, its own window bounds.
-func (c *Conn) consumed(n int, now int64) {
-	c.window.Consumed(uint32(n))
-	c.credit(now)
-}
-
-// credit returns credit of the connection to the peer if enough is due.
-func (c *Conn) credit(now int64) { c.out = c.growth.AppendCredit(c.out, 0, &c.window, now) }
-
-// consumedOf books n bytes as used on s, and returns credit if enough is due.
-func (c *Conn) consumedOf(s *Stream, n int, now int64) {
-	if s.window.Consumed(uint32(n)); s.input != inputEnded {
-		c.out = c.growth.AppendCredit(c.out, s.id, &s.window, now)
-	}
-}
-
-// makeRoom returns credit for what of the body of s was declared and has not arrived yet.
-func (c *Conn) makeRoom(s *Stream) {
-	if s.input != inputEnded {
-		c.out = c.growth.AppendRoom(c.out, s.id, &s.window, s.declared-s.received)
-	}
 }
 
 // ReadBody waits for a part of a streamed body. It returns io.EOF at the end of the
