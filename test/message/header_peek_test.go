@@ -149,3 +149,25 @@ func TestPeekAllOfEmptyFields(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyFieldsAreThere: a field without a value that is the only one of a new header is there, and
+// so it is in a copy.
+func TestEmptyFieldsAreThere(t *testing.T) {
+	for _, name := range []string{
+		"Accept", "Age", "Cache-Control", "Connection", "Content-Encoding", "Content-Type", "ETag", "Host", "Location",
+		"Range", "Server", "User-Agent", "Vary", "X-Unknown",
+	} {
+		var request, requestCopy sluice.RequestHeader
+		request.Set(name, "")
+		request.CopyTo(&requestCopy)
+		if request.Peek(name) == nil || requestCopy.Peek(name) == nil {
+			t.Errorf("%s of a request: nil", name)
+		}
+		var response, responseCopy sluice.ResponseHeader
+		response.Set(name, "")
+		response.CopyTo(&responseCopy)
+		if !response.IsSet(name) || !responseCopy.IsSet(name) || response.Peek(name) == nil || responseCopy.Peek(name) == nil {
+			t.Errorf("%s of a response: it is not there", name)
+		}
+	}
+}

@@ -402,6 +402,50 @@ func TestCopyWith(t *testing.T) {
 	}
 }
 
+// TestEmptyValuesAreNotNil: nil stands for a field that is not there, whatever memory the table had.
+func TestEmptyValuesAreNotNil(t *testing.T) {
+	full := func() *Table {
+		var tab Table
+		tab.Set(Host, []byte("h"))
+		return &tab
+	}
+	for before, tab := range map[string]func() *Table{
+		"new":   func() *Table { return new(Table) },
+		"reset": func() *Table { tab := new(Table); tab.Reset(); return tab },
+		"emptied": func() *Table {
+			tab := full()
+			tab.Reset()
+			return tab
+		},
+		"shrunk": func() *Table {
+			tab := full()
+			tab.Reset()
+			tab.Shrink(0, 0)
+			return tab
+		},
+		"copy of a new one":     func() *Table { tab := *new(Table); return &tab },
+		"copy of an empty one":  func() *Table { from := full(); from.Reset(); tab := *from; return &tab },
+		"reset copy":            func() *Table { tab := *full(); tab.Reset(); return &tab },
+		"target of CopyTo":      func() *Table { tab := new(Table); new(Table).CopyTo(tab); return tab },
+		"full target of CopyTo": func() *Table { tab := full(); new(Table).CopyTo(tab); return tab },
+	} {
+		for how, set := range map[string]func(*Table){
+			"Set":      func(tab *Table) { tab.Set(Server, nil) },
+			"Add":      func(tab *Table) { tab.Add(Server, canonical[Server], nil) },
+			"Replace":  func(tab *Table) { tab.Replace(Server, nil) },
+			"SetValue": func(tab *Table) { tab.Set(Server, []byte("v")); tab.SetValue(0, nil) },
+		} {
+			tab := tab()
+			set(tab)
+			var dst Table
+			tab.CopyTo(&dst)
+			if tab.Get(Server) == nil || tab.Value(0) == nil || dst.Get(Server) == nil {
+				t.Errorf("%s, %s: nil", before, how)
+			}
+		}
+	}
+}
+
 // TestReceivedHeadHasAnOwner: a table that was never reset owns the head that it has received,
 // so that a copy by assignment takes memory of its own before it changes.
 func TestReceivedHeadHasAnOwner(t *testing.T) {

@@ -375,7 +375,7 @@ func TestShrink(t *testing.T) {
 		t.Errorf("memory within the bounds was dropped: %d bytes, %d fields", cap(tab.buf), cap(tab.fields))
 	}
 	tab.Shrink(bytesWere-1, fieldsWere)
-	if tab.buf != nil || cap(tab.fields) != fieldsWere {
+	if cap(tab.buf) != 0 || cap(tab.fields) != fieldsWere {
 		t.Errorf("%d bytes and %d fields are kept", cap(tab.buf), cap(tab.fields))
 	}
 	tab.Shrink(bytesWere, fieldsWere-1)

@@ -9,7 +9,7 @@ import (
 // A Table holds the fields of one message in order. The zero Table is empty and ready
 // to use. Slices that it returns stay valid until the table is changed or reset.
 type Table struct {
-	buf    []byte // the raw head, then what setters have appended
+	buf    []byte // the raw head, then what setters have appended; nil only while there are no fields
 	raw    int    // length of the raw head, which never changes
 	fields []entry
 	// slots has the index of the first field of each known ID, plus one.
@@ -44,7 +44,7 @@ const entrySize = 24
 // Reset empties the table and keeps its memory and KeepNames.
 func (t *Table) Reset() {
 	if !t.owner.Owns() { // new, or a copy by assignment: there is no memory of its own
-		t.buf, t.fields = nil, nil
+		t.buf, t.fields = []byte{}, nil
 		t.slots = [numIDs]uint16{}
 		t.owner.Moved()
 	}
@@ -69,6 +69,9 @@ func (t *Table) claim() {
 		t.buf = slices.Clone(t.buf[:cap(t.buf)])[:len(t.buf)] // what the other one has changed is after len
 		t.fields = slices.Clone(t.fields)
 	}
+	if t.buf == nil {
+		t.buf = []byte{}
+	}
 }
 
 // Moved makes t, a copy by assignment, own the memory that the other table gives up.
@@ -77,7 +80,7 @@ func (t *Table) Moved() { t.owner.Moved() }
 // Shrink frees memory above the given sizes, for pools.
 func (t *Table) Shrink(maxBytes, maxFields int) {
 	if cap(t.buf) > maxBytes {
-		t.buf = nil
+		t.buf = []byte{}
 	}
 	if cap(t.fields) > maxFields {
 		t.fields = nil
