@@ -20,21 +20,21 @@ const Smallest = 200
 // the fields that depend on this. offers are in the order of preference. encodes is false if
 // the content is sent without encoding, or none is sent.
 func Negotiate(request *message.RequestHeader, response *message.ResponseHeader, c Content, offers []Offer) (o Offer, encodes bool) {
-	status := response.Status()
-	isUnchanged := status == message.StatusNotModified
-	if !mayEncode(response, status) {
-		if status == message.StatusPartialContent && IsCompressible(response.ContentType()) {
-			response.AddVary("Accept-Encoding") // as the 200 would (RFC 9110 section 15.3.7)
-		}
+	if !mayEncode(response) {
 		return o, false
+	}
+	status := response.Status()
+	isUnchanged, isPart := status == message.StatusNotModified, status == message.StatusPartialContent
+	if isUnchanged || isPart { // they have the fields of the 200, whose size is not known
+		c = Content{Size: -1, IsStream: true}
 	}
 	wish := ReadAccept(request)
 	o, found := wish.Choose(offers)
-	if !isUnchanged && !c.isWorthEncoding(response, found && wish.RefusesIdentity()) {
+	if !c.isWorthEncoding(response, found && wish.RefusesIdentity()) {
 		return o, false
 	}
 	response.AddVary("Accept-Encoding")
-	if !found {
+	if !found || isPart {
 		return o, false
 	}
 	weakenETag(response)
@@ -52,18 +52,12 @@ func ReadAccept(h *message.RequestHeader) (a Accept) {
 	return a
 }
 
-// mayEncode reports whether the response is subject to negotiation. A 304 is:
-// it has the fields of the response that it replaces (RFC 9110 section 15.4.5).
-func mayEncode(h *message.ResponseHeader, status int) bool {
-	switch {
-	case len(h.Table.Get(field.ContentEncoding)) > 0:
-		return false
-	case status == message.StatusNotModified:
-		return IsCompressible(h.ContentType())
-	case message.BodyForbidden(status), status == message.StatusResetContent, status == message.StatusPartialContent:
-		return false
-	}
-	return !forbidsTransforms(h)
+// mayEncode reports whether the response is subject to negotiation. A 304 and a 206 are: they
+// have fields that the 200 would have (RFC 9110 sections 15.4.5 and 15.3.7).
+func mayEncode(h *message.ResponseHeader) bool {
+	status := h.Status()
+	return len(h.Table.Get(field.ContentEncoding)) == 0 && status != message.StatusResetContent &&
+		(status == message.StatusNotModified || !message.BodyForbidden(status)) && !forbidsTransforms(h)
 }
 
 // forbidsTransforms reports whether a Cache-Control field says so (RFC 9111 section

@@ -70,6 +70,12 @@ func TestNegotiate(t *testing.T) {
 		{name: "304", accept: "gzip", status: 304, kind: html, vary: varies, etag: weak},
 		{name: "304, no wish", status: 304, kind: html, vary: varies, etag: strong},
 		{name: "304, incompressible", accept: "gzip", status: 304, kind: png, etag: strong},
+		{name: "304, identity refused", accept: onlyGz, status: 304, kind: png, vary: varies, etag: weak},
+		{name: "304, no-transform", accept: "gzip", status: 304, kind: html, fields: []string{"Cache-Control: no-transform"}, etag: strong},
+		{name: "304, encoded", accept: "gzip", status: 304, kind: html, fields: []string{"Content-Encoding: br"}, etag: strong},
+		{name: "206, encoded", accept: "gzip", status: 206, kind: html, fields: []string{"Content-Encoding: br"}, content: long, etag: strong},
+		{name: "206, no-transform", accept: "gzip", status: 206, kind: html, fields: []string{"Cache-Control: no-transform"}, content: long, etag: strong},
+		{name: "206, identity refused", accept: onlyGz, status: 206, kind: png, content: long, vary: varies, etag: strong},
 		{name: "404", accept: "gzip", status: 404, kind: html, content: long, coding: "gzip", vary: varies, etag: weak},
 	} {
 		t.Run(test.name, test.check)
