@@ -11,10 +11,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
-// body is the content of a message, with the methods that Request and Response
+// messageBody is the content of a message, with the methods that Request and Response
 // share. At most one of raw, stream and memory has content; setting one drops
 // the others.
-type body struct {
+type messageBody struct {
 	// memory holds the buffered body, nil if there was none. Before a change, call
 	// hold. Copies by assignment share it, so that they see one length.
 	memory *bodyBuffer
@@ -50,7 +50,7 @@ type body struct {
 type bodyBuffer struct{ bytes []byte }
 
 // buffered returns the buffered body.
-func (b *body) buffered() []byte {
+func (b *messageBody) buffered() []byte {
 	if b.memory == nil {
 		return nil
 	}
@@ -59,20 +59,20 @@ func (b *body) buffered() []byte {
 
 // hold makes memory what a change of the buffered body needs: not nil, and the message's own
 // in one that was copied by assignment.
-func (b *body) hold() {
+func (b *messageBody) hold() {
 	if !b.owner.Owns() { // the first change
 		b.claim()
 	}
 }
 
-func (b *body) claim() {
+func (b *messageBody) claim() {
 	if b.owner.IsCopy() || b.memory == nil {
 		b.memory = &bodyBuffer{bytes.Clone(b.buffered())}
 	}
 }
 
 // leave drops the memory of the buffered body.
-func (b *body) leave() { b.memory, b.owner = nil, field.Owner{} }
+func (b *messageBody) leave() { b.memory, b.owner = nil, field.Owner{} }
 
 // bodyPoolLimits holds the limits of SetBodySizePoolLimit.
 var bodyPoolLimits struct{ request, response buf.Limit }
@@ -93,14 +93,14 @@ const burstBody = 32 << 10
 
 // clear removes the body and its limit. It drops memory over the limit unless
 // keep is set.
-func (b *body) clear(keep bool, limit *buf.Limit) {
+func (b *messageBody) clear(keep bool, limit *buf.Limit) {
 	b.limit = 0
 	if b.hasOthers || b.memory != nil {
 		b.clearAll(keep, limit)
 	}
 }
 
-func (b *body) clearAll(keep bool, limit *buf.Limit) {
+func (b *messageBody) clearAll(keep bool, limit *buf.Limit) {
 	if !b.isBuffered() { // drop, of which the call would cost more than the rest
 		b.dropOthers()
 	}
@@ -124,17 +124,17 @@ func (b *body) clearAll(keep bool, limit *buf.Limit) {
 }
 
 // rawBody returns the body of SetBodyRaw, nil if there is none.
-func (b *body) rawBody() []byte { return b.raw }
+func (b *messageBody) rawBody() []byte { return b.raw }
 
 // takeBuffer returns the memory of the buffered body, which b gives up.
-func (b *body) takeBuffer() *bodyBuffer {
+func (b *messageBody) takeBuffer() *bodyBuffer {
 	m := b.memory
 	b.leave()
 	return m
 }
 
 // giveBuffer makes m, which may be nil, the memory of the buffered body.
-func (b *body) giveBuffer(m *bodyBuffer) {
+func (b *messageBody) giveBuffer(m *bodyBuffer) {
 	b.leave()
 	if m != nil {
 		b.memory = m
@@ -143,24 +143,24 @@ func (b *body) giveBuffer(m *bodyBuffer) {
 }
 
 // exchange swaps the bodies of two messages.
-func (b *body) exchange(other *body) {
+func (b *messageBody) exchange(other *messageBody) {
 	*b, *other = *other, *b
 	b.giveBuffer(b.memory)
 	other.giveBuffer(other.memory)
 }
 
 // drop removes every body but a buffered one.
-func (b *body) drop() {
+func (b *messageBody) drop() {
 	if !b.isBuffered() {
 		b.dropOthers()
 	}
 }
 
 // isBuffered reports whether the body, which may be empty, is no more than memory.
-func (b *body) isBuffered() bool { return !b.hasOthers }
+func (b *messageBody) isBuffered() bool { return !b.hasOthers }
 
 // dropOthers is drop for a body that is not buffered.
-func (b *body) dropOthers() {
+func (b *messageBody) dropOthers() {
 	b.raw, b.failure, b.hasOthers = nil, nil, false
 	_ = b.closeStream(nil) // there is no caller to return the error to
 	b.removeForm()
@@ -175,7 +175,7 @@ func (b *body) dropOthers() {
 // the returned body is the text of the error: use BodyStream or BodyWriteTo if
 // errors matter. If the multipart form of a request was read from a stream,
 // Body returns that form, encoded again.
-func (b *body) Body() []byte {
+func (b *messageBody) Body() []byte {
 	if b.isBuffered() { // the usual case
 		return b.buffered()
 	}
@@ -194,7 +194,7 @@ func (b *body) Body() []byte {
 
 // content is Body for callers that can return an error. It returns the same
 // error until another body is set.
-func (b *body) content() ([]byte, error) {
+func (b *messageBody) content() ([]byte, error) {
 	if b.form != nil && b.form.isBody {
 		return b.marshalForm(), nil
 	}
@@ -207,7 +207,7 @@ func (b *body) content() ([]byte, error) {
 }
 
 // bodyBytes returns the body without copying it; empty if it is a stream.
-func (b *body) bodyBytes() []byte {
+func (b *messageBody) bodyBytes() []byte {
 	if b.raw != nil {
 		return b.raw
 	}
@@ -215,7 +215,7 @@ func (b *body) bodyBytes() []byte {
 }
 
 // SetBody makes a copy of p the body.
-func (b *body) SetBody(p []byte) {
+func (b *messageBody) SetBody(p []byte) {
 	b.drop()
 	b.hold()
 	m := b.memory
@@ -223,18 +223,18 @@ func (b *body) SetBody(p []byte) {
 }
 
 // empty makes the buffered body empty.
-func (b *body) empty() {
+func (b *messageBody) empty() {
 	b.hold()
 	m := b.memory
 	m.bytes = m.bytes[:0]
 }
 
 // SetBodyString makes s the body.
-func (b *body) SetBodyString(s string) { b.SetBody(ascii.Bytes(s)) }
+func (b *messageBody) SetBodyString(s string) { b.SetBody(ascii.Bytes(s)) }
 
 // SetBodyRaw makes p itself the body, without a copy. Do not change p until the
 // message is written, reset or released.
-func (b *body) SetBodyRaw(p []byte) {
+func (b *messageBody) SetBodyRaw(p []byte) {
 	b.drop()
 	if len(b.buffered()) > 0 {
 		b.empty()
@@ -243,7 +243,7 @@ func (b *body) SetBodyRaw(p []byte) {
 }
 
 // AppendBody appends a copy of p to the body. It drops a body stream.
-func (b *body) AppendBody(p []byte) {
+func (b *messageBody) AppendBody(p []byte) {
 	if !b.isBuffered() {
 		b.own()
 	}
@@ -253,15 +253,15 @@ func (b *body) AppendBody(p []byte) {
 }
 
 // AppendBodyString appends s to the body. It drops a body stream.
-func (b *body) AppendBodyString(s string) { b.AppendBody(ascii.Bytes(s)) }
+func (b *messageBody) AppendBodyString(s string) { b.AppendBody(ascii.Bytes(s)) }
 
 // setLimit bounds what a received body may collect and decode to; 0 is no limit.
-func (b *body) setLimit(n int) { b.limit = n }
+func (b *messageBody) setLimit(n int) { b.limit = n }
 
 // bound returns the limit for the output of decoding: limit if it is positive,
 // otherwise the limit with which the message was received. 0 is no limit. All
 // code that decodes a body, or parses one as a form, calls it.
-func (b *body) bound(limit int) int {
+func (b *messageBody) bound(limit int) int {
 	if limit > 0 {
 		return limit
 	}
@@ -269,7 +269,7 @@ func (b *body) bound(limit int) int {
 }
 
 // readBuffered reads the body from br; see transfer.Append.
-func (b *body) readBuffered(br *bufio.Reader, length, maxBodySize int) (err error) {
+func (b *messageBody) readBuffered(br *bufio.Reader, length, maxBodySize int) (err error) {
 	b.hold()
 	m := b.memory
 	m.bytes, err = transfer.Append(m.bytes, br, length, maxBodySize)
@@ -277,7 +277,7 @@ func (b *body) readBuffered(br *bufio.Reader, length, maxBodySize int) (err erro
 }
 
 // receive appends received bytes, up to the limit.
-func (b *body) receive(p []byte) error {
+func (b *messageBody) receive(p []byte) error {
 	if b.limit > 0 && len(b.buffered())+len(p) > b.limit {
 		return ErrBodyTooLarge
 	}
@@ -286,14 +286,14 @@ func (b *body) receive(p []byte) error {
 }
 
 // appendBodyBytes appends received bytes.
-func (b *body) appendBodyBytes(p []byte) {
+func (b *messageBody) appendBodyBytes(p []byte) {
 	b.hold()
 	m := b.memory
 	m.bytes = append(m.bytes, p...)
 }
 
 // own makes the body a buffered one, to which bytes may be appended.
-func (b *body) own() {
+func (b *messageBody) own() {
 	switch {
 	case b.raw != nil:
 		b.hold()
@@ -308,7 +308,7 @@ func (b *body) own() {
 // SwapBody makes p the body, without a copy, and returns the previous body. The
 // message now owns p, and the caller owns the returned slice. A body stream is
 // read into memory as by Body.
-func (b *body) SwapBody(p []byte) []byte {
+func (b *messageBody) SwapBody(p []byte) []byte {
 	if b.raw != nil {
 		b.own() // the caller of SetBodyRaw owns raw
 	}
@@ -322,27 +322,27 @@ func (b *body) SwapBody(p []byte) []byte {
 
 // BodyWriter returns a writer that appends to the body. It never returns an
 // error, and is valid as long as the message.
-func (b *body) BodyWriter() io.Writer { return (*bodyAppender)(b) }
+func (b *messageBody) BodyWriter() io.Writer { return (*bodyAppender)(b) }
 
 // bodyAppender is the io.Writer and io.StringWriter of BodyWriter.
-type bodyAppender body
+type bodyAppender messageBody
 
 // Write implements io.Writer.
 func (b *bodyAppender) Write(p []byte) (int, error) {
-	(*body)(b).AppendBody(p)
+	(*messageBody)(b).AppendBody(p)
 	return len(p), nil
 }
 
 // WriteString implements io.StringWriter.
 func (b *bodyAppender) WriteString(s string) (int, error) {
-	(*body)(b).AppendBodyString(s)
+	(*messageBody)(b).AppendBodyString(s)
 	return len(s), nil
 }
 
 // ReleaseBody releases the memory of the body to the garbage collector if it is
 // larger than size bytes; the body is then empty. A body stream stays. Call it
 // before a message with an unusually large body is released to a pool.
-func (b *body) ReleaseBody(size int) {
+func (b *messageBody) ReleaseBody(size int) {
 	b.raw = nil
 	if cap(b.buffered()) > size {
 		if b.stream == nil {
@@ -355,7 +355,7 @@ func (b *body) ReleaseBody(size int) {
 // BodyWriteTo writes the body to w. It reads a body stream to its end and
 // closes it. It returns the first error of the stream or w, also that of a stream that
 // Body has read.
-func (b *body) BodyWriteTo(w io.Writer) error {
+func (b *messageBody) BodyWriteTo(w io.Writer) error {
 	if b.form != nil && b.form.isBody {
 		return WriteMultipartForm(w, b.form.form, b.form.boundary)
 	}
@@ -371,7 +371,7 @@ func (b *body) BodyWriteTo(w io.Writer) error {
 }
 
 // copyBodyTo copies a body that is not a stream to dst, which has no body.
-func (b *body) copyBodyTo(dst *body) {
+func (b *messageBody) copyBodyTo(dst *messageBody) {
 	dst.limit = b.limit
 	content := b.bodyBytes()
 	if b.form != nil && b.form.isBody {

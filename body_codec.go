@@ -166,42 +166,42 @@ func WriteUnzstd(w io.Writer, p []byte) (int, error) {
 
 // BodyGunzip returns the body decoded from gzip, whatever Content-Encoding
 // says. The result is a new slice. The limit is that of BodyUncompressed.
-func (b *body) BodyGunzip() ([]byte, error) { return b.decoded(compress.Gzip, 0) }
+func (b *messageBody) BodyGunzip() ([]byte, error) { return b.decoded(compress.Gzip, 0) }
 
 // BodyGunzipWithLimit is BodyGunzip with a limit of maxBodySize bytes: if the
 // result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means the
 // limit of BodyGunzip.
-func (b *body) BodyGunzipWithLimit(maxBodySize int) ([]byte, error) {
+func (b *messageBody) BodyGunzipWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Gzip, maxBodySize)
 }
 
 // BodyInflate returns the body decoded from deflate, the zlib format; see
 // BodyGunzip.
-func (b *body) BodyInflate() ([]byte, error) { return b.decoded(compress.Deflate, 0) }
+func (b *messageBody) BodyInflate() ([]byte, error) { return b.decoded(compress.Deflate, 0) }
 
 // BodyInflateWithLimit is BodyInflate with a limit; see BodyGunzipWithLimit.
-func (b *body) BodyInflateWithLimit(maxBodySize int) ([]byte, error) {
+func (b *messageBody) BodyInflateWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Deflate, maxBodySize)
 }
 
 // BodyUnbrotli returns the body decoded from brotli; see BodyGunzip.
-func (b *body) BodyUnbrotli() ([]byte, error) { return b.decoded(compress.Brotli, 0) }
+func (b *messageBody) BodyUnbrotli() ([]byte, error) { return b.decoded(compress.Brotli, 0) }
 
 // BodyUnbrotliWithLimit is BodyUnbrotli with a limit; see BodyGunzipWithLimit.
-func (b *body) BodyUnbrotliWithLimit(maxBodySize int) ([]byte, error) {
+func (b *messageBody) BodyUnbrotliWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Brotli, maxBodySize)
 }
 
 // BodyUnzstd returns the body decoded from zstd; see BodyGunzip.
-func (b *body) BodyUnzstd() ([]byte, error) { return b.decoded(compress.Zstd, 0) }
+func (b *messageBody) BodyUnzstd() ([]byte, error) { return b.decoded(compress.Zstd, 0) }
 
 // BodyUnzstdWithLimit is BodyUnzstd with a limit; see BodyGunzipWithLimit.
-func (b *body) BodyUnzstdWithLimit(maxBodySize int) ([]byte, error) {
+func (b *messageBody) BodyUnzstdWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Zstd, maxBodySize)
 }
 
 // decoded returns the decoded body in a new slice.
-func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
+func (b *messageBody) decoded(c compress.Coding, limit int) ([]byte, error) {
 	content, err := b.content()
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
 }
 
 // uncompressed returns the body, decoded according to Content-Encoding.
-func (b *body) uncompressed(encoding []byte, limit int) ([]byte, error) {
+func (b *messageBody) uncompressed(encoding []byte, limit int) ([]byte, error) {
 	coding, isEncoded, err := contentCoding(encoding)
 	if err != nil {
 		return nil, err

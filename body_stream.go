@@ -41,7 +41,7 @@ type ReadCloserWithError interface {
 // message owns the stream and closes it when the message is reset, released or
 // given another body; CloseBodyStream closes it earlier. After MultipartForm
 // has read the stream, BodyStream returns the form, encoded again.
-func (b *body) BodyStream() io.Reader {
+func (b *messageBody) BodyStream() io.Reader {
 	if b.form != nil && b.form.isBody {
 		return b.form.stream(b)
 	}
@@ -50,21 +50,21 @@ func (b *body) BodyStream() io.Reader {
 
 // IsBodyStream reports whether the body is a stream that was not read yet. A
 // stream that only MultipartForm has read still counts.
-func (b *body) IsBodyStream() bool { return b.stream != nil || b.form != nil && b.form.isBody }
+func (b *messageBody) IsBodyStream() bool { return b.stream != nil || b.form != nil && b.form.isBody }
 
 // CloseBodyStream closes the body stream, if there is one and it is an
 // io.Closer or a ReadCloserWithError. The body is then empty.
-func (b *body) CloseBodyStream() error { return b.closeStream(nil) }
+func (b *messageBody) CloseBodyStream() error { return b.closeStream(nil) }
 
 // streamed returns the body stream, nil if there is none, for a look at it. Who reads it calls
 // takeStream.
-func (b *body) streamed() io.Reader { return b.stream }
+func (b *messageBody) streamed() io.Reader { return b.stream }
 
 // inPlace returns the function that produces the stream, nil if there is none.
-func (b *body) inPlace() StreamWriter { return b.streamWriter }
+func (b *messageBody) inPlace() StreamWriter { return b.streamWriter }
 
 // bodyLength returns the length of the body, < 0 if it is unknown.
-func (b *body) bodyLength() int {
+func (b *messageBody) bodyLength() int {
 	if b.stream != nil {
 		return b.streamSize
 	}
@@ -72,13 +72,13 @@ func (b *body) bodyLength() int {
 }
 
 // setStream makes s the body. The caller has cleared the body.
-func (b *body) setStream(s io.Reader, size int) {
+func (b *messageBody) setStream(s io.Reader, size int) {
 	b.stream, b.streamSize, b.hasOthers = s, size, true
 }
 
 // setStreamWriter makes the output of sw the body. The caller has cleared the
 // body. stray, which may be nil, is counted down when sw has returned.
-func (b *body) setStreamWriter(sw StreamWriter, stray *int32) {
+func (b *messageBody) setStreamWriter(sw StreamWriter, stray *int32) {
 	s := &bodypipe.Body{Write: sw, Panicked: message.StreamPanic, Stray: stray}
 	b.setStream(s, -1)
 	b.streamWriter = s.WriteInPlace
@@ -86,32 +86,32 @@ func (b *body) setStreamWriter(sw StreamWriter, stray *int32) {
 
 // settleLength gives a stream of unknown length that of h, the header of the message, if it was
 // set after the stream.
-func (b *body) settleLength(h *message.Header) {
+func (b *messageBody) settleLength(h *message.Header) {
 	if b.stream != nil && b.streamSize < 0 && h.HasLength {
 		b.streamSize = h.ContentLength
 	}
 }
 
 // takeStream returns the stream for a caller that will read it.
-func (b *body) takeStream() io.Reader {
+func (b *messageBody) takeStream() io.Reader {
 	b.streamWriter = nil
 	return b.stream
 }
 
 // closeStream closes the stream, if there is one, because of err, which may be
 // nil, and returns the first error.
-func (b *body) closeStream(err error) error {
+func (b *messageBody) closeStream(err error) error {
 	s := b.stream
 	b.leaveStream()
 	return transfer.Close(s, err)
 }
 
 // leaveStream makes the body, which is a stream, empty. The stream is another one's to close.
-func (b *body) leaveStream() { b.stream, b.streamWriter, b.streamSize = nil, nil, 0 }
+func (b *messageBody) leaveStream() { b.stream, b.streamWriter, b.streamSize = nil, nil, 0 }
 
 // endStream is closeStream at the end of writing the message. It returns a
 // panic of Close as an error, as a panic of Read is. The first panic counts.
-func (b *body) endStream(err error) (first error) {
+func (b *messageBody) endStream(err error) (first error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if _, hasPanicked := err.(*ErrBodyStreamWritePanic); !hasPanicked {
@@ -125,7 +125,7 @@ func (b *body) endStream(err error) (first error) {
 
 // bufferStream reads the stream into bytes and closes it. It ignores errors of
 // closing: all bytes were read.
-func (b *body) bufferStream() error {
+func (b *messageBody) bufferStream() error {
 	if b.limit > 0 && b.streamSize > b.limit {
 		return b.closeStream(ErrBodyTooLarge)
 	}
@@ -139,7 +139,7 @@ func (b *body) bufferStream() error {
 
 // writeStream writes the stream as the body of a message and closes it. length
 // is that of message.Framing; h has the trailers.
-func (b *body) writeStream(w *bufio.Writer, length int64, h *message.Header) (err error) {
+func (b *messageBody) writeStream(w *bufio.Writer, length int64, h *message.Header) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = message.StreamPanic(v)

@@ -375,7 +375,7 @@ func (x *http2Call) End(err error) error {
 		err = call.explain(err)
 	}
 	if x.source.Stream != nil {
-		var rest body
+		var rest messageBody
 		rest.setStream(x.source.Stream, -1)
 		_ = rest.endStream(nil)
 	}

@@ -408,7 +408,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 // exchange swaps the received content with other; the settings stay.
 func (r *Response) exchange(other *Response) {
 	r.Header.exchange(&other.Header)
-	r.body.exchange(&other.body)
+	r.messageBody.exchange(&other.messageBody)
 	r.localAddr, r.remoteAddr = other.localAddr, other.remoteAddr
 }
 

@@ -359,21 +359,24 @@ func TestMovedHeadersKeepTheirMemory(t *testing.T) {
 // a copy sees the body that the original has, in its whole length, as with fasthttp.
 func TestCopiesByAssignmentShareBodies(t *testing.T) {
 	const first = "the first body"
-	for name, change := range map[string]func(b *body){
-		"SetBody short": func(b *body) { b.SetBodyString("2nd") },
-		"SetBody long":  func(b *body) { b.SetBodyString(strings.Repeat("2", 5000)) },
-		"AppendBody":    func(b *body) { b.AppendBodyString("+") },
-		"BodyWriter":    func(b *body) { b.clear(false, &bodyPoolLimits.request); _, _ = b.BodyWriter().Write([]byte("w")) },
-		"ResetBody":     func(b *body) { b.clear(true, &bodyPoolLimits.request) },
-		"SetBodyRaw":    func(b *body) { b.SetBodyRaw([]byte("raw")) },
-		"SwapBody":      func(b *body) { clear(b.SwapBody([]byte("swapped"))) },
-		"a stream":      func(b *body) { b.setStream(strings.NewReader("stream"), -1); b.Body() },
+	for name, change := range map[string]func(b *messageBody){
+		"SetBody short": func(b *messageBody) { b.SetBodyString("2nd") },
+		"SetBody long":  func(b *messageBody) { b.SetBodyString(strings.Repeat("2", 5000)) },
+		"AppendBody":    func(b *messageBody) { b.AppendBodyString("+") },
+		"BodyWriter": func(b *messageBody) {
+			b.clear(false, &bodyPoolLimits.request)
+			_, _ = b.BodyWriter().Write([]byte("w"))
+		},
+		"ResetBody":  func(b *messageBody) { b.clear(true, &bodyPoolLimits.request) },
+		"SetBodyRaw": func(b *messageBody) { b.SetBodyRaw([]byte("raw")) },
+		"SwapBody":   func(b *messageBody) { clear(b.SwapBody([]byte("swapped"))) },
+		"a stream":   func(b *messageBody) { b.setStream(strings.NewReader("stream"), -1); b.Body() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			original := &Response{}
 			original.SetBodyString(first)
 			dup := assigned(original)
-			change(&dup.body)
+			change(&dup.messageBody)
 			changed := string(dup.Body())
 			if got := string(original.Body()); got != first || changed == first {
 				t.Fatalf("the original has %q, the copy %q", got, changed)
@@ -385,7 +388,7 @@ func TestCopiesByAssignmentShareBodies(t *testing.T) {
 
 			original.SetBodyString(first)
 			dup = assigned(original)
-			change(&original.body)
+			change(&original.messageBody)
 			if got := string(dup.Body()); got != first && got != string(original.buffered()) {
 				t.Errorf("the original has %q, its copy %q", original.Body(), got)
 			}

@@ -28,7 +28,7 @@ type formData struct {
 
 // stream returns the reader of the form, which it writes again to b. All calls
 // return the same reader.
-func (f *formData) stream(b *body) io.Reader {
+func (f *formData) stream(b *messageBody) io.Reader {
 	if f.reader == nil {
 		f.reader = bytes.NewReader(b.marshalForm())
 	}
@@ -81,7 +81,7 @@ func (r *Request) RemoveMultipartFormFiles() { r.removeForm() }
 
 // parseForm parses the body as a form. limit bounds the decoded body: memory and
 // files together hold no more bytes.
-func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipart.Form, error) {
+func (b *messageBody) parseForm(boundary string, encoding []byte, limit int) (*multipart.Form, error) {
 	coding, isEncoded, err := contentCoding(encoding)
 	if err != nil {
 		return nil, err
@@ -122,10 +122,10 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 }
 
 // hasForm reports whether the body was parsed as a form.
-func (b *body) hasForm() bool { return b.form != nil }
+func (b *messageBody) hasForm() bool { return b.form != nil }
 
 // removeForm drops the form and removes its temporary files.
-func (b *body) removeForm() {
+func (b *messageBody) removeForm() {
 	if b.form != nil && b.form.files != nil {
 		b.form.files.Remove()
 	}
@@ -134,7 +134,7 @@ func (b *body) removeForm() {
 
 // marshalForm writes the form to b.memory and returns them. If that fails, they
 // are the text of the error.
-func (b *body) marshalForm() []byte {
+func (b *messageBody) marshalForm() []byte {
 	b.hold()
 	m := b.memory
 	text := bytes.NewBuffer(m.bytes[:0])

@@ -33,7 +33,7 @@ type Request struct {
 	// the server sent it.
 	DisableRedirectPathNormalizing bool
 
-	body
+	messageBody
 	// formFiles are the files of the form that was parsed last. Goroutines other
 	// than the request's read it. nil: there are none.
 	formFiles  atomic.Pointer[message.FormFiles]
@@ -126,7 +126,7 @@ func (r *Request) CopyTo(dst *Request) {
 	dst.basic = r.basic
 	dst.UseHostHeader = r.UseHostHeader
 	dst.DisableRedirectPathNormalizing = r.DisableRedirectPathNormalizing
-	r.copyBodyTo(&dst.body)
+	r.copyBodyTo(&dst.messageBody)
 }
 
 // ResetBody makes the body empty.

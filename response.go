@@ -39,7 +39,7 @@ type Response struct {
 	// goroutines may outlive the response. It only matters in a RequestCtx.
 	strayWriters int32
 
-	body
+	messageBody
 	localAddr, remoteAddr net.Addr
 }
 
@@ -71,7 +71,7 @@ func (r *Response) CopyTo(dst *Response) {
 	r.Header.CopyTo(&dst.Header)
 	dst.SkipBody = r.SkipBody
 	dst.localAddr, dst.remoteAddr = r.localAddr, r.remoteAddr
-	r.copyBodyTo(&dst.body)
+	r.copyBodyTo(&dst.messageBody)
 }
 
 // ResetBody makes the body empty.

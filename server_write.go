@@ -115,7 +115,7 @@ func isFileStream(s io.Reader) bool {
 // body stream. part.Done is the stream, which the receiver of part closes.
 // isFile is false if the stream is not a file, or not a regular one, or too
 // short, or if length is unknown.
-func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
+func (b *messageBody) fileOf(length int64) (part engine.File, isFile bool) {
 	if length < 0 || b.inPlace() != nil {
 		return part, false
 	}

@@ -106,7 +106,7 @@ func TestFileOf(t *testing.T) {
 		"limited reader of a file":   {io.LimitReader(open(), 10), 10, false, 0},
 		"file that the user wrapped": {struct{ *os.File }{open()}, 100, false, 0},
 	} {
-		var b body
+		var b messageBody
 		b.setStream(test.stream, int(test.length))
 		got, isFile := b.fileOf(test.length)
 		if isFile != test.isFile || isFile && (got.Offset != test.offset || got.Size != test.length || got.Source == nil || got.Done == nil) {
