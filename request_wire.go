@@ -327,8 +327,8 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 }
 
 // WriteTo writes the request to w; see Write. It implements io.WriterTo.
-func (r *Request) WriteTo(w io.Writer) (int64, error) { return transfer.WriteTo(w, r) }
+func (r *Request) WriteTo(w io.Writer) (int64, error) { return message.WriteTo(w, r) }
 
 // String returns the request as it is written, or the text of the error of
 // writing it. It reads a body stream and closes it.
-func (r *Request) String() string { return transfer.String(r) }
+func (r *Request) String() string { return message.String(r) }

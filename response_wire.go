@@ -189,7 +189,7 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 }
 
 // WriteTo writes the response to w; see Write. It implements io.WriterTo.
-func (r *Response) WriteTo(w io.Writer) (int64, error) { return transfer.WriteTo(w, r) }
+func (r *Response) WriteTo(w io.Writer) (int64, error) { return message.WriteTo(w, r) }
 
 // String is Request.String for a response.
-func (r *Response) String() string { return transfer.String(r) }
+func (r *Response) String() string { return message.String(r) }

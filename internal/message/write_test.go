@@ -64,3 +64,33 @@ func TestWriteHeadReturnsError(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// textMessage is its text, or fails.
+type textMessage struct {
+	text string
+	err  error
+}
+
+func (m textMessage) Write(w *bufio.Writer) error {
+	_, _ = w.WriteString(m.text)
+	return m.err
+}
+
+// A message is written whole, and the bytes that the writer took are counted.
+func TestWriteTo(t *testing.T) {
+	failed := errors.New("failed")
+	for _, tc := range []struct {
+		message textMessage
+		text    string // of String
+		err     error
+	}{{textMessage{text: "text"}, "text", nil}, {textMessage{}, "", nil}, {textMessage{"text", failed}, "failed", failed}} {
+		var out strings.Builder
+		n, err := WriteTo(&out, tc.message)
+		if n != int64(len(tc.message.text)) || err != tc.err || out.String() != tc.message.text || String(tc.message) != tc.text {
+			t.Errorf("%q: %d, %v, String %q", out.String(), n, err, String(tc.message))
+		}
+	}
+	if n, err := WriteTo(failingWriter{failed}, textMessage{text: "text"}); n != 0 || err != failed {
+		t.Errorf("a writer that fails: %d, %v", n, err)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/message"
@@ -188,40 +187,4 @@ func writeChunk(w *bufio.Writer, p []byte) (int, error) {
 func writeLastChunk(w *bufio.Writer, h *message.Header) error {
 	_, err := w.Write(h.AppendTrailers(append(w.AvailableBuffer(), h1.LastChunk...)))
 	return err
-}
-
-// A Message writes itself. Requests and responses implement it.
-type Message interface{ Write(w *bufio.Writer) error }
-
-// WriteTo writes m to w and returns the number of bytes.
-func WriteTo(w io.Writer, m Message) (int64, error) {
-	c := counter{w: w}
-	bw := bufio.NewWriter(&c)
-	err := m.Write(bw)
-	if flushErr := bw.Flush(); err == nil {
-		err = flushErr
-	}
-	return c.n, err
-}
-
-// counter counts the bytes that w accepted.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-// Write implements io.Writer.
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// String returns what m writes, or the text of the error of writing it.
-func String(m Message) string {
-	var text strings.Builder
-	if _, err := WriteTo(&text, m); err != nil {
-		return err.Error()
-	}
-	return text.String()
 }
