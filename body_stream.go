@@ -79,7 +79,7 @@ func (b *messageBody) setStream(s io.Reader, size int) {
 // setStreamWriter makes the output of sw the body. The caller has cleared the
 // body. stray, which may be nil, is counted down when sw has returned.
 func (b *messageBody) setStreamWriter(sw StreamWriter, stray *int32) {
-	s := &bodypipe.Body{Write: sw, Panicked: message.StreamPanic, Stray: stray}
+	s := &bodypipe.FuncStream{Write: sw, Panicked: message.StreamPanic, Stray: stray}
 	b.setStream(s, -1)
 	b.streamWriter = s.WriteInPlace
 }
@@ -171,7 +171,7 @@ type StreamWriter func(w *bufio.Writer)
 // Close, Read still returns the bytes that sw had written, and then io.EOF.
 // Close may be called concurrently with Read.
 func NewStreamReader(sw StreamWriter) io.ReadCloser {
-	return bodypipe.Start(sw, message.StreamPanic)
+	return bodypipe.StartPipe(sw, message.StreamPanic)
 }
 
 // NewBoundedStreamReader is NewStreamReader, whose readers are all bounded: sw

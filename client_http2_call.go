@@ -27,7 +27,7 @@ type http2Call struct {
 	resp     *Response
 	call     *clientCall
 	framing  message.Framing
-	source   transfer.Source        // the body stream of the request
+	source   transfer.Upload        // the body stream of the request
 	content  *buf.Buffer            // a copy of the request's body; nil: there is none
 	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table            // of the response
@@ -165,7 +165,7 @@ func (x *http2Call) prepare() error {
 		s.Context = call.Context
 	}
 	if req.streamed() != nil {
-		x.source = transfer.Source{Stream: req.takeStream(), Panicked: message.StreamPanic}
+		x.source = transfer.Upload{Stream: req.takeStream(), Panicked: message.StreamPanic}
 		s.Source, s.Length = &x.source, int64(max(req.bodyLength(), -1))
 		x.framing = message.Framing{Length: s.Length, HasContent: req.bodyLength() > 0}
 		req.Header.SetContentLength(int(s.Length))

@@ -2,9 +2,9 @@ package transfer
 
 import "io"
 
-// A Source reads a body stream that may have to be sent again. One goroutine at a time
-// reads it; Close may be called meanwhile.
-type Source struct {
+// An Upload reads the body stream of a request, which may have to be sent again. One
+// goroutine at a time reads it; Close may be called meanwhile.
+type Upload struct {
 	Stream   io.Reader
 	Panicked func(v any) error // returns the error of a Read that panicked with v
 	Count    int64             // the bytes that were read
@@ -12,7 +12,7 @@ type Source struct {
 }
 
 // Read implements io.Reader.
-func (s *Source) Read(p []byte) (n int, err error) {
+func (s *Upload) Read(p []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = s.Panicked(v)
@@ -24,7 +24,7 @@ func (s *Source) Read(p []byte) (n int, err error) {
 }
 
 // Close implements io.Closer: it makes a waiting Read return.
-func (s *Source) Close() error {
+func (s *Upload) Close() error {
 	s.isClosed = true
 	if c, ok := s.Stream.(io.Closer); ok {
 		return c.Close()
@@ -33,7 +33,7 @@ func (s *Source) Close() error {
 }
 
 // Rewind reports whether the stream can be read again, from where it was.
-func (s *Source) Rewind() bool {
+func (s *Upload) Rewind() bool {
 	switch seeker, ok := s.Stream.(io.Seeker); {
 	case s.isClosed:
 		return false

@@ -23,10 +23,10 @@ type failingSeeker struct{ io.Reader }
 
 func (failingSeeker) Seek(int64, int) (int64, error) { return 0, errSource }
 
-// TestSource: what was read is counted and can be sent again; a panic is an error.
-func TestSource(t *testing.T) {
+// TestUpload: what was read is counted and can be sent again; a panic is an error.
+func TestUpload(t *testing.T) {
 	panicking := iotest.ErrReader(nil)
-	for name, s := range map[string]*Source{
+	for name, s := range map[string]*Upload{
 		"sought": {Stream: strings.NewReader("body")}, "not": {Stream: io.MultiReader(strings.NewReader("body"))},
 	} {
 		if !s.Rewind() {
@@ -39,7 +39,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: rewind", name)
 		}
 	}
-	s := &Source{Stream: strings.NewReader("body")}
+	s := &Upload{Stream: strings.NewReader("body")}
 	_, _ = s.Read(make([]byte, 3))
 	if b, err := io.ReadAll(s); !s.Rewind() || string(b) != "y" || err != nil || s.Count != 4 {
 		t.Errorf("%q, %v, %d", b, err, s.Count)
@@ -47,16 +47,16 @@ func TestSource(t *testing.T) {
 	if err := s.Close(); err != nil || s.Rewind() {
 		t.Errorf("closed: %v", err)
 	}
-	failing := &Source{Stream: failingSeeker{strings.NewReader("body")}}
+	failing := &Upload{Stream: failingSeeker{strings.NewReader("body")}}
 	_, _ = failing.Read(make([]byte, 1))
 	if failing.Rewind() {
 		t.Error("it was not sought")
 	}
 	c := &closable{Reader: panicking}
-	if err := (&Source{Stream: c}).Close(); err != errSource || c.closes != 1 {
+	if err := (&Upload{Stream: c}).Close(); err != errSource || c.closes != 1 {
 		t.Errorf("%v, closed %d times", err, c.closes)
 	}
-	s = &Source{Panicked: func(v any) error { return fmt.Errorf("%w: %v", errSource, v) }}
+	s = &Upload{Panicked: func(v any) error { return fmt.Errorf("%w: %v", errSource, v) }}
 	if _, err := s.Read(nil); !errors.Is(err, errSource) { // a nil stream panics
 		t.Errorf("panic: %v", err)
 	}

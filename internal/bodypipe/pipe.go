@@ -37,8 +37,8 @@ type Pipe struct {
 	end      error // what Read returns after the data; nil while write runs
 }
 
-// New returns a Pipe. Run must be called.
-func New() *Pipe {
+// NewPipe returns a Pipe. Run must be called.
+func NewPipe() *Pipe {
 	p := &Pipe{}
 	p.changed.L = &p.mu
 	return p

@@ -5,19 +5,19 @@ import (
 	"io"
 )
 
-// Start runs write in a new goroutine and returns the Pipe that it writes to. panicked
+// StartPipe runs write in a new goroutine and returns the Pipe that it writes to. panicked
 // is that of Run.
-func Start(write func(w *bufio.Writer), panicked func(value any) error) *Pipe {
-	p := New()
+func StartPipe(write func(w *bufio.Writer), panicked func(value any) error) *Pipe {
+	p := NewPipe()
 	go p.Run(write, panicked)
 	return p
 }
 
-// A Body is a body stream that a function writes. The function runs exactly once: in
+// A FuncStream is a body stream that a function writes. The function runs exactly once: in
 // place, if the code that writes the message supports that; in a goroutine, when the
 // stream is read; or with a closed reader, if nothing reads the body, so that it can
 // clean up.
-type Body struct {
+type FuncStream struct {
 	// Write is the function.
 	Write func(w *bufio.Writer)
 	// Panicked is that of Run.
@@ -40,12 +40,12 @@ const (
 )
 
 // WriteInPlace runs Write.
-func (s *Body) WriteInPlace(w *bufio.Writer) {
+func (s *FuncStream) WriteInPlace(w *bufio.Writer) {
 	s.ended()
 	s.Write(w)
 }
 
-func (s *Body) ended() {
+func (s *FuncStream) ended() {
 	s.state = writerEnded
 	if s.Stray != nil {
 		*s.Stray--
@@ -53,12 +53,12 @@ func (s *Body) ended() {
 }
 
 // Read implements io.Reader.
-func (s *Body) Read(p []byte) (int, error) {
+func (s *FuncStream) Read(p []byte) (int, error) {
 	if s.state == writerEnded {
 		return 0, io.EOF
 	}
 	if s.pipe == nil {
-		s.pipe = Start(s.Write, s.Panicked)
+		s.pipe = StartPipe(s.Write, s.Panicked)
 	}
 	n, err := s.pipe.Read(p)
 	if err == io.EOF && s.state == writerWaits {
@@ -68,7 +68,7 @@ func (s *Body) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (s *Body) Close() error {
+func (s *FuncStream) Close() error {
 	if s.state == writerEnded {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *Body) Close() error {
 	if s.pipe != nil {
 		return s.pipe.Close()
 	}
-	s.pipe = New()
+	s.pipe = NewPipe()
 	err := s.pipe.Close() // before Write begins
 	go s.pipe.Run(s.Write, s.Panicked)
 	return err

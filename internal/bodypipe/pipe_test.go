@@ -11,7 +11,7 @@ import (
 
 // start returns a pipe that write runs on.
 func start(write func(w *bufio.Writer)) *Pipe {
-	p := New()
+	p := NewPipe()
 	go p.Run(write, func(any) error { return io.ErrUnexpectedEOF })
 	return p
 }
@@ -19,7 +19,7 @@ func start(write func(w *bufio.Writer)) *Pipe {
 // The buffer is one of the pool's, and no larger than what may be in flight.
 func TestStreamBuffersAreBounded(t *testing.T) {
 	largest := cap(buf.Get(MaxInFlight).B)
-	p := New()
+	p := NewPipe()
 	data := make([]byte, 3000)
 	for p.unread() < MaxInFlight {
 		p.Write(data[:min(len(data), MaxInFlight-p.unread())])
