@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
@@ -36,7 +36,7 @@ type messageBody struct {
 	// in place. It is nil once stream was handed out or read.
 	streamWriter StreamWriter
 	// writer writes stream.
-	writer transfer.StreamWriter
+	writer body.StreamWriter
 	// failure is the error of collecting stream; content returns it until another
 	// body is set.
 	failure error
@@ -268,11 +268,11 @@ func (b *messageBody) bound(limit int) int {
 	return b.limit
 }
 
-// readBuffered reads the body from br; see transfer.Append.
+// readBuffered reads the body from br; see body.Append.
 func (b *messageBody) readBuffered(br *bufio.Reader, length, maxBodySize int) (err error) {
 	b.hold()
 	m := b.memory
-	m.bytes, err = transfer.Append(m.bytes, br, length, maxBodySize)
+	m.bytes, err = body.Append(m.bytes, br, length, maxBodySize)
 	return err
 }
 
@@ -360,7 +360,7 @@ func (b *messageBody) BodyWriteTo(w io.Writer) error {
 		return WriteMultipartForm(w, b.form.form, b.form.boundary)
 	}
 	if b.stream != nil {
-		err := transfer.Copy(w, b.takeStream())
+		err := body.Copy(w, b.takeStream())
 		return b.closeStream(err)
 	}
 	if b.failure != nil { // the bytes are its text

@@ -7,9 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sluicehttp/sluice/internal/bodypipe"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // BodyWriterTo lets a body stream decide whether its WriteTo may replace Read.
@@ -79,7 +78,7 @@ func (b *messageBody) setStream(s io.Reader, size int) {
 // setStreamWriter makes the output of sw the body. The caller has cleared the
 // body. stray, which may be nil, is counted down when sw has returned.
 func (b *messageBody) setStreamWriter(sw StreamWriter, stray *int32) {
-	s := &bodypipe.FuncStream{Write: sw, Panicked: message.StreamPanic, Stray: stray}
+	s := &body.FuncStream{Write: sw, Panicked: message.StreamPanic, Stray: stray}
 	b.setStream(s, -1)
 	b.streamWriter = s.WriteInPlace
 }
@@ -103,7 +102,7 @@ func (b *messageBody) takeStream() io.Reader {
 func (b *messageBody) closeStream(err error) error {
 	s := b.stream
 	b.leaveStream()
-	return transfer.Close(s, err)
+	return body.Close(s, err)
 }
 
 // leaveStream makes the body, which is a stream, empty. The stream is another one's to close.
@@ -131,7 +130,7 @@ func (b *messageBody) bufferStream() error {
 	}
 	b.hold()
 	m := b.memory
-	content, err := transfer.AppendStream(m.bytes[:0], b.takeStream(), b.limit)
+	content, err := body.AppendStream(m.bytes[:0], b.takeStream(), b.limit)
 	m.bytes = content
 	_ = b.closeStream(err)
 	return err
@@ -171,7 +170,7 @@ type StreamWriter func(w *bufio.Writer)
 // Close, Read still returns the bytes that sw had written, and then io.EOF.
 // Close may be called concurrently with Read.
 func NewStreamReader(sw StreamWriter) io.ReadCloser {
-	return bodypipe.StartPipe(sw, message.StreamPanic)
+	return body.StartPipe(sw, message.StreamPanic)
 }
 
 // NewBoundedStreamReader is NewStreamReader, whose readers are all bounded: sw

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // trackedStream is a body stream that records how it was closed.
@@ -284,7 +284,7 @@ func TestWriteToIsBounded(t *testing.T) {
 	if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n012345678901234") {
 		t.Errorf("sized: %q", got)
 	}
-	if r.writer != (transfer.StreamWriter{}) {
+	if r.writer != (body.StreamWriter{}) {
 		t.Error("the writer is retained")
 	}
 	r.SetBodyStream(endless{}, -1)

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -27,14 +26,14 @@ type http2Call struct {
 	resp     *Response
 	call     *clientCall
 	framing  message.Framing
-	source   transfer.Upload        // the body stream of the request
+	source   body.Upload            // the body stream of the request
 	content  *buf.Buffer            // a copy of the request's body; nil: there is none
 	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table            // of the response
 	form     http2Form
-	unwanted int               // bytes of a body that is dropped
-	protocol []byte            // of an extended CONNECT; nil: it is another request
-	body     bodystream.Stream // a body that is read as it arrives
+	unwanted int         // bytes of a body that is dropped
+	protocol []byte      // of an extended CONNECT; nil: it is another request
+	body     body.Stream // a body that is read as it arrives
 }
 
 // http2Form is what has come of a response, and what happens with its body.
@@ -165,7 +164,7 @@ func (x *http2Call) prepare() error {
 		s.Context = call.Context
 	}
 	if req.streamed() != nil {
-		x.source = transfer.Upload{Stream: req.takeStream(), Panicked: message.StreamPanic}
+		x.source = body.Upload{Stream: req.takeStream(), Panicked: message.StreamPanic}
 		s.Source, s.Length = &x.source, int64(max(req.bodyLength(), -1))
 		x.framing = message.Framing{Length: s.Length, HasContent: req.bodyLength() > 0}
 		req.Header.SetContentLength(int(s.Length))
@@ -336,9 +335,9 @@ func (x *http2Call) BodyReceived(p []byte) error {
 // is streamed, so the fields wait for its end.
 func (x *http2Call) TrailerReceived(t *field.Table) { t.CopyTo(&x.trailers) }
 
-var _ ReadCloserWithError = (*bodystream.Stream)(nil)
+var _ ReadCloserWithError = (*body.Stream)(nil)
 
-var _ bodystream.Source = (*http2Call)(nil)
+var _ body.Source = (*http2Call)(nil)
 
 // streamBody makes the response's body a stream, which owns x. A body stream of the request
 // belongs to it, too: it may be read until the response has ended.
@@ -351,23 +350,23 @@ func (x *http2Call) streamBody() {
 	resp.setStream(&x.body, max(resp.Header.ContentLength(), -1))
 }
 
-// ReadBody implements bodystream.Source.
+// ReadBody implements body.Source.
 func (x *http2Call) ReadBody(p []byte) (int, error) { return x.stream.Read(p) }
 
-// IsComplete implements bodystream.Source: only Read finds the end.
+// IsComplete implements body.Source: only Read finds the end.
 func (*http2Call) IsComplete() bool { return false }
 
-// Interrupt implements bodystream.Source.
+// Interrupt implements body.Source.
 func (x *http2Call) Interrupt() { _ = x.stream.Close() }
 
-// End implements bodystream.Source. If the body was not read to its end, it resets the
+// End implements body.Source. If the body was not read to its end, it resets the
 // stream.
 func (x *http2Call) End(err error) error {
 	_ = x.stream.Close()
 	switch {
 	case err == io.EOF:
 		x.receiveTrailers()
-	case err == bodystream.ErrClosed:
+	case err == body.ErrClosed:
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
 	default:

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 	"golang.org/x/net/http2"
@@ -534,7 +534,7 @@ func TestHTTP2CallForgets(t *testing.T) {
 	x := acquireHTTP2Call()
 	x.c, x.call, x.req, x.resp, x.member = &HostClient{}, new(clientCall), new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
 	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyStreamed, 1
-	x.framing, x.source = message.Framing{Length: 1}, transfer.Upload{Count: 1}
+	x.framing, x.source = message.Framing{Length: 1}, body.Upload{Count: 1}
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()
 	s.Length, s.HasTrailer, s.IsHead = 1, true, true

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
@@ -261,10 +260,10 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 func (x *exchange) passStream() error {
 	resp, limit := x.resp, x.c.MaxResponseBodySize
 	if resp.bodyLength() == 0 {
-		resp.setStream(&transfer.Memory{}, 0) // which needs no connection
+		resp.setStream(&body.Memory{}, 0) // which needs no connection
 		return nil
 	}
-	body, _ := resp.streamed().(*transfer.Reader) // readContent has made it
+	body, _ := resp.streamed().(*body.Reader) // readContent has made it
 	x.Body, x.Length = body, resp.bodyLength()
 	resp.leaveStream()
 	switch x.IsUnwanted = x.call.wants.drops(&resp.Header); {
@@ -288,7 +287,7 @@ func (x *exchange) leavesBody() bool {
 // Ended implements http1client.Message.
 func (x *exchange) Ended(outcome http1client.Outcome, err error) error {
 	call := clientCall{Bounds: *x.Bounds, phase: PhaseRead}
-	if err != io.EOF && err != bodystream.ErrClosed {
+	if err != io.EOF && err != body.ErrClosed {
 		err = call.explain(err)
 	}
 	c, cc := x.c, x.cc

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // RequestCtx holds one request, its response, and the connection that carries
@@ -50,10 +50,10 @@ type RequestCtx struct {
 	takeover        *takeover                // set by takeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[cancelState]
-	content         transfer.Memory // the body stream for files in memory
-	remoteAddr      net.Addr        // of SetRemoteAddr and Init
-	ownLogger       Logger          // of Init
-	netConn         net.Conn        // of Init2 and giveUp
+	content         body.Memory // the body stream for files in memory
+	remoteAddr      net.Addr    // of SetRemoteAddr and Init
+	ownLogger       Logger      // of Init
+	netConn         net.Conn    // of Init2 and giveUp
 
 	wire   ctxWire
 	form   message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest

@@ -5,11 +5,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/client/pipeline"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
@@ -48,7 +48,7 @@ var (
 var (
 	// ErrBodyTooLarge is returned when a body is longer than the limit, on the
 	// wire or after decompression.
-	ErrBodyTooLarge = transfer.ErrTooLarge
+	ErrBodyTooLarge = body.ErrTooLarge
 	// ErrContentEncodingUnsupported is returned when a body cannot be
 	// decompressed because its Content-Encoding is unknown.
 	ErrContentEncodingUnsupported = errors.New("sluice: unsupported Content-Encoding")

@@ -6,9 +6,9 @@ import (
 	"io"
 	"mime/multipart"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // formData is a parsed multipart form.
@@ -100,11 +100,11 @@ func (b *messageBody) parseForm(boundary string, encoding []byte, limit int) (*m
 		defer decoder.Close()
 		source = decoder
 	} else if limit > 0 {
-		source = transfer.LimitReader(source, limit)
+		source = body.LimitReader(source, limit)
 	}
 	form, err := message.ReadForm(source, boundary)
 	if err != nil {
-		err = fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(transfer.Unexpected(err)))
+		err = fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(body.Unexpected(err)))
 		if isStream {
 			b.form = &formData{err: err}
 		}

@@ -3,8 +3,8 @@ package sluice
 import (
 	"sync"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // The pools of the small message types. The caller owns an object from the time
@@ -194,7 +194,7 @@ func releaseHTTP2Call(x *http2Call) {
 	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
 	s.Length, s.HasTrailer, s.IsHead = 0, false, false
 	x.c, x.member, x.req, x.resp, x.call, x.content, x.late = nil, nil, nil, nil, nil, nil, nil
-	x.framing, x.source = message.Framing{}, transfer.Upload{}
+	x.framing, x.source = message.Framing{}, body.Upload{}
 	x.form, x.unwanted = noFinalHead, 0
 	x.trailers.Reset()
 	http2CallPool.Put(x)

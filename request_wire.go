@@ -7,8 +7,8 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
@@ -60,7 +60,7 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 	}
 	if length == -1 {
 		if err := r.Header.ReadTrailer(br); err != nil {
-			return transfer.Unexpected(err)
+			return body.Unexpected(err)
 		}
 		r.Header.m.SettleChunked(len(r.buffered()))
 	}
@@ -81,7 +81,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 	if length == message.TooLong {
 		return ErrBodyTooLarge
 	}
-	r.setServerStream(transfer.NewReader(br, &r.Header.m.Header, length, message.ReaderLimits(br)))
+	r.setServerStream(body.NewReader(br, &r.Header.m.Header, length, message.ReaderLimits(br)))
 	r.setLimit(max(maxBodySize, 0))
 	return nil
 }
@@ -303,7 +303,7 @@ func (r *Request) writeBuffered(w *bufio.Writer) error {
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return err
 	}
-	return transfer.WriteContent(w, content, f.Length, &h.m.Header)
+	return body.WriteContent(w, content, f.Length, &h.m.Header)
 }
 
 // writeStreamed writes head and body stream.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -56,7 +56,7 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.streamed() == nil {
-		return transfer.Unexpected(r.Header.m.ReadTrailer(br, limits))
+		return body.Unexpected(r.Header.m.ReadTrailer(br, limits))
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int)
 		if length == message.TooLong {
 			return ErrBodyTooLarge
 		}
-		r.setStream(transfer.NewReader(br, &r.Header.m.Header, length, limits), length)
+		r.setStream(body.NewReader(br, &r.Header.m.Header, length, limits), length)
 		return nil
 	}
 	err := r.readBuffered(br, length, maxBodySize)
@@ -141,7 +141,7 @@ func (r *Response) Write(w *bufio.Writer) error {
 		if !sendsBody {
 			return nil
 		}
-		return transfer.WriteContent(w, r.bodyBytes(), f.Length, &h.m.Header)
+		return body.WriteContent(w, r.bodyBytes(), f.Length, &h.m.Header)
 	}
 	if r.ImmediateHeaderFlush {
 		if err := w.Flush(); err != nil {

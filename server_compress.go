@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/files"
 	"github.com/sluicehttp/sluice/internal/message"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // quickFlate is the level of gzip and deflate that CompressHandler uses. From 8 KiB
@@ -87,7 +87,7 @@ func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 // has no stream.
 func isUsersStream(stream io.Reader) bool {
 	switch stream.(type) {
-	case nil, *transfer.Memory, *files.Part:
+	case nil, *body.Memory, *files.Part:
 		return false
 	}
 	return true
@@ -106,14 +106,14 @@ func bodySizeForGET(r *Response, isHead bool) int {
 // encodeBody encodes any kind of body, and sets Content-Encoding.
 func (r *Response) encodeBody(c compress.Coding, level int) {
 	plain := r.bodyBytes()
-	content, isContent := r.streamed().(*transfer.Memory)
+	content, isContent := r.streamed().(*body.Memory)
 	if isContent {
 		plain = content.Left // remains valid after the stream is closed
 	}
 	switch {
 	case r.streamed() != nil && !isContent:
 		isPassedOn := r.bodyLength() < 0
-		r.setStream(transfer.NewEncoding(r.takeStream(), c, level, isPassedOn), -1)
+		r.setStream(body.NewEncoding(r.takeStream(), c, level, isPassedOn), -1)
 		r.Header.SetContentLength(-1)
 	case len(plain) == 0:
 		// HEAD without a body: the encoded length is unknown.

@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -153,7 +153,7 @@ func (x *http2Exchange) Holds() (n int, isOwn bool) {
 		return 0, false
 	}
 	resp := &x.ctx.Response
-	n = x.ctx.heldBytes() + cap(x.buffer) + transfer.Holds(resp.streamed())
+	n = x.ctx.heldBytes() + cap(x.buffer) + body.Holds(resp.streamed())
 	return n, resp.rawBody() == nil && resp.streamed() == nil
 }
 

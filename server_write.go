@@ -5,12 +5,12 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/files"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // sendStream sends a streamed body, after the head, and closes the stream. It
@@ -18,7 +18,7 @@ import (
 // < 0 if it is unknown; form has it only if the head does.
 func (ctx *RequestCtx) sendStream(left int64) bool {
 	resp, f := &ctx.Response, &ctx.form
-	if s, ok := resp.streamed().(*transfer.Memory); ok && f.Length == int64(len(s.Left)) {
+	if s, ok := resp.streamed().(*body.Memory); ok && f.Length == int64(len(s.Left)) {
 		ok = ctx.exchange.SendData(s.Left, true)
 		_ = resp.closeStream(nil) // it never fails
 		return ok
@@ -29,7 +29,7 @@ func (ctx *RequestCtx) sendStream(left int64) bool {
 		}
 	}
 	w := &bodyWriter{exchange: ctx.exchange}
-	w.Sized = transfer.Sized{To: (*bodySink)(w), Left: left}
+	w.Sized = body.Sized{To: (*bodySink)(w), Left: left}
 	err := ctx.copyStream(w)
 	if w.failed {
 		_ = resp.endStream(ErrConnectionClosed)
@@ -71,7 +71,7 @@ func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 // bodyWriter sends the bytes written to it as a part of the body at once. It drops
 // those beyond the announced length.
 type bodyWriter struct {
-	transfer.Sized
+	body.Sized
 	exchange server.Exchange
 	failed   bool // the connection, not the stream, failed
 }
@@ -105,7 +105,7 @@ func (w *bodyWriter) copyFrom(resp *Response, size int) error {
 // memory, so that it cannot contain the request's body.
 func isFileStream(s io.Reader) bool {
 	switch s.(type) {
-	case *transfer.Memory, *files.Part, *files.Ranges, *os.File:
+	case *body.Memory, *files.Part, *files.Ranges, *os.File:
 		return true
 	}
 	return false

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/test/harness"
 )
@@ -444,7 +444,7 @@ func TestHTTP2BodyEnds(t *testing.T) {
 			if err := resp.CloseBodyStream(); err != nil {
 				t.Error(err)
 			}
-			if _, err := stream.Read(make([]byte, 1)); err != bodystream.ErrClosed {
+			if _, err := stream.Read(make([]byte, 1)); err != body.ErrClosed {
 				t.Errorf("after Close: %v", err)
 			}
 			checkPool(t, c, tc.open, tc.open)
@@ -481,7 +481,7 @@ func TestHTTP2BodyCloseDuringRead(t *testing.T) {
 		t.Error(err)
 	}
 	within(t, "Read", func() {
-		if err := <-read; err != bodystream.ErrClosed {
+		if err := <-read; err != body.ErrClosed {
 			t.Errorf("Read: %v", err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
@@ -142,7 +142,7 @@ func TestStreamEnds(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n, err := s.Read(make([]byte, 1)); n != 0 || err != bodystream.ErrClosed {
+		if n, err := s.Read(make([]byte, 1)); n != 0 || err != body.ErrClosed {
 			t.Errorf("of a closed stream: %d, %v", n, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/compress"
-	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
@@ -105,7 +105,7 @@ func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
 		}
 		return 0, io.EOF
 	})
-	e := transfer.NewEncoding(source, compress.Gzip, 1, true)
+	e := body.NewEncoding(source, compress.Gzip, 1, true)
 	p := make([]byte, 7)
 	for {
 		n, err := e.Read(p)
@@ -124,17 +124,17 @@ func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
 
 func TestEncodingStreamErrors(t *testing.T) {
 	boom := errors.New("boom")
-	e := transfer.NewEncoding(iotest.ErrReader(boom), compress.Gzip, 1, true)
+	e := body.NewEncoding(iotest.ErrReader(boom), compress.Gzip, 1, true)
 	if _, err := io.ReadAll(e); err != boom {
 		t.Errorf("err = %v", err)
 	}
 	s := &toldStream{Reader: strings.NewReader("x")}
-	e = transfer.NewEncoding(s, compress.Gzip, 1, true)
+	e = body.NewEncoding(s, compress.Gzip, 1, true)
 	if err := e.CloseWithError(boom); err == nil || len(s.told) != 1 || s.told[0] != boom {
 		t.Errorf("err = %v, told %v", err, s.told)
 	}
 	c := &harness.TrackedStream{Reader: strings.NewReader("x"), Err: boom}
-	e = transfer.NewEncoding(c, compress.Gzip, 1, true)
+	e = body.NewEncoding(c, compress.Gzip, 1, true)
 	if err := e.CloseWithError(nil); err != boom || c.Closed != 1 {
 		t.Errorf("err = %v, closed %d times", err, c.Closed)
 	}

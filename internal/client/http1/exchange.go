@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -31,11 +31,11 @@ type Message interface {
 	// response has failed with err.
 	Unanswered(err error) error
 	// Ended is called at the end of a Stream, when the Exchange is not used any more. See
-	// Source.End of package bodystream for err and the result. outcome is not Streamed.
+	// Source.End of package body for err and the result. outcome is not Streamed.
 	Ended(outcome Outcome, err error) error
 }
 
-// A Body is a body that was not read yet. IsComplete is that of package bodystream.
+// A Body is a body that was not read yet. IsComplete is that of package body.
 type Body interface {
 	io.Reader
 	IsComplete() bool
@@ -266,4 +266,4 @@ func (x *Exchange) openStream() error {
 
 // Stream returns the body of the response after Run has returned Streamed. At its end, it
 // calls Message.Ended.
-func (x *Exchange) Stream() *bodystream.Stream { return &x.stream.Stream }
+func (x *Exchange) Stream() *body.Stream { return &x.stream.Stream }

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/wire/field"
@@ -195,7 +195,7 @@ func TestStream(t *testing.T) {
 	}{
 		"all":             {5, 0, Reusable, io.EOF},
 		"all but the end": {4, 0, Reusable, io.EOF},
-		"half":            {2, 0, MustCut, bodystream.ErrClosed},
+		"half":            {2, 0, MustCut, body.ErrClosed},
 		"in time":         {5, time.Hour, Reusable, io.EOF},
 	} {
 		x, stub, m := newExchange("yes\nbody")

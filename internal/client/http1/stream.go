@@ -4,20 +4,20 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/body"
 )
 
 // A stream is the body of a response that is read as it arrives. It owns the Exchange,
 // and so the Conn, until the end of the body.
 type stream struct {
-	bodystream.Stream
+	body.Stream
 	x             *Exchange
 	isInterrupted atomic.Bool
 }
 
-var _ bodystream.Source = (*stream)(nil)
+var _ body.Source = (*stream)(nil)
 
-// ReadBody implements bodystream.Source.
+// ReadBody implements body.Source.
 func (s *stream) ReadBody(p []byte) (int, error) {
 	x := s.x
 	if x.ReadTimeout > 0 {
@@ -31,16 +31,16 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 	return x.Body.Read(p)
 }
 
-// IsComplete implements bodystream.Source.
+// IsComplete implements body.Source.
 func (s *stream) IsComplete() bool { return s.x.Body.IsComplete() }
 
-// Interrupt implements bodystream.Source.
+// Interrupt implements body.Source.
 func (s *stream) Interrupt() {
 	s.isInterrupted.Store(true)
 	s.x.Conn.interrupt()
 }
 
-// End implements bodystream.Source.
+// End implements body.Source.
 func (s *stream) End(err error) error {
 	x := s.x
 	s.x = nil

@@ -86,7 +86,7 @@ func packageRules() map[string]packageRule {
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/server", "internal/server/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
-				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/bodypipe", "internal/bodystream", "internal/client/pipeline", "internal/client/pool", "internal/transfer", "internal/wire/uri",
+				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/body", "internal/client/pipeline", "internal/client/pool", "internal/wire/uri",
 			},
 			external: []string{xNet, xText},
 		},
@@ -102,7 +102,7 @@ func packageRules() map[string]packageRule {
 		"internal/server/http1/http1test": {own: []string{"internal/engine"}},
 		"internal/server/http2":           {own: []string{"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
-		"internal/client/http1": {own: []string{"internal/bodystream", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
+		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
 		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
@@ -187,9 +187,7 @@ func partRules() map[string]packageRule {
 		"internal/files":             {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
 		"internal/client/dial":       clock,
 		"internal/message":           {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
-		"internal/bodystream":        {own: []string{"internal/transfer"}},
-		"internal/bodypipe":          {own: []string{"internal/buf"}},
-		"internal/transfer":          {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
+		"internal/body":              {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
 		"internal/client/pipeline":   {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
 		"internal/client/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/engine/listen":     {external: []string{xSys}},

@@ -1,4 +1,4 @@
-package transfer
+package body
 
 import (
 	"bufio"

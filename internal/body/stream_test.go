@@ -1,12 +1,10 @@
-package bodystream
+package body
 
 import (
 	"errors"
 	"io"
 	"strings"
 	"testing"
-
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // textSource is a body in memory. Without more of it, a Read waits for Interrupt.
@@ -52,7 +50,7 @@ func TestStreamLimit(t *testing.T) {
 		want  string
 		err   error
 	}{
-		{"body", 0, "body", nil}, {"body", -1, "body", nil}, {"body", 4, "body", nil}, {"body", 3, "bod", transfer.ErrTooLarge}, {"", 1, "", nil},
+		{"body", 0, "body", nil}, {"body", -1, "body", nil}, {"body", 4, "body", nil}, {"body", 3, "bod", ErrTooLarge}, {"", 1, "", nil},
 	} {
 		source := &textSource{text: tc.text, hasEnd: true}
 		var s Stream

@@ -1,14 +1,10 @@
-// Package bodystream is the body of a response that is read while it arrives, whatever
-// protocol the connection speaks: its limit, its end, and Close beside a Read that waits.
-package bodystream
+package body
 
 import (
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // ErrClosed is the error of reading a body after it was closed.
@@ -44,7 +40,7 @@ type Stream struct {
 }
 
 // Init makes s the body of source. limit bounds the bytes that are read from it; 0 or
-// less is no limit. Beyond it, Read returns transfer.ErrTooLarge.
+// less is no limit. Beyond it, Read returns ErrTooLarge.
 func (s *Stream) Init(source Source, limit int) {
 	s.source, s.left, s.isOpen = source, int64(limit), true
 	if limit <= 0 {
@@ -66,7 +62,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.source.ReadBody(p)
 	if s.left >= 0 {
 		if int64(n) > s.left {
-			n, err = int(s.left), transfer.ErrTooLarge
+			n, err = int(s.left), ErrTooLarge
 		}
 		s.left -= int64(n)
 	}

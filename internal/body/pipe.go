@@ -1,6 +1,4 @@
-// Package bodypipe connects a function that writes a body with the code that reads
-// it: a pipe with a bounded buffer, which is held only while it has bytes.
-package bodypipe
+package body
 
 import (
 	"bufio"

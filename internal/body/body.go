@@ -1,7 +1,8 @@
-// Package transfer moves the content of messages between memory, streams and
-// bufio: what follows a head of HTTP/1.1 (RFC 9112 sections 6 and 7), and the body
-// streams of programs. It knows no message: its callers say how content is framed.
-package transfer
+// Package body moves the content of messages between memory, streams and connections:
+// what follows a head of HTTP/1.1 (RFC 9112 sections 6 and 7), the body streams of
+// programs (Pipe, FuncStream, Upload), and bodies that are read while they arrive
+// (Stream). Its callers say how content is framed.
+package body
 
 import (
 	"cmp"

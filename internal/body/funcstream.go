@@ -1,4 +1,4 @@
-package bodypipe
+package body
 
 import (
 	"bufio"
