@@ -231,5 +231,5 @@ func (p *pipelineWorkPool) release(w *pipelineWork) {
 }
 
 // http2ExchangePool holds exchanges without a request. A stream owns its exchange until
-// http2Request.End.
+// its End.
 var http2ExchangePool = sync.Pool{New: func() any { return newHTTP2Exchange() }}

@@ -344,7 +344,7 @@ type opening struct {
 	loop     loopKind
 	serve    func(*Conn) error // of acceptLoop and serveLoop
 	stays    bool              // it cannot move
-	// isCarried: a stream of HTTP/2 carries it.
+	// overHTTP2: a stream of HTTP/2 carries it.
 	overHTTP2 bool
 }
 

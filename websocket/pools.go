@@ -28,7 +28,7 @@ func releaseSession(s *session) {
 	sessionPool.Put(s)
 }
 
-// directPool holds what session.sendNow needs; a call of it owns one.
+// directPool holds what a call of sendNowLocked or sendMeanwhileLocked needs; it owns one.
 var directPool = sync.Pool{New: func() any { return new(direct) }}
 
 // connStatePool holds connStates without a connection. A Conn owns its connState while it is awake or

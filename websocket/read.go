@@ -549,7 +549,7 @@ const writePatience = 5 * time.Millisecond
 // not hold the lock while it waits.
 func (s *session) fillLocked() bool {
 	mu, reads := s.conn.lock(), s.loop.reads
-	if reads == nil { // sendNow writes
+	if reads == nil { // sendNowLocked writes
 		return false
 	}
 	if !s.engine.IsSocket() { // WriteReady writes nothing

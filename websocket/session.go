@@ -301,7 +301,7 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 const (
 	memoPinged = 1 << iota // awaitsPong
 	memoStays              // session.stays
-	memoHTTP2              // session.isCarried
+	memoHTTP2              // session.overHTTP2
 )
 
 // Wake implements upgrade.Host.

@@ -91,7 +91,7 @@ func (s *session) sendMeanwhileLocked() {
 // copied, so that several are sent with one system call.
 const minDirect = 16 << 10
 
-// direct is what sendNow passes to the engine.
+// direct is what sendNowLocked passes to the engine.
 type direct struct {
 	head   [ws.MaxHead]byte
 	pieces [3][]byte

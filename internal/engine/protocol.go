@@ -182,7 +182,7 @@ type Prompted interface {
 	Prompted(out []byte) ([]byte, Next)
 }
 
-// A Prompter makes the engine call Protocol.Prompted. It may be called on any
+// A Prompter makes the engine call Prompted of its Protocol. It may be called on any
 // goroutine, never blocks, and does nothing when the connection has ended.
 type Prompter interface {
 	Prompt()

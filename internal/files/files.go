@@ -212,8 +212,8 @@ func setDefaults(o *Options) {
 // path.
 //
 // The file is encoded as e if that encoding is offered, its type is worth it, and it
-// gets at least 5 % smaller. Otherwise the result is the Identity file; see
-// File.Encoding. An encoded copy is made by one caller at a time. Other callers get
+// gets at least 5 % smaller. Otherwise the result is the Identity file.
+// An encoded copy is made by one caller at a time. Other callers get
 // Identity meanwhile, and so do callers while as many files are being encoded as
 // there are processors.
 //

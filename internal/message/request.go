@@ -160,9 +160,10 @@ func (h *RequestHeader) Target() []byte {
 // IsTargetReceived tells whether the target is in the raw head.
 func (h *RequestHeader) IsTargetReceived() bool { return h.targetAt.End > 0 }
 
-// LendOrigin returns Host and target if both are in the raw head, where a parser has
-// checked them, and the target begins with "/". The bytes stay as they are until
-// TakeBack: a header that is reset before has new memory for its next use.
+// LendOrigin returns the target, which begins with "/", and the Host, nil if there is none.
+// ok is false if one of them was set, or the target has another form: a parser has checked
+// what is in the raw head. The bytes stay as they are until TakeBack: a header that is reset
+// before has new memory for its next use.
 func (h *RequestHeader) LendOrigin() (host, target []byte, ok bool) {
 	if h.targetAt.End == 0 {
 		return nil, nil, false

@@ -449,7 +449,7 @@ func TestDoPendingAndLastUse(t *testing.T) {
 }
 
 // TestRetryIfErrUpstream: it gets the address of the last dial, or of the connection, and
-// "" if the attempt went to none. Trace.Retry tells each attempt that another one follows.
+// "" if the attempt went to none. ClientTrace.Retry tells each attempt that another one follows.
 func TestRetryIfErrUpstream(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Request() })
 	var got, retried []string

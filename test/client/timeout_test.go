@@ -195,9 +195,9 @@ func TestServerTimeoutsWithoutEnd(t *testing.T) {
 	}
 }
 
-// awaitAnswer bounds writing when a status from 300 on comes, also when all is
-// written by then, and no call removes the deadline: the next request on the
-// connection fails.
+// TestNoWriteDeadlineIsLeft: the client bounds writing when a status from 300 on comes,
+// also when all is written by then. The deadline must not stay for the next request on the
+// connection.
 func TestNoWriteDeadlineIsLeft(t *testing.T) {
 	p := harness.NewClientPeer(t, answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
 	c := p.Host()

@@ -52,7 +52,7 @@ func (n Network) By(e sluice.Engine) Network {
 	return n
 }
 
-// OverTCPByEach is overTCP by each engine that this system has.
+// OverTCPByEach is OverTCP by each engine that this system has.
 func OverTCPByEach() []Network {
 	perConn := OverTCP().By(sluice.EnginePerConn)
 	if HasEpoll() {

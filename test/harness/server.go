@@ -72,7 +72,7 @@ func AdoptBy(t *testing.T, s *sluice.Server) func(net.Conn, sluice.Parcel) {
 	}
 }
 
-// AdoptSocketBy is adoptBy by descriptor.
+// AdoptSocketBy is AdoptBy by descriptor.
 func AdoptSocketBy(t *testing.T, s *sluice.Server) func(net.Conn, sluice.Parcel) {
 	return func(c net.Conn, p sluice.Parcel) {
 		defer c.Close()

@@ -74,7 +74,7 @@ func OverTLS(t *testing.T, under Network, protocols ...string) Network {
 // UnderTLS are the networks that TLS is tested over.
 func UnderTLS() []Network { return append(OverTCPByEach(), InMemory()) }
 
-// OnEachSecureNetwork is onEachNetwork with TLS.
+// OnEachSecureNetwork is OnEachNetwork with TLS.
 func OnEachSecureNetwork(t *testing.T, test func(t *testing.T, n Network)) {
 	t.Helper()
 	for _, under := range UnderTLS() {

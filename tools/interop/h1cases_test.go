@@ -225,7 +225,6 @@ func failures(out string) map[string]string {
 	return lines
 }
 
-// categoriesWithoutFiles lists the categories of cases that need no file
 // tallies returns the end of what the runner says, in one line.
 func tallies(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")

@@ -31,7 +31,7 @@ type rules struct {
 	packages        map[string]packageRule // folder or "folder/..." to its rule; the longest match wins
 	impureStandard  []string               // standard packages, with all below them, that pure packages don't import
 	allowedModules  []string               // what the root go.mod may require
-	compressors     []string               // third-party modules that only compressorPackage imports
+	compressors     []string               // third-party modules that only compressorOwner imports
 	compressorOwner string
 	isolated        []string          // folders that nothing outside of them imports
 	mutableVars     map[string]string // "folder.name", in the root package "name", to the reason why it may change
