@@ -74,8 +74,8 @@ func newHTTP2Exchange() *http2Exchange {
 // Fields implements http2.Request.
 func (x *http2Exchange) Fields() *field.Table { return &x.ctx.Request.Header.m.Table }
 
-// HeadReceived implements http2.Request.
-func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error) {
+// HeadComplete implements http2.Request.
+func (x *http2Exchange) HeadComplete(head *h2.Head, isLast bool) (isStreamed bool, err error) {
 	ctx := x.ctx
 	h := &ctx.Request.Header
 	h.m.SetParsed(&head.Head)

@@ -96,14 +96,14 @@ type Host interface {
 // other.
 type Request interface {
 	// Fields returns the empty table that the head is decoded to. Rest, Fields,
-	// HeadReceived, BodyReceived, TrailerReceived and Refuse are called with Conn.mu
+	// HeadComplete, BodyReceived, TrailerReceived and Refuse are called with Conn.mu
 	// locked: they must neither block nor call the Stream.
 	Fields() *field.Table
-	// HeadReceived is called with a valid head. Without isLast, a body follows; with
+	// HeadComplete is called with a valid head. Without isLast, a body follows; with
 	// it, the request is complete. isStreamed: Serve begins now and reads the body
 	// with Stream.ReadBody, or that of an extended CONNECT with a Tunnel. An error
 	// refuses the request; Serve then answers it.
-	HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error)
+	HeadComplete(head *h2.Head, isLast bool) (isStreamed bool, err error)
 	// BodyReceived gets the next part of a body that is not streamed. An error refuses
 	// the request.
 	BodyReceived(p []byte) error
@@ -112,11 +112,11 @@ type Request interface {
 	BodyComplete(t *field.Table)
 	// BodyDue returns when BodyLate is called unless more of a body that is not streamed
 	// arrives, in Nanos; 0: never. heard is when its last part came. BodyLate refuses the
-	// request with isOver, or else must have another BodyDue. They are called like HeadReceived.
+	// request with isOver, or else must have another BodyDue. They are called like HeadComplete.
 	BodyDue(heard int64) int64
 	BodyLate(heard, now int64) (isOver bool)
 	// Refuse makes Serve answer with err instead of calling a handler. method is that of a
-	// request whose head was refused, without a call of HeadReceived; empty: it is not known,
+	// request whose head was refused, without a call of HeadComplete; empty: it is not known,
 	// or there was the call.
 	Refuse(err error, method []byte)
 	// Rest is called when Serve has to wait: the Request keeps what it needs for that only.

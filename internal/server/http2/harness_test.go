@@ -46,7 +46,7 @@ type fakeEngine struct {
 	mostOut      int   // the longest that Conn.out was after Feed
 
 	isStreamed func(r *testRequest) bool
-	refuse     func(r *testRequest) error // of HeadReceived
+	refuse     func(r *testRequest) error // of HeadComplete
 	bodyError  error                      // of BodyReceived
 	handler    func(r *testRequest)
 
@@ -323,7 +323,7 @@ func (r *testRequest) reset() {
 
 func (r *testRequest) Fields() *field.Table { return &r.table }
 
-func (r *testRequest) HeadReceived(_ *h2.Head, isLast bool) (isStreamed bool, err error) {
+func (r *testRequest) HeadComplete(_ *h2.Head, isLast bool) (isStreamed bool, err error) {
 	r.id = r.stream.ID()
 	r.isComplete = isLast
 	if r.engine.refuse != nil {

@@ -44,7 +44,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 	case kind == h2.TrailerBlock:
 		return c.trailerReceived(stream, err, now)
 	}
-	return c.headReceived(stream, err, isLast, now)
+	return c.headComplete(stream, err, isLast, now)
 }
 
 // costOf returns what the peer pays for the reset of a stream that was not opened.
@@ -137,8 +137,8 @@ func (c *Conn) isFull() bool {
 	return count >= most
 }
 
-// headReceived handles the head of a request, which err refuses.
-func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Error {
+// headComplete handles the head of a request, which err refuses.
+func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Error {
 	s.isDecoded = true
 	s.input = inputOpen
 	if isLast {
@@ -165,7 +165,7 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 		s.inbox, s.held = nil, nil // keep uses buffers of the pools
 	}
 	c.readPriority(s)
-	isStreamed, err := s.Request.HeadReceived(&c.head, isLast)
+	isStreamed, err := s.Request.HeadComplete(&c.head, isLast)
 	switch {
 	case err != nil:
 		c.refuseRequest(s, err, nil)
