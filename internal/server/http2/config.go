@@ -96,7 +96,7 @@ type Host interface {
 // other.
 type Request interface {
 	// Fields returns the empty table that the head is decoded to. Rest, Fields,
-	// HeadComplete, BodyReceived, TrailerReceived and Refuse are called with Conn.mu
+	// HeadComplete, BodyReceived, BodyComplete and Refuse are called with Conn.mu
 	// locked: they must neither block nor call the Stream.
 	Fields() *field.Table
 	// HeadComplete is called with a valid head. Without isLast, a body follows; with
