@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/server/http1"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 )
 
@@ -38,7 +38,7 @@ type Meter struct {
 	// response, as after ErrAbortHandler, do not count.
 	Status [5]*atomic.Uint64
 
-	flights http1.Flights
+	flights server.Flights
 	http2   http2.Gauges
 }
 
@@ -74,35 +74,35 @@ func (m *Meter) Oldest(now time.Time) time.Time {
 }
 
 // http1 returns the counters that connections of HTTP/1.1 update.
-func (m *Meter) http1() http1.Meter {
+func (m *Meter) http1() server.Meter {
 	if m == nil {
-		return http1.Meter{}
+		return server.Meter{}
 	}
-	return http1.Meter{BytesRead: m.BytesRead, BytesWritten: m.BytesWritten, Informational: m.Status[0], Flights: &m.flights}
+	return server.Meter{BytesRead: m.BytesRead, BytesWritten: m.BytesWritten, Informational: m.Status[0], Flights: &m.flights}
 }
 
 // countStatus counts a request by the status of its final response.
 func (m *Meter) countStatus(status int) {
-	http1.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
+	server.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
 }
 
 // arrived and departed count a connection in and out, if m is not nil; see engine.Hooks.
 func (m *Meter) arrived() {
 	if m != nil {
-		http1.Add(m.Accepted, 1)
+		server.Add(m.Accepted, 1)
 	}
 }
 
 func (m *Meter) departed() {
 	if m != nil {
-		http1.Add(m.Done, 1)
+		server.Add(m.Done, 1)
 	}
 }
 
 // transferred counts bytes of a connection, if m is not nil.
 func (m *Meter) transferred(read, written int) {
 	if m != nil {
-		http1.Add(m.BytesRead, read)
-		http1.Add(m.BytesWritten, written)
+		server.Add(m.BytesRead, read)
+		server.Add(m.BytesWritten, written)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/server/http1"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
 )
 
@@ -126,15 +126,15 @@ func TestDeadlinesInHandlers(t *testing.T) {
 // TestErrorsOfRequests: the statuses and types of errors.
 func TestErrorsOfRequests(t *testing.T) {
 	for err, want := range map[error]int{
-		ErrBodyTooLarge: 413, ErrGetOnly: 405, http1.ErrTimeout: 408, errBodyMemory: 503, errCallbackPanicked: 500, errors.New("x"): 400,
+		ErrBodyTooLarge: 413, ErrGetOnly: 405, server.ErrTimeout: 408, errBodyMemory: 503, errCallbackPanicked: 500, errors.New("x"): 400,
 	} {
 		if got := failureStatus(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)
 		}
 	}
 	var timeout net.Error
-	if !errors.As(http1.ErrTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
-		t.Error("http1.ErrTimeout")
+	if !errors.As(server.ErrTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
+		t.Error("server.ErrTimeout")
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -272,7 +271,7 @@ func (x *http2Exchange) keepStreamed() error {
 			x.BodyComplete(x.stream.Trailer())
 			return nil
 		case os.ErrDeadlineExceeded:
-			return http1.ErrTimeout
+			return server.ErrTimeout
 		default:
 			return err
 		}
@@ -292,8 +291,6 @@ func (x *http2Exchange) answerFailure() {
 			public = message.SmallBuffer(err)
 		}
 		x.request().Refuse(err, public)
-	case errors.Is(err, http2.ErrTimeout):
-		x.request().Refuse(http1.ErrTimeout, http1.ErrTimeout)
 	default:
 		x.request().Refuse(err, err)
 	}

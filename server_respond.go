@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
@@ -317,7 +318,7 @@ func failureStatus(err error) int {
 		return StatusRequestEntityTooLarge
 	case errors.Is(err, ErrGetOnly):
 		return StatusMethodNotAllowed
-	case errors.Is(err, http1.ErrTimeout):
+	case errors.Is(err, server.ErrTimeout):
 		return StatusRequestTimeout
 	case errors.Is(err, errBodyMemory):
 		return StatusServiceUnavailable

@@ -6,6 +6,7 @@ package server
 import (
 	"errors"
 	"net"
+	"os"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -74,6 +75,18 @@ type Exchange interface {
 
 // ErrConnectionClosed is sluice.ErrConnectionClosed.
 var ErrConnectionClosed = errors.New("sluice: the connection was closed by the peer")
+
+// ErrTimeout says that a request did not arrive in time. It unwraps to
+// os.ErrDeadlineExceeded, the error of the connection.
+var ErrTimeout error = requestTimeout{}
+
+// requestTimeout is the type of ErrTimeout, a net.Error. It is answered 408.
+type requestTimeout struct{}
+
+func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
+func (requestTimeout) Timeout() bool   { return true }
+func (requestTimeout) Temporary() bool { return true }
+func (requestTimeout) Unwrap() error   { return os.ErrDeadlineExceeded }
 
 // Facts are the facts about a connection that its requests report.
 type Facts struct {

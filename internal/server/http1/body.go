@@ -70,7 +70,7 @@ func (x *Exchange) readLength(p []byte) (int, error) {
 		}
 	}
 	n, err := x.conn.conn.Read(p)
-	Add(x.cfg.Meter.BytesRead, n)
+	server.Add(x.cfg.Meter.BytesRead, n)
 	x.bodyLeft -= int64(n)
 	if x.bodyLeft == 0 {
 		return n, io.EOF
@@ -222,6 +222,6 @@ func (x *Exchange) parseTrailer(in []byte) (used int, done bool, err error) {
 
 // consume uses n bytes of the input that the engine holds.
 func (x *Exchange) consume(n int) {
-	Add(x.cfg.Meter.BytesRead, n)
+	server.Add(x.cfg.Meter.BytesRead, n)
 	x.conn.conn.Discard(n)
 }

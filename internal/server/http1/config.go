@@ -42,7 +42,7 @@ type Config struct {
 	// the number of connections that hijack handlers own. Both are needed.
 	Closing  *atomic.Bool
 	Hijacked *atomic.Int64
-	Meter    Meter
+	Meter    server.Meter
 }
 
 // A State is what a Host is told of a connection.

@@ -3,7 +3,6 @@ package http1
 import (
 	"bytes"
 	"net"
-	"os"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -92,7 +91,7 @@ func (c *Conn) Capabilities() engine.Capabilities {
 // Feed consumes input; see engine.Protocol.
 func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	used, next = c.feed(in)
-	Add(c.cfg.Meter.BytesRead, used)
+	server.Add(c.cfg.Meter.BytesRead, used)
 	return used, next
 }
 
@@ -441,14 +440,14 @@ func (c *Conn) isMidRequest() bool {
 func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	if !c.isMidRequest() {
 		if c.facts.Served == 0 && !c.cfg.AllowsSilence {
-			c.host.Fail(ErrTimeout)
+			c.host.Fail(server.ErrTimeout)
 		}
 		c.phase = readClosed
 		// A reset could cost the client the response, or would be no sign that a request
 		// which is on its way was not served.
 		return out, engine.CloseLinger
 	}
-	c.fail(ErrTimeout)
+	c.fail(server.ErrTimeout)
 	return c.Run(out)
 }
 
@@ -469,15 +468,3 @@ func (c *Conn) Closed(err error) {
 	}
 	releaseConn(c)
 }
-
-// ErrTimeout says that a request did not arrive in time. It unwraps to
-// os.ErrDeadlineExceeded, the error of the connection.
-var ErrTimeout error = requestTimeout{}
-
-// requestTimeout is the type of ErrTimeout, a net.Error. It is answered 408.
-type requestTimeout struct{}
-
-func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
-func (requestTimeout) Timeout() bool   { return true }
-func (requestTimeout) Temporary() bool { return true }
-func (requestTimeout) Unwrap() error   { return os.ErrDeadlineExceeded }

@@ -265,7 +265,7 @@ func (x *Exchange) SendFile(part engine.File) error {
 	if part.Size <= smallFileSize {
 		return x.readFile(part)
 	}
-	Add(x.cfg.Meter.BytesWritten, part.Size) // after the bytes that Run returns
+	server.Add(x.cfg.Meter.BytesWritten, part.Size) // after the bytes that Run returns
 	x.output = outputFile
 	x.conn.conn.SendFile(part)
 	return nil

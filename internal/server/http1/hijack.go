@@ -17,7 +17,7 @@ func (c *Conn) hijack(outcome server.Outcome) engine.Next {
 		return engine.CloseLinger
 	}
 	if outcome == server.OutcomeSilent {
-		Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
+		server.Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown
 		return engine.Detach
 	}
 	if x.sequel != sequelClose {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -88,7 +89,7 @@ func TestAttacks(t *testing.T) {
 		{"empty DATA", openOne, func(*fakeEngine, uint32) []byte { return data(nil, 1, 0, false) }, 2001},
 		{"tiny DATA", openOne, func(*fakeEngine, uint32) []byte { return data(nil, 1, 31, false) }, 2001},
 		{"tiny DATA that is discarded", func(e *fakeEngine) {
-			e.refuse = func(*testRequest) error { return ErrTimeout }
+			e.refuse = func(*testRequest) error { return server.ErrTimeout }
 			openOne(e)
 			e.tasks = nil // the answer waits for a worker
 		}, func(*fakeEngine, uint32) []byte { return data(nil, 1, 31, false) }, 2001},

@@ -432,9 +432,6 @@ func (s *Stream) armWait(due int64) {
 // ErrReset is returned when the peer has reset the stream, or the connection has ended.
 var ErrReset = errors.New("http2: stream was reset")
 
-// ErrTimeout refuses a request whose body did not arrive in time.
-var ErrTimeout = errors.New("http2: body did not arrive in time")
-
 // priorityName is the field of RFC 9218 section 5.
 var priorityName = []byte("priority")
 

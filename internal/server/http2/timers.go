@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -207,7 +208,7 @@ func (c *Conn) timeOutStreams(now int64) {
 			s.isReading = false
 			s.wake.Broadcast()
 		case s.Request.BodyLate(s.heard, now):
-			c.refuseRequest(s, ErrTimeout, nil)
+			c.refuseRequest(s, server.ErrTimeout, nil)
 		}
 	}
 	for {
