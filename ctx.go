@@ -37,7 +37,6 @@ type RequestCtx struct {
 
 	requestStream requestStream
 
-	streamID    uint32 // of HTTP/2; 0: HTTP/1.1
 	sentHead    uint32 // Sum of the head that Flush has sent
 	start       int64  // Nanos at the first byte of the request
 	time        int64  // Nanos for Time; 0: not yet known
@@ -127,7 +126,7 @@ func (ctx *RequestCtx) reset() {
 		ctx.keepNames()
 	}
 	ctx.requestStream.reset()
-	ctx.time, ctx.bodyHeld, ctx.streamID = 0, 0, 0
+	ctx.time, ctx.bodyHeld = 0, 0
 	if dropped := ctx.hijackDropped; dropped != nil {
 		ctx.hijackDropped = nil
 		dropped()
@@ -263,7 +262,7 @@ func (ctx *RequestCtx) doneState() *cancelState {
 		d.Cancel()
 	default:
 		ctx.server.done.Add(d)
-		if ctx.streamID != 0 || ctx.hijackHandler == nil {
+		if ctx.facts.Stream != 0 || ctx.hijackHandler == nil {
 			ctx.exchange.OnPeerGone(d.Cancel)
 		}
 	}

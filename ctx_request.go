@@ -28,7 +28,7 @@ func (ctx *RequestCtx) ID() uint64 { return ctx.ConnID()<<32 | ctx.ConnRequestNu
 
 // StreamID returns the identifier of the stream that carries the request in HTTP/2
 // (RFC 9113 section 5.1.1), and 0 for HTTP/1.1 and outside a server.
-func (ctx *RequestCtx) StreamID() uint32 { return ctx.streamID }
+func (ctx *RequestCtx) StreamID() uint32 { return ctx.facts.Stream }
 
 // ConnTime returns the time at which the connection was accepted; outside a
 // server, the time of Init.

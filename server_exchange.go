@@ -66,6 +66,9 @@ func (r *servedRequest) HeadComplete(isHTTP10 bool) error {
 	return nil
 }
 
+// ExtendedConnect implements server.Request.
+func (r *servedRequest) ExtendedConnect() { r.verb = verbExtended }
+
 // Serve implements server.Request. Other goroutines may still use ctx, without its exchange,
 // if the handler has called TimeoutError.
 func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outcome) {
@@ -102,6 +105,9 @@ func (ctx *RequestCtx) callHandler() (o server.Outcome) {
 	ctx.cfg.handler(ctx)
 	return server.OutcomeResponse
 }
+
+// EndReads implements server.Request.
+func (r *servedRequest) EndReads() { r.requestStream.interrupt() }
 
 // End implements server.Request.
 func (r *servedRequest) End() (fresh server.Request) {

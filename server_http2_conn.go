@@ -15,9 +15,9 @@ import (
 
 // http2Host is the server of one HTTP/2 connection, as package http2 sees it.
 type http2Host struct {
-	server  *Server
-	cfg     *serverConfig
-	facts   server.Facts // Served changes only in Feed
+	*acceptor
+	server  *Server      // of acceptor, which another ServeConn may have when Wake is called
+	facts   server.Facts // Served and Stream change only in Feed
 	conn    engine.Conn
 	netConn net.Conn
 }
@@ -47,7 +47,7 @@ func (a *acceptor) openHTTP2(conn engine.Conn, facts server.Facts, begun []byte)
 }
 
 func (a *acceptor) newHTTP2Conn(conn engine.Conn, facts server.Facts) *http2Conn {
-	return &http2Conn{host: http2Host{server: a.server, cfg: a.cfg, facts: facts, conn: conn, netConn: conn.NetConn()}}
+	return &http2Conn{host: http2Host{acceptor: a, server: a.server, facts: facts, conn: conn, netConn: conn.NetConn()}}
 }
 
 // Capabilities implements engine.Protocol.
@@ -171,22 +171,17 @@ func newHTTP2Config(s *Server, cfg *serverConfig) *http2.Config {
 }
 
 // NewStream implements http2.Host.
-func (h *http2Host) NewStream(now int64) *http2.Stream {
+func (h *http2Host) NewStream(id uint32, now int64) *http2.Stream {
 	x := http2ExchangePool.Get().(*http2Exchange)
-	x.host = h
-	if x.ctx == nil {
-		x.ctx = &RequestCtx{exchange: x}
-	}
-	x.ctx.attach(h.server, h.cfg)
 	h.facts.Served++
-	x.request().Begin(&h.facts, now)
-	if one := h.cfg.single; one != nil {
-		one.streams.Add(1)
-	}
-	if m := h.cfg.meter; m != nil {
-		x.flight = m.flights.Begin(x.ctx.start)
-	}
+	h.facts.Stream = id
+	x.begin(h, now)
 	return &x.stream
+}
+
+// Wake implements http2.Waker.
+func (h *http2Host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	return h.server.wakeUpgraded(conn, m)
 }
 
 // IsClosing implements http2.Host.

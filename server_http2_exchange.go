@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
@@ -23,17 +22,23 @@ import (
 )
 
 // http2Exchange is one request and its response in HTTP/2: the http2.Request that a
-// stream carries, and the server.Exchange that its RequestCtx uses.
+// stream carries, and the server.Exchange that the request uses.
 type http2Exchange struct {
-	stream  http2.Stream
-	ctx     *RequestCtx   // replaced when it is given up; nil: after shed, while waiting is set, and none yet
-	waiting *http2Waiting // nil: the body goes on, or has arrived
+	stream         http2.Stream
+	request        server.Request // nil: it is given up, at rest, or there was none yet
+	requestHeader  *message.RequestHeader
+	responseHeader *message.ResponseHeader
+	start          int64         // Nanos at the head of the request
+	rested         server.Rested // nil: the body goes on, or has arrived
+	due            int64         // when the body of rested is late
+
 	host    *http2Host
-	failure error // why the request is refused
+	failure error                 // why the request is refused
+	form    *message.ResponseForm // of SendHead; nil: it was not called
 	framing message.Framing
 	buffer  []byte         // for files
 	flight  *atomic.Int32  // of the Meter; nil: nothing is counted
-	user    *http2UserConn // what RequestCtx.Conn has returned; nil: it was not called
+	user    *http2UserConn // what UserConn has returned; nil: it was not called
 	tunnel  *http2Tunnel   // of an extended CONNECT; nil: not used yet
 	http2Marks
 }
@@ -41,8 +46,10 @@ type http2Exchange struct {
 // http2Marks are facts about one request. They are cleared together.
 type http2Marks struct {
 	bodyLength int64 // announced; -1: unknown
+	kept       int   // bytes of the body that the Request has
 	decides    bool  // callbacks decide about the body, in Serve
 	expects    bool  // the client waits for 100-continue
+	isStreamed bool  // the handler reads the body
 	connects   bool  // extended CONNECT
 	isKeyed    bool  // of a client that has sent Sec-WebSocket-Key
 	isAccepted bool  // the final head has opened the tunnel
@@ -54,14 +61,17 @@ var (
 	_ http2.Request   = (*http2Exchange)(nil)
 )
 
-// request returns the RequestCtx as a server.Request.
-func (x *http2Exchange) request() *servedRequest { return (*servedRequest)(x.ctx) }
-
-// use makes fresh the Request of x, unless it is nil.
-func (x *http2Exchange) use(fresh server.Request) {
-	if fresh != nil {
-		x.ctx = (*RequestCtx)(fresh.(*servedRequest))
+// use makes r the Request of x, unless it is nil.
+func (x *http2Exchange) use(r server.Request) {
+	if r != nil && r != x.request {
+		x.request = r
+		x.requestHeader, x.responseHeader = r.Headers()
 	}
+}
+
+// giveUp forgets the Request of x.
+func (x *http2Exchange) giveUp() {
+	x.request, x.requestHeader, x.responseHeader, x.form = nil, nil, nil, nil
 }
 
 func newHTTP2Exchange() *http2Exchange {
@@ -70,64 +80,76 @@ func newHTTP2Exchange() *http2Exchange {
 	return x
 }
 
+// begin starts a request.
+func (x *http2Exchange) begin(h *http2Host, now int64) {
+	x.host, x.start = h, now
+	x.use(h.NewRequest(x, x.request))
+	x.request.Begin(&h.facts, now)
+	if one := h.cfg.single; one != nil {
+		one.streams.Add(1)
+	}
+	if f := h.cfg.Meter.Flights; f != nil {
+		x.flight = f.Begin(now)
+	}
+}
+
 // Fields implements http2.Request.
-func (x *http2Exchange) Fields() *field.Table { return &x.ctx.Request.Header.m.Table }
+func (x *http2Exchange) Fields() *field.Table { return &x.requestHeader.Table }
 
 // HeadComplete implements http2.Request.
 func (x *http2Exchange) HeadComplete(head *h2.Head, isLast bool) (isStreamed bool, err error) {
-	ctx := x.ctx
-	h := &ctx.Request.Header
-	h.m.SetParsed(&head.Head)
-	h.m.SetHTTP2()
-	ctx.streamID = x.stream.ID()
+	h := x.requestHeader
+	h.SetParsed(&head.Head)
+	h.SetHTTP2()
 	x.connects = head.Connect != h1.Span{}
 	if x.connects {
-		h.m.SetConnect(head.Connect)
+		h.SetConnect(head.Connect)
 		x.isKeyed = showUpgrade(h)
 	}
-	if err := x.request().HeadComplete(false); err != nil {
+	if err := x.request.HeadComplete(false); err != nil {
 		return false, err
 	}
 	if x.connects {
-		ctx.verb = verbExtended
+		x.request.ExtendedConnect()
 	}
 	x.bodyLength = -1
-	isComplete := isLast || x.connects || ctx.verb == verbConnect && !ctx.cfg.streamBody // its client waits
+	isComplete := isLast || x.connects || !x.host.cfg.streamBody && h.IsMethod(MethodConnect) // its client waits
 	switch {
 	case isComplete:
 		x.bodyLength = 0
-		h.m.SettleLength()
+		h.SettleLength()
 	case head.Has(h1.HasLength):
 		x.bodyLength = head.ContentLength
 	default:
-		h.m.ContentLength = -1
+		h.ContentLength = -1
 	}
 	x.expects = head.Has(h1.ExpectContinue) && x.bodyLength != 0
-	if ctx.cfg.headerReceived != nil || x.expects {
+	if x.host.cfg.AsksUser || x.expects {
 		x.decides = true // the user's callbacks may block
 		return true, nil
 	}
 	if isComplete {
 		return x.connects || !isLast, nil
 	}
-	return x.request().ExpectBody(x.bodyLength)
+	x.isStreamed, err = x.request.ExpectBody(x.bodyLength)
+	return x.isStreamed, err
 }
 
 // BodyReceived implements http2.Request.
 func (x *http2Exchange) BodyReceived(p []byte) error {
 	x.wake()
-	return x.request().BodyReceived(p, 0)
+	x.kept += len(p)
+	return x.request.BodyReceived(p, 0)
 }
 
 // BodyComplete implements http2.Request.
 func (x *http2Exchange) BodyComplete(t *field.Table) {
 	x.wake()
-	h := &x.ctx.Request.Header.m
 	if t != nil {
-		h.ReceiveTrailers(t)
+		x.requestHeader.ReceiveTrailers(t)
 	}
 	if x.bodyLength < 0 {
-		h.SettleChunked(len(x.ctx.Request.buffered()))
+		x.requestHeader.SettleChunked(x.kept)
 	}
 }
 
@@ -135,25 +157,19 @@ func (x *http2Exchange) BodyComplete(t *field.Table) {
 func (x *http2Exchange) Refuse(err error, method []byte) {
 	x.wake()
 	x.failure = err
-	x.ctx.streamID = x.stream.ID()
-	h := &x.ctx.Request.Header
-	h.m.SetHTTP2()
-	if len(method) == 0 {
-		return
-	}
-	if h.SetMethodBytes(method); h.IsHead() {
-		x.ctx.verb = verbHead
+	x.requestHeader.SetHTTP2()
+	if len(method) > 0 {
+		x.requestHeader.SetMethod(method)
 	}
 }
 
 // Holds implements http2.Request.
 func (x *http2Exchange) Holds() (n int, isOwn bool) {
-	if x.ctx == nil { // hijacked
+	if x.request == nil { // hijacked
 		return 0, false
 	}
-	resp := &x.ctx.Response
-	n = x.ctx.heldBytes() + cap(x.buffer) + body.Holds(resp.streamed())
-	return n, resp.rawBody() == nil && resp.streamed() == nil
+	n, isOwn = x.request.Holds()
+	return n + cap(x.buffer), isOwn
 }
 
 // Serve implements http2.Request.
@@ -165,26 +181,35 @@ func (x *http2Exchange) Serve() (outlived bool) {
 	}()
 	x.wake()
 	isWanted := !x.decides || x.decide()
-	if ctx := x.ctx; ctx.requestStream.exchange != nil && ctx.readTimeout > 0 {
-		x.stream.SetReadDeadline(ctx.start, ctx.readTimeout)
+	if x.isStreamed {
+		if start, timeout := x.request.ReadLimit(); timeout > 0 {
+			x.stream.SetReadDeadline(start, timeout)
+		}
 	}
 	switch {
 	case x.failure == http2.ErrReset: // there is no client to answer
 		return false
 	case x.failure != nil:
 		x.answerFailure()
-	case !isWanted: // the response is ready
-	default:
-		o := x.runHandler()
-		switch {
-		case o == server.OutcomeAbort:
-			x.stream.Reset(h2.CodeInternalError)
-			return false
-		case x.asksToHijack() && x.mayHijack():
-			return x.hijack()
-		case o == server.OutcomeBody:
-			return x.giveOver()
-		}
+	case isWanted:
+		return x.handle()
+	}
+	x.respond() // what the callbacks have made
+	return false
+}
+
+// handle runs the handler and answers.
+func (x *http2Exchange) handle() (outlived bool) {
+	o := x.runHandler()
+	isHijacked := o == server.OutcomeHijack || o == server.OutcomeSilent || o == server.OutcomeTakeover
+	switch {
+	case o == server.OutcomeAbort:
+		x.stream.Reset(h2.CodeInternalError)
+		return false
+	case isHijacked && x.mayHijack(o):
+		return x.hijack(o)
+	case o == server.OutcomeBody:
+		return x.giveOver()
 	}
 	x.respond()
 	return false
@@ -192,8 +217,8 @@ func (x *http2Exchange) Serve() (outlived bool) {
 
 // respond sends the response.
 func (x *http2Exchange) respond() (ok bool) {
-	closes := x.ctx.Response.ConnectionClose()
-	if ok = x.request().Respond(); !ok {
+	closes := x.responseHeader.ConnectionClose
+	if ok = x.request.Respond(); !ok {
 		x.stream.Reset(h2.CodeInternalError)
 	}
 	if closes {
@@ -203,45 +228,35 @@ func (x *http2Exchange) respond() (ok bool) {
 }
 
 // served ends the reads of a goroutine that outlives the handler: the stream is used for
-// other requests.
+// other requests. A Request of which nothing is needed is given up while its content waits for
+// the client.
 func (x *http2Exchange) served() {
-	if x.ctx == nil { // hijacked
+	if x.request == nil { // hijacked
 		return
 	}
-	x.ctx.requestStream.interrupt()
-	x.shed()
-}
-
-// leastShed is how much content makes shed worth a new RequestCtx.
-const leastShed = 16 << 10
-
-// shed gives up a RequestCtx of which nothing is needed, while content that the handler has
-// set with SetBodyRaw waits for the client. It goes to no pool, because the content may
-// refer to memory of it.
-func (x *http2Exchange) shed() {
-	ctx := x.ctx
-	r := &ctx.Request
-	if len(ctx.Response.rawBody()) < leastShed || ctx.bodyHeld > 0 || r.hasUserValues() || r.hasForm() || r.hasFormFiles() ||
-		ctx.requestStream.exchange != nil || ctx.done.Load() != nil || !x.stream.AwaitsPeer() {
-		return
+	if x.isStreamed {
+		x.request.EndReads()
 	}
-	x.ctx = nil
+	if x.request.IsSpent() && x.stream.AwaitsPeer() {
+		x.giveUp()
+	}
 }
 
 // decide runs the callbacks between head and body, and reads a body that is not
 // streamed. It returns false if the body is refused, for which the response is ready.
 func (x *http2Exchange) decide() (isWanted bool) {
-	if x.failure = x.request().HeaderReceived(); x.failure != nil || x.bodyLength == 0 {
+	if x.failure = x.request.HeaderReceived(); x.failure != nil || x.bodyLength == 0 {
 		return true
 	}
-	isStreamed, err := x.request().ExpectBody(x.bodyLength)
+	isStreamed, err := x.request.ExpectBody(x.bodyLength)
+	x.isStreamed = isStreamed
 	if err == nil && x.expects {
-		if isWanted, err = x.request().ExpectContinue(true); err == nil && !isWanted {
+		if isWanted, err = x.request.ExpectContinue(true); err == nil && !isWanted {
 			return false
 		}
 	}
 	switch {
-	case err == ErrConnectionClosed:
+	case err == server.ErrConnectionClosed:
 		x.failure = http2.ErrReset
 	case err != nil:
 		x.failure = err
@@ -261,7 +276,7 @@ func (x *http2Exchange) keepStreamed() error {
 		x.stream.SetReadDeadline(now, time.Duration(max(x.bodyDue(now)-now, 1)))
 		n, err := x.stream.ReadBody(x.buffer, noWaitHook)
 		if n > 0 {
-			if err := x.request().BodyReceived(x.buffer[:n], 0); err != nil {
+			if err := x.BodyReceived(x.buffer[:n]); err != nil {
 				return err
 			}
 		}
@@ -280,6 +295,60 @@ func (x *http2Exchange) keepStreamed() error {
 
 func noWaitHook() error { return nil }
 
+// bodyRest is how long nothing of a body arrives before the Request is given up. Bursts never
+// pay for that.
+const bodyRest = 2 * time.Second
+
+// BodyDue implements http2.Request.
+func (x *http2Exchange) BodyDue(heard int64) int64 {
+	if x.rested != nil {
+		return x.due
+	}
+	return min(x.bodyDue(heard), heard+int64(bodyRest))
+}
+
+// bodyDue returns when a body is late, of which the last part came at heard.
+func (x *http2Exchange) bodyDue(heard int64) int64 {
+	if timeout := x.request.BodyTimeout(); timeout > 0 {
+		return x.start + int64(timeout)
+	}
+	return heard + int64(x.host.cfg.http2.ReadTimeout)
+}
+
+// BodyLate implements http2.Request.
+func (x *http2Exchange) BodyLate(heard, now int64) (isOver bool) {
+	if x.rested != nil {
+		return true
+	}
+	due := x.bodyDue(heard)
+	if due <= now {
+		return true
+	}
+	x.rest(due)
+	return false
+}
+
+// Rest implements http2.Request.
+func (x *http2Exchange) Rest() {
+	if x.rested == nil && x.failure == nil && !x.decides && !x.connects && !x.isStreamed {
+		x.rest(0)
+	}
+}
+
+// rest keeps only what wake needs. No callback has seen the Request yet.
+func (x *http2Exchange) rest(due int64) {
+	x.rested, x.due = x.request.Rest(), due
+	x.giveUp()
+}
+
+// wake makes a Request of what rest has kept, if there is none.
+func (x *http2Exchange) wake() {
+	if x.rested != nil {
+		x.use(x.rested.Wake(x))
+		x.rested = nil
+	}
+}
+
 // answerFailure makes the response to a request that does not reach the handler.
 func (x *http2Exchange) answerFailure() {
 	err := x.failure
@@ -290,12 +359,12 @@ func (x *http2Exchange) answerFailure() {
 		if wire.Status == StatusRequestHeaderFieldsTooLarge || wire == h1.ErrLineTooLong {
 			public = message.SmallBuffer(err)
 		}
-		x.request().Refuse(err, public)
+		x.request.Refuse(err, public)
 	default:
-		x.request().Refuse(err, err)
+		x.request.Refuse(err, err)
 	}
-	if x.ctx.cfg.LogsAll {
-		x.ctx.cfg.logConnError(x.host.conn, err)
+	if x.host.cfg.LogsAll {
+		x.host.Log(x.host.conn, err)
 	}
 }
 
@@ -309,11 +378,14 @@ func (x *http2Exchange) End() {
 	}
 	isTunnel := x.stream.IsTunnel()
 	x.stream.Release()
-	x.forget()
+	if x.rested != nil {
+		x.rested.Drop()
+		x.rested = nil
+	}
 	if x.endRequest(); isTunnel {
 		return // Tunnels may be called late
 	}
-	x.failure, x.user = nil, nil
+	x.failure, x.user, x.form = nil, nil, nil
 	x.framing, x.http2Marks = message.Framing{}, http2Marks{}
 	http2ExchangePool.Put(x)
 }
@@ -323,9 +395,9 @@ func (x *http2Exchange) endRequest() {
 	if x.host == nil {
 		return
 	}
-	if x.ctx != nil {
-		x.use(x.request().End())
-		x.request().Release(false)
+	if x.request != nil {
+		x.use(x.request.End())
+		x.request.Release(false)
 	}
 	if x.flight != nil {
 		x.flight.Add(-1)
@@ -339,7 +411,7 @@ func (x *http2Exchange) endRequest() {
 
 // AppendFields implements http2.Fields for the final head.
 func (x *http2Exchange) AppendFields(dst []byte, e *h2.Encoder) []byte {
-	return x.ctx.Response.Header.m.AppendFields(dst, e, x.framing)
+	return x.responseHeader.AppendFields(dst, e, x.framing)
 }
 
 // http2Trailer implements http2.Fields for the trailer fields.
@@ -375,7 +447,7 @@ func (x *http2Exchange) SendInterim(status int, links [][]byte) bool {
 
 // SendHead implements server.Exchange.
 func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
-	x.framing = f.Framing()
+	x.form, x.framing = f, f.Framing()
 	x.framing.Length = f.Length // trailer fields need no chunks
 	if x.connects {
 		if x.opensTunnel() {
@@ -386,7 +458,7 @@ func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool)
 		}
 	}
 	if f.IsShown {
-		x.ctx.Response.Header.m.Show(x.framing)
+		x.responseHeader.Show(x.framing)
 	}
 	switch {
 	case !f.HasContent:
@@ -402,8 +474,8 @@ func (x *http2Exchange) SendData(p []byte, isLast bool) bool {
 	switch {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.Send(p)
-	case x.ctx.form.HasContent && x.ctx.Response.Header.m.HasTrailers(): // they may have been set after the head
-		return x.stream.SendLast(p, http2Trailer{&x.ctx.Response.Header.m.Header})
+	case x.form.HasContent && x.responseHeader.HasTrailers(): // they may have been set after the head
+		return x.stream.SendLast(p, http2Trailer{&x.responseHeader.Header})
 	}
 	return x.stream.SendLast(p, nil)
 }
@@ -420,7 +492,7 @@ func (x *http2Exchange) SendFile(part engine.File) error {
 		left -= int64(n)
 		switch {
 		case !x.stream.Send(x.buffer[:n]):
-			err = ErrConnectionClosed
+			err = server.ErrConnectionClosed
 		case left > 0 && readErr == io.EOF:
 			err = io.ErrUnexpectedEOF
 		case left > 0:
@@ -428,7 +500,7 @@ func (x *http2Exchange) SendFile(part engine.File) error {
 		}
 	}
 	if err = cmp.Or(err, part.Done.Close()); err == nil && !x.SendData(nil, true) {
-		return ErrConnectionClosed
+		return server.ErrConnectionClosed
 	}
 	return err
 }
@@ -438,11 +510,11 @@ func (x *http2Exchange) Flush() bool { return x.stream.Flush() }
 
 // ReadBody implements server.Exchange.
 func (x *http2Exchange) ReadBody(p []byte) (int, error) {
-	n, err := x.stream.ReadBody(p, x.request().MayWait)
+	n, err := x.stream.ReadBody(p, x.request.MayWait)
 	switch err {
 	case io.EOF:
 		if t := x.stream.Trailer(); t != nil {
-			x.ctx.Request.Header.m.ReceiveTrailers(t)
+			x.requestHeader.ReceiveTrailers(t)
 		}
 	case http2.ErrReset:
 		err = io.ErrUnexpectedEOF

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -22,19 +21,19 @@ import (
 // showUpgrade makes the head of an extended CONNECT for a WebSocket the upgrade of
 // HTTP/1.1 that it stands for (RFC 8441 section 5). It tells whether the client has sent a
 // key. It needs none, but undici sends one, and checks the answer.
-func showUpgrade(h *RequestHeader) (isKeyed bool) {
-	if !ascii.EqualFold(h.ConnectProtocol(), "websocket") {
+func showUpgrade(h *message.RequestHeader) (isKeyed bool) {
+	if !ascii.EqualFold(h.Connect(), "websocket") {
 		return false
 	}
-	h.SetMethod(MethodGet)
-	h.Set(HeaderConnection, "Upgrade")
-	h.Set(HeaderUpgrade, "websocket")
-	if len(h.head().AppendAny(nil, HeaderSecWebSocketKey)) > 0 {
+	h.SetMethod([]byte("GET"))
+	h.Put("Connection", []byte("Upgrade"), message.Sets)
+	h.Put("Upgrade", []byte("websocket"), message.Sets)
+	if len(h.AppendAny(nil, HeaderSecWebSocketKey)) > 0 {
 		return true
 	}
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
-	h.Set(HeaderSecWebSocketKey, base64.StdEncoding.EncodeToString(nonce[:]))
+	h.Put(HeaderSecWebSocketKey, base64.StdEncoding.AppendEncode(nil, nonce[:]), message.Sets)
 	return false
 }
 
@@ -87,57 +86,45 @@ func (x *http2Exchange) runHandler() server.Outcome {
 			x.stream.Excuse(-1)
 		}
 	}()
-	fresh, o := x.request().Serve(x.ctx.start)
+	fresh, o := x.request.Serve(x.start)
 	x.use(fresh) // if there is none, a goroutine of the handler may be reading the body
 	return o
 }
 
-// asksToHijack tells whether the handler has called Hijack, or TakeOver for a stream.
-func (x *http2Exchange) asksToHijack() bool {
-	return x.ctx.hijackHandler != nil || x.connects && x.ctx.takeover != nil
-}
-
 // mayHijack tells whether the hijack handler gets a tunnel, or the protocol the stream. If
 // not, the response is that of a request that was not hijacked.
-func (x *http2Exchange) mayHijack() bool {
-	ctx := x.ctx
+func (x *http2Exchange) mayHijack(o server.Outcome) bool {
 	refuse := 0
 	switch {
 	case !x.connects:
-		ctx.cfg.logger.Printf("a request of HTTP/2 cannot be hijacked: %q", ctx.Path())
 		refuse = StatusNotImplemented
 	case x.isAccepted:
 		return true
-	case ctx.phase == phaseFlushed: // with another status
-	case ctx.hijackNoResponse && ctx.hijackHandler != nil:
+	case x.form != nil: // flushed, with another status
+	case o == server.OutcomeSilent:
 		return true
-	case ctx.cfg.ClosesHijacked && ctx.server.closeRequested():
+	case x.host.cfg.ClosesHijacked && x.host.server.closeRequested():
 		refuse = StatusServiceUnavailable
-	case isTunnelStatus(ctx.Response.StatusCode()):
+	case isTunnelStatus(x.responseHeader.Status()):
 		return true
 	}
-	x.request().Decline(refuse)
+	x.request.Decline(refuse)
 	return false
-}
-
-// isTunnelStatus tells whether a status accepts an extended CONNECT, as handlers see it.
-func isTunnelStatus(status int) bool {
-	return status == StatusSwitchingProtocols || status/100 == 2
 }
 
 // opensTunnel tells whether the response is that to a hijacked request.
 func (x *http2Exchange) opensTunnel() bool {
-	return x.asksToHijack() && isTunnelStatus(x.ctx.Response.StatusCode())
+	return (x.form.Next == message.UseHijack || x.form.Next == message.UseProtocol) && isTunnelStatus(x.responseHeader.Status())
 }
 
 // accept sends the final head, and p as the first bytes of the tunnel.
 func (x *http2Exchange) accept(p []byte) bool {
 	x.framing.Length, x.framing.OmitDefaultType = -2, true
-	h := &x.ctx.Response.Header
-	if x.ctx.form.IsShown {
-		h.head().Show(x.framing)
+	h := x.responseHeader
+	if x.form.IsShown {
+		h.Show(x.framing)
 	}
-	if x.tunnel == nil && x.ctx.hijackHandler == nil { // no handler answers itself
+	if x.tunnel == nil && x.form.Next == message.UseProtocol { // no handler answers itself
 		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing, x.isKeyed), false, false)
 	} else {
 		x.isAccepted = x.openTunnel().answer(h, x.framing)
@@ -145,62 +132,60 @@ func (x *http2Exchange) accept(p []byte) bool {
 	return x.isAccepted && (len(p) == 0 || x.stream.Send(p))
 }
 
-// hijack answers, unless the handler did, and leaves the stream to the protocol of TakeOver,
-// or to the hijack handler, on a goroutine of its own.
-func (x *http2Exchange) hijack() (outlived bool) {
-	ctx := x.ctx
+// hijack answers, unless the handler did, and leaves the stream to the protocol that takes it
+// over, or to the hijack handler, on a goroutine of its own.
+func (x *http2Exchange) hijack(o server.Outcome) (outlived bool) {
 	switch {
-	case ctx.hijackNoResponse && ctx.hijackHandler != nil:
-		if m := ctx.cfg.meter; m != nil && !x.isAccepted {
-			m.countStatus(StatusSwitchingProtocols) // as for HTTP/1.1
+	case o == server.OutcomeSilent:
+		if !x.isAccepted {
+			server.Add(x.host.cfg.Meter.Informational, 1) // as for HTTP/1.1
 		}
 	case !x.isAccepted && !x.respond():
 		return false
 	}
-	if ctx.hijackHandler == nil {
+	if o == server.OutcomeTakeover {
 		x.converse()
 		return true
 	}
-	t, cfg, handler := x.openTunnel(), ctx.cfg, x.request().Hijacker()
-	cfg.retain()
-	x.leaveContext()
+	t, host, handler := x.openTunnel(), x.host, x.request.Hijacker()
+	x.leaveRequest()
 	if !t.tunnel.Outlive() {
 		return false
 	}
-	go t.serve(handler, cfg)
+	go t.serve(handler, host)
 	return true
 }
 
-// leaveContext ends the request of a stream that goes on for long, and lets other exchanges
-// have the RequestCtx.
-func (x *http2Exchange) leaveContext() {
+// leaveRequest ends the request of a stream that goes on for long, and lets other exchanges
+// have the Request.
+func (x *http2Exchange) leaveRequest() {
 	x.endRequest()
 	spare := newHTTP2Exchange()
-	spare.ctx, x.ctx = x.ctx, nil
-	spare.ctx.exchange = spare
+	spare.use(x.request)
+	x.giveUp()
 	http2ExchangePool.Put(spare)
 	x.buffer = nil
 }
 
 // converse leaves the stream to the protocol that has taken it over.
 func (x *http2Exchange) converse() {
-	t, addrs := x.ctx.takeover, x.host.netConn
-	if x.tunnel != nil { // RequestCtx.Conn was called
+	if x.tunnel != nil { // UserConn was called
 		x.tunnel.tunnel.Revoke()
 	}
-	x.leaveContext()
-	x.stream.Converse(addrs, t.host, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
-		return t.Open(t.host, c, out)
-	})
+	x.stream.Converse(x.host.netConn, x.host, x.open)
+}
+
+// open returns the protocol that has taken the stream over.
+func (x *http2Exchange) open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	defer x.leaveRequest()
+	return x.request.Open(c, out)
 }
 
 // giveOver sends the head, and leaves the body to the protocol that has taken it over.
 func (x *http2Exchange) giveOver() (outlived bool) {
-	t := x.ctx.takeover
-	x.request().BeginBody()
-	x.leaveContext()
+	x.request.BeginBody()
 	x.stream.Carry(func(c engine.Conn, out []byte) (http2.Carried, []byte) {
-		p, out := t.Open(t.host, c, out)
+		p, out := x.open(c, out)
 		carried, _ := p.(http2.Carried)
 		return carried, out
 	})
@@ -208,36 +193,32 @@ func (x *http2Exchange) giveOver() (outlived bool) {
 }
 
 // serve runs a hijack handler.
-func (t *http2Tunnel) serve(handler HijackHandler, cfg *serverConfig) {
-	hasReturned := false
-	defer func() {
-		switch v := recover(); {
-		case !hasReturned:
-			if v != nil { // else it has called Goexit
-				cfg.logger.Printf("panic in hijack handler: %v\n%s", v, debug.Stack())
+func (t *http2Tunnel) serve(handler func(net.Conn), host *http2Host) {
+	host.RunHijacked(t, func(c net.Conn) {
+		hasReturned := false
+		defer func() {
+			if !hasReturned { // it has panicked, or called Goexit
+				t.tunnel.Abort()
 			}
-			t.tunnel.Abort()
-		case !cfg.keepHijacked:
-			_ = t.Close() // it may have closed it
-		}
-	}()
-	handler(t)
-	hasReturned = true
+		}()
+		handler(c)
+		hasReturned = true
+	})
 }
 
 // answer sends the final head, once.
-func (t *http2Tunnel) answer(h *ResponseHeader, f message.Framing) bool {
+func (t *http2Tunnel) answer(h *message.ResponseHeader, f message.Framing) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.answerLocked(h, f)
 }
 
-func (t *http2Tunnel) answerLocked(h *ResponseHeader, f message.Framing) bool {
+func (t *http2Tunnel) answerLocked(h *message.ResponseHeader, f message.Framing) bool {
 	if t.phase != tunnelAsked {
 		return false
 	}
 	t.phase = tunnelRefused
-	if isTunnelStatus(h.StatusCode()) {
+	if isTunnelStatus(h.Status()) {
 		t.phase = tunnelAccepted
 	}
 	return t.tunnel.SendHead(acceptance(h, f, t.isKeyed), false, t.phase == tunnelRefused)
@@ -256,11 +237,11 @@ func (t *http2Tunnel) revoke() bool {
 }
 
 // acceptance returns what is sent of a head that accepts an extended CONNECT, or refuses it.
-func acceptance(h *ResponseHeader, f message.Framing, isKeyed bool) http2TunnelHead {
+func acceptance(h *message.ResponseHeader, f message.Framing, isKeyed bool) http2TunnelHead {
 	if !isKeyed {
-		h.Del(HeaderSecWebSocketAccept) // of a key that the client does not know
+		h.Del([]byte("Sec-WebSocket-Accept")) // of a key that the client does not know
 	}
-	return http2TunnelHead{h.head(), f}
+	return http2TunnelHead{h, f}
 }
 
 // http2TunnelHead implements http2.Fields for the response to an extended CONNECT: 101
@@ -312,16 +293,16 @@ func (t *http2Tunnel) writeHead(p []byte) (int, error) {
 		return len(p), nil
 	}
 	t.head = nil
-	var h ResponseHeader
+	var h message.ResponseHeader
 	head := bufio.NewReaderSize(bytes.NewReader(append(before, "\r\n\r\n"...)), maxTunnelHead)
-	if err := h.Read(head); err != nil {
+	if err := h.Read(head, message.ReaderLimits(head)); err != nil {
 		t.phase = tunnelRefused
 		t.tunnel.Abort()
 		return 0, fmt.Errorf("sluice: over HTTP/2, a hijacked connection begins with a response of HTTP/1.1: %w", err)
 	}
 	framing := message.Framing{Length: -2, OmitDefaultType: true}
-	if status := h.StatusCode(); status < StatusOK && status != StatusSwitchingProtocols {
-		if !t.tunnel.SendHead(http2TunnelHead{h.head(), framing}, true, false) {
+	if status := h.Status(); status < StatusOK && status != StatusSwitchingProtocols {
+		if !t.tunnel.SendHead(http2TunnelHead{&h, framing}, true, false) {
 			return 0, net.ErrClosed
 		}
 		if len(after) > 0 { // the next one begins

@@ -279,6 +279,9 @@ func (ctx *RequestCtx) correctStatus() {
 // receive public.
 func (r *servedRequest) Refuse(err, public error) {
 	ctx := (*RequestCtx)(r)
+	if ctx.phase == phaseReceiving && ctx.Request.Header.IsHead() { // the method was valid, and the head was not
+		ctx.verb = verbHead
+	}
 	status := failureStatus(err)
 	ctx.replaceResponse(status)
 	if status == StatusMethodNotAllowed {

@@ -91,7 +91,7 @@ func (ctx *RequestCtx) Hijack(handler HijackHandler) {
 	case (ctx.takeover != nil || ctx.isSilent()) && handler != nil:
 		ctx.warn(misuseHijack)
 		return
-	case ctx.exchange != nil && ctx.streamID == 0:
+	case ctx.exchange != nil && ctx.facts.Stream == 0:
 		ctx.hijackWatched(handler)
 		return
 	}
@@ -191,6 +191,9 @@ func (ctx *RequestCtx) leave() server.Outcome {
 
 // Decline implements server.Request.
 func (r *servedRequest) Decline(status int) {
+	if status == StatusNotImplemented && r.facts.Stream != 0 {
+		r.cfg.logger.Printf("a request of HTTP/2 cannot be hijacked: %q", (*RequestCtx)(r).Path())
+	}
 	r.hijackHandler, r.takeover = nil, nil
 	if status != 0 && r.phase != phaseFlushed {
 		(*RequestCtx)(r).Error(StatusMessage(status), status)
@@ -222,7 +225,7 @@ func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
 		return ErrNilConnection
 	}
 	isTunnel := len(ctx.Request.Header.ConnectProtocol()) > 0
-	if ctx.streamID != 0 && t.WritesBody == isTunnel {
+	if ctx.facts.Stream != 0 && t.WritesBody == isTunnel {
 		return ErrNotSupportedHTTP2
 	}
 	host := ctx.server.hostOf(t.Family, ctx.cfg)
@@ -239,6 +242,11 @@ func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ct
 // isSilent tells whether a hijack handler writes the response.
 func (ctx *RequestCtx) isSilent() bool { return ctx.hijackHandler != nil && ctx.hijackNoResponse }
 
+// isTunnelStatus tells whether a status accepts an extended CONNECT, as handlers see it.
+func isTunnelStatus(status int) bool {
+	return status == StatusSwitchingProtocols || status/100 == 2
+}
+
 // settleTakeover leaves the response to another protocol as that needs it: without a body.
 // If the handler has replaced the response since takeOver, the client gets that one.
 func (ctx *RequestCtx) settleTakeover() {
@@ -252,7 +260,7 @@ func (ctx *RequestCtx) settleTakeover() {
 		}
 		switch {
 		case t.WritesBody:
-		case ctx.streamID == 0 && ctx.cfg.Closing.Load(): // the connection ends with this response
+		case ctx.facts.Stream == 0 && ctx.cfg.Closing.Load(): // the connection ends with this response
 			ctx.takeover = nil
 			ctx.Error("the server shuts down", StatusServiceUnavailable)
 			return

@@ -93,5 +93,6 @@ type Facts struct {
 	ID     uint64
 	Opened int64  // Nanos
 	Served uint64 // requests begun
+	Stream uint32 // the number of the request's stream; 0: the protocol has none
 	IsTLS  bool
 }

@@ -23,6 +23,7 @@ type Host interface {
 //
 //	Begin                          the first byte of a request has arrived
 //	HeadComplete                   the head is in the RequestHeader
+//	ExtendedConnect                it asks for a tunnel
 //	HeaderReceived                 the user's callback, which may block
 //	ExpectBody, ExpectContinue     they decide about the body
 //	BodyReceived                   the body arrives, unless it is streamed
@@ -39,6 +40,9 @@ type Request interface {
 	Begin(f *Facts, start int64)
 	// HeadComplete is called when the RequestHeader has a valid head.
 	HeadComplete(isHTTP10 bool) error
+	// ExtendedConnect is called after HeadComplete for an extended CONNECT (RFC 8441), which
+	// asks for a tunnel whatever the method is that the RequestHeader shows.
+	ExtendedConnect()
 	// HeaderReceived calls Server.HeaderReceived. It may block.
 	HeaderReceived() error
 	// ExpectBody prepares for a body of length bytes, -1 if the length is unknown.
@@ -87,6 +91,19 @@ type Request interface {
 	// ReadLimit returns until when ReadBody may wait: start+timeout.
 	ReadLimit() (start int64, timeout time.Duration)
 
+	// EndReads ends the reads of goroutines that outlive Serve.
+	EndReads()
+	// Holds returns how many bytes of memory the Request keeps for its response, and until
+	// End. With isOwn, the content is in them.
+	Holds() (n int, isOwn bool)
+	// IsSpent reports whether nothing of the Request is needed any more but a large content,
+	// which is not in its memory. The Exchange may then forget it, without End: the content
+	// may refer to it.
+	IsSpent() bool
+	// Rest gives the Request up before a callback has seen it, while its body or its response
+	// has to wait. What Rested keeps is a quarter of its size.
+	Rest() Rested
+
 	// End makes the Request ready for another request of its Exchange. If other goroutines
 	// may still use it, fresh is the one for that; otherwise it is nil.
 	End() (fresh Request)
@@ -95,6 +112,14 @@ type Request interface {
 	// Release is the last call, after End: the Request forgets its server. hasWaited: it has
 	// held its memory while it waited for input.
 	Release(hasWaited bool)
+}
+
+// A Rested is what Request.Rest has kept. One of its methods is called, once.
+type Rested interface {
+	// Wake returns the Request, which x carries: it has the head and the body that it had.
+	Wake(x Exchange) Request
+	// Drop ends the request.
+	Drop()
 }
 
 // An Outcome is what a handler has decided.

@@ -49,16 +49,17 @@ func (c *testConn) feed(p *Conn, in string) engine.Next {
 
 // A testHost has one Request at a time, which answers with the body.
 type testHost struct {
-	x        *Exchange
-	header   message.RequestHeader
-	response message.ResponseHeader
-	cfg      Config
-	acquired int // less those that were released
-	body     []byte
-	failure  error
-	outcome  server.Outcome
-	opens    engine.Protocol
-	isTorn   bool // Respond fails
+	server.Request // nil: what HTTP/1.1 does not need
+	x              *Exchange
+	header         message.RequestHeader
+	response       message.ResponseHeader
+	cfg            Config
+	acquired       int // less those that were released
+	body           []byte
+	failure        error
+	outcome        server.Outcome
+	opens          engine.Protocol
+	isTorn         bool // Respond fails
 }
 
 func open() (*testHost, *testConn, *Conn) {

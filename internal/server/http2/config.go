@@ -80,9 +80,10 @@ const (
 
 // A Host is the server that a connection belongs to.
 type Host interface {
-	// NewStream returns a Stream whose Request is set. The Conn uses it until it calls
-	// Request.End. It is called with Conn.mu locked; now is clock.Nanos of the input.
-	NewStream(now int64) *Stream
+	// NewStream returns a Stream whose Request is set, for the stream with a number. The Conn
+	// uses it until it calls Request.End. It is called with Conn.mu locked; now is clock.Nanos
+	// of the input.
+	NewStream(id uint32, now int64) *Stream
 	// IsClosing tells whether connections are to end after their present requests.
 	IsClosing() bool
 	// Stage tells how far the server's life is, if IsClosing is true.

@@ -96,7 +96,7 @@ func (e *fakeEngine) Stage() Stage {
 
 func (e *fakeEngine) Closed(err error) { e.failure = err }
 
-func (e *fakeEngine) NewStream(int64) *Stream {
+func (e *fakeEngine) NewStream(uint32, int64) *Stream {
 	if n := len(e.free); n > 0 && e.recycle {
 		r := e.free[n-1]
 		e.free = e.free[:n-1]

@@ -110,7 +110,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 		b.refuse = h2.ErrRefused
 		return
 	}
-	s := c.host.NewStream(now)
+	s := c.host.NewStream(id, now)
 	s.begin(c, id, now)
 	c.streams.add(id, s)
 	c.becomeBusy()
