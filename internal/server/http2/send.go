@@ -333,9 +333,6 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	if c.isDone() {
 		return out, engine.CloseLinger
 	}
-	if !c.ready.IsEmpty() && c.sendWindow > 0 {
-		out = slices.Grow(out, max(turnSize-len(out), 0)) // once, not by doubling
-	}
 	for turnSize-len(out) > h2.FrameHeadSize+h2.MinData && c.sendWindow > 0 {
 		node := c.ready.Next()
 		if node == nil {
@@ -361,6 +358,17 @@ func (c *Conn) takeOut(out []byte) []byte {
 	}
 	c.room.Broadcast()
 	return out
+}
+
+// grow makes room in out for a frame with n bytes. It makes room for a whole turn if the frame
+// is large. Small frames double the room: each worker of an engine keeps its output, and those
+// that send some events only would hold as much as those that send files.
+func grow(out []byte, n int) []byte {
+	room := turnSize - len(out)
+	if n < h2.MinData {
+		room = min(room, max(cap(out), 2*h2.MinData))
+	}
+	return slices.Grow(out, max(room, h2.FrameHeadSize+n))
 }
 
 // appendContent appends one frame of the content of s, which the scheduler has chosen.
@@ -389,6 +397,9 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 		c.budget.SentData()
 	}
 	isLast := s.output == outputLast && n == len(p) && (!isHeld || len(s.last) == 0)
+	if h2.FrameHeadSize+n > cap(out)-len(out) {
+		out = grow(out, n)
+	}
 	out = h2.AppendDataHead(out, s.id, n, isLast)
 	out = append(out, p[:n]...)
 	if isHeld {
