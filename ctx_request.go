@@ -469,3 +469,14 @@ func (ctx *RequestCtx) LogPanic(v any) {
 	ctx.Logger().Printf("panic in handler: %v\n%s", v, debug.Stack())
 	ctx.loggedPanic = panicSum(v)
 }
+
+// reportPanic logs v, the value of a panic in the handler, unless LogPanic has. With
+// Server.CrashOnPanic, it ends the process.
+func (ctx *RequestCtx) reportPanic(v any) {
+	if ctx.cfg.crashOnPanic {
+		crash(v)
+	}
+	if ctx.loggedPanic != panicSum(v) {
+		ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
+	}
+}

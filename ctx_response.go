@@ -13,7 +13,7 @@ import (
 // Write appends p to the response's body. It implements io.Writer. The error is
 // ErrTakenOver after websocket.Endpoint.Upgrade, sse.Hub.Serve and their like, otherwise nil.
 func (ctx *RequestCtx) Write(p []byte) (int, error) {
-	if ctx.takeover != nil {
+	if ctx.isTakenOver() {
 		return 0, ErrTakenOver
 	}
 	ctx.Response.AppendBody(p)
@@ -22,7 +22,7 @@ func (ctx *RequestCtx) Write(p []byte) (int, error) {
 
 // WriteString is Write with a string.
 func (ctx *RequestCtx) WriteString(s string) (int, error) {
-	if ctx.takeover != nil {
+	if ctx.isTakenOver() {
 		return 0, ErrTakenOver
 	}
 	ctx.Response.AppendBodyString(s)

@@ -12,35 +12,41 @@ import (
 )
 
 // HeaderReceived implements server.Request. It applies the limits that the callback returns.
-func (r *servedRequest) HeaderReceived() (err error) {
+func (r *servedRequest) HeaderReceived() error {
 	ctx := (*RequestCtx)(r)
 	if ctx.cfg.headerReceived == nil {
 		return nil
 	}
-	defer ctx.recoverCallback(&err)
-	own := ctx.cfg.headerReceived(&ctx.Request.Header)
-	if own.MaxRequestBodySize > 0 {
-		ctx.maxBodySize = own.MaxRequestBodySize
-		ctx.Request.setLimit(own.MaxRequestBodySize)
-	}
-	if own.ReadTimeout > 0 {
-		ctx.readTimeout = own.ReadTimeout
-	}
-	if own.WriteTimeout > 0 {
-		ctx.exchange.SetWriteTimeout(own.WriteTimeout)
-	}
-	return nil
+	return ctx.callBack(func(c *serverConfig) {
+		own := c.headerReceived(&ctx.Request.Header)
+		if own.MaxRequestBodySize > 0 {
+			ctx.maxBodySize = own.MaxRequestBodySize
+			ctx.Request.setLimit(own.MaxRequestBodySize)
+		}
+		if own.ReadTimeout > 0 {
+			ctx.readTimeout = own.ReadTimeout
+		}
+		if own.WriteTimeout > 0 {
+			ctx.exchange.SetWriteTimeout(own.WriteTimeout)
+		}
+	})
 }
 
-// recoverCallback turns a panic of a callback into an error.
-func (ctx *RequestCtx) recoverCallback(err *error) {
-	if v := recover(); v != nil {
+// callBack runs f, which calls a callback of the user. It returns a panic of it as an error.
+func (ctx *RequestCtx) callBack(f func(c *serverConfig)) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
 		if ctx.cfg.crashOnPanic {
 			crash(v)
 		}
 		ctx.cfg.logger.Printf("panic in a callback for %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
-		*err = errCallbackPanicked
-	}
+		err = errCallbackPanicked
+	}()
+	f(ctx.cfg)
+	return nil
 }
 
 // errCallbackPanicked says that a callback of the Server panicked.
@@ -180,6 +186,16 @@ func (r *servedRequest) MayWait() error {
 		return ErrConnectionClosed
 	}
 	return nil
+}
+
+// promiseContinue sends 100-continue to a client that waits for it, unless the body is
+// streamed: then askForBody sends it. It returns false if the connection is broken.
+func (ctx *RequestCtx) promiseContinue() bool {
+	if ctx.requestStream.exchange != nil {
+		ctx.requestStream.awaitsContinue = true
+		return true
+	}
+	return ctx.exchange.SendInterim(StatusContinue, nil)
 }
 
 // askForBody sends 100-continue if the client still waits for it: after the head of the

@@ -65,7 +65,7 @@ func compressing(h RequestHandler, offers []compress.Offer) RequestHandler {
 	return func(ctx *RequestCtx) {
 		h(ctx)
 		// The head is already sent, or another response will be sent.
-		if ctx.phase == phaseFlushed || ctx.leavesHTTP() || ctx.timeoutResponse.Load() != nil {
+		if ctx.isFlushed() || ctx.leavesHTTP() || ctx.LastTimeoutErrorResponse() != nil {
 			return
 		}
 		ctx.encodeResponse(offers)

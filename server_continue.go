@@ -7,39 +7,34 @@ package sluice
 // need not send it any more.
 func (r *servedRequest) ExpectContinue(isWaiting bool) (isWanted bool, err error) {
 	ctx := (*RequestCtx)(r)
-	status, err := ctx.expectStatus()
-	switch {
+	status := StatusContinue
+	switch err = ctx.callBack(func(c *serverConfig) { status = c.expectStatus(ctx) }); {
 	case err != nil:
 		return false, err
 	case status != StatusContinue:
-		ctx.refuseBody(status)
+		ctx.Response.refuseBody(status)
 		return false, nil
-	case !isWaiting:
-	case ctx.requestStream.exchange != nil:
-		ctx.requestStream.awaitsContinue = true
-	case !ctx.exchange.SendInterim(StatusContinue, nil):
+	case isWaiting && !ctx.promiseContinue():
 		return false, ErrConnectionClosed
 	}
 	return true, nil
 }
 
 // expectStatus returns what the user's callbacks decide.
-func (ctx *RequestCtx) expectStatus() (status int, err error) {
-	defer ctx.recoverCallback(&err)
+func (c *serverConfig) expectStatus(ctx *RequestCtx) (status int) {
 	switch {
-	case ctx.cfg.expectHandler != nil:
-		return ctx.cfg.expectHandler(ctx), nil
-	case ctx.cfg.continueHandler != nil && !ctx.cfg.continueHandler(&ctx.Request.Header):
-		return StatusExpectationFailed, nil
+	case c.expectHandler != nil:
+		return c.expectHandler(ctx)
+	case c.continueHandler != nil && !c.continueHandler(&ctx.Request.Header):
+		return StatusExpectationFailed
 	}
-	return StatusContinue, nil
+	return StatusContinue
 }
 
 // refuseBody makes the response to a request whose body was refused with status.
-func (ctx *RequestCtx) refuseBody(status int) {
-	resp := &ctx.Response
-	resp.SetStatusCode(status)
-	if len(resp.bodyBytes()) == 0 && resp.streamed() == nil {
-		resp.SetBodyString(StatusMessage(status))
+func (r *Response) refuseBody(status int) {
+	r.SetStatusCode(status)
+	if len(r.bodyBytes()) == 0 && r.streamed() == nil {
+		r.SetBodyString(StatusMessage(status))
 	}
 }

@@ -15,21 +15,15 @@ func (ctx *RequestCtx) handlerPanicked(v any) server.Outcome {
 	if v == ErrAbortHandler {
 		return server.OutcomeAbort
 	}
-	if ctx.cfg.crashOnPanic {
-		crash(v)
-	}
-	if ctx.loggedPanic != panicSum(v) {
-		ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
-	}
+	ctx.reportPanic(v)
 	switch {
-	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
+	case ctx.LastTimeoutErrorResponse() != nil: // other goroutines may be using ctx
 		ctx.TimeoutErrorWithCode(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 		return server.OutcomePanic
-	case ctx.phase == phaseFlushed:
+	case ctx.isFlushed():
 		return server.OutcomeAbort
 	}
-	ctx.hijackHandler, ctx.takeover = nil, nil
-	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	(*servedRequest)(ctx).Decline(StatusInternalServerError)
 	return server.OutcomePanic
 }
 

@@ -76,7 +76,8 @@ func (r *servedRequest) Respond() bool {
 		_ = resp.endStream(nil) // the response is complete without it
 		return ok
 	}
-	return ctx.exchange.SendHead(&ctx.form, nil, false) && ctx.sendStream(ctx.form.Length)
+	return ctx.exchange.SendHead(&ctx.form, nil, false) &&
+		resp.sendStream(ctx.exchange, ctx.cfg, &ctx.form, ctx.form.Length)
 }
 
 // Flush sends the response so far. The first call sends the head with the
@@ -150,6 +151,9 @@ func (ctx *RequestCtx) flushHead() {
 	ctx.sentHead = resp.Header.m.Sum()
 }
 
+// isFlushed reports whether Flush has sent the head of the response.
+func (ctx *RequestCtx) isFlushed() bool { return ctx.phase == phaseFlushed }
+
 // unfinishedBody stands for the rest of a flushed body while its framing is
 // derived.
 type unfinishedBody struct{}
@@ -174,7 +178,7 @@ func (ctx *RequestCtx) finishFlushed() bool {
 		if left < 0 {
 			left = int64(resp.bodyLength())
 		}
-		return ctx.sendStream(left)
+		return resp.sendStream(ctx.exchange, ctx.cfg, f, left)
 	}
 	p := ctx.dueBody()
 	if missing := f.Length - int64(len(p)); missing > 0 {

@@ -239,6 +239,9 @@ func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
 // leavesHTTP tells whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }
 
+// isTakenOver reports whether another protocol gets the connection after the response.
+func (ctx *RequestCtx) isTakenOver() bool { return ctx.takeover != nil }
+
 // isSilent tells whether a hijack handler writes the response.
 func (ctx *RequestCtx) isSilent() bool { return ctx.hijackHandler != nil && ctx.hijackNoResponse }
 

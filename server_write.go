@@ -13,59 +13,38 @@ import (
 	"github.com/sluicehttp/sluice/internal/server"
 )
 
-// sendStream sends a streamed body, after the head, and closes the stream. It
+// sendStream sends the body stream of r by x, after the head f, and closes the stream. It
 // sends the bytes of the stream as they arrive. left is the length of the body,
-// < 0 if it is unknown; form has it only if the head does.
-func (ctx *RequestCtx) sendStream(left int64) bool {
-	resp, f := &ctx.Response, &ctx.form
-	if s, ok := resp.streamed().(*body.Memory); ok && f.Length == int64(len(s.Left)) {
-		ok = ctx.exchange.SendData(s.Left, true)
-		_ = resp.closeStream(nil) // it never fails
+// < 0 if it is unknown; f has it only if the head does.
+func (r *Response) sendStream(x server.Exchange, c *serverConfig, f *message.ResponseForm, left int64) bool {
+	if s, ok := r.streamed().(*body.Memory); ok && f.Length == int64(len(s.Left)) {
+		ok = x.SendData(s.Left, true)
+		_ = r.closeStream(nil) // it never fails
 		return ok
 	}
 	if !f.HasTrailers {
-		if part, isFile := resp.fileOf(f.Length); isFile {
-			return ctx.sendFile(part)
+		if part, isFile := r.fileOf(f.Length); isFile {
+			return r.sendFile(x, c, part)
 		}
 	}
-	w := &bodyWriter{exchange: ctx.exchange}
+	w := &bodyWriter{exchange: x}
 	w.Sized = body.Sized{To: (*bodySink)(w), Left: left}
-	err := ctx.copyStream(w)
+	err := w.copyStream(r, c)
 	if w.failed {
-		_ = resp.endStream(ErrConnectionClosed)
+		_ = r.endStream(ErrConnectionClosed)
 		return false
 	}
-	if err = resp.endStream(err); err != nil {
+	if err = r.endStream(err); err != nil {
 		if err != ErrAbortHandler {
-			ctx.logStreamError(err)
+			c.logStreamError(x, err)
 		}
 		return false
 	}
-	return ctx.exchange.SendData(nil, true)
+	return x.SendData(nil, true)
 }
 
-func (ctx *RequestCtx) logStreamError(err error) {
-	ctx.cfg.logger.Printf("cannot write the body stream for %q: %v", ctx.exchange.RemoteAddr(), err)
-}
-
-// copyStream writes the body stream to w. It returns a panic of the stream as
-// an error.
-func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = message.StreamPanic(v)
-			ctx.cfg.logger.Printf("%v\n%s", err, debug.Stack())
-		}
-	}()
-	if ctx.Response.ImmediateHeaderFlush && !ctx.exchange.Flush() {
-		w.failed = true
-		return ErrConnectionClosed
-	}
-	err = w.copyFrom(&ctx.Response, ctx.cfg.streamBufferSize)
-	if err == nil && w.Left > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+func (c *serverConfig) logStreamError(x server.Exchange, err error) {
+	c.logger.Printf("cannot write the body stream for %q: %v", x.RemoteAddr(), err)
 }
 
 // bodyWriter sends the bytes written to it as a part of the body at once. It drops
@@ -86,6 +65,26 @@ func (w *bodySink) Write(p []byte) (int, error) {
 		return 0, ErrConnectionClosed
 	}
 	return len(p), nil
+}
+
+// copyStream writes the body stream of resp. It returns a panic of the stream as
+// an error.
+func (w *bodyWriter) copyStream(resp *Response, c *serverConfig) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = message.StreamPanic(v)
+			c.logger.Printf("%v\n%s", err, debug.Stack())
+		}
+	}()
+	if resp.ImmediateHeaderFlush && !w.exchange.Flush() {
+		w.failed = true
+		return ErrConnectionClosed
+	}
+	err = w.copyFrom(resp, c.streamBufferSize)
+	if err == nil && w.Left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // copyFrom writes the whole stream of resp. A StreamWriter runs on the
@@ -145,16 +144,15 @@ func (b *messageBody) fileOf(length int64) (part engine.File, isFile bool) {
 }
 
 // sendFile sends a part of a file, which the body stream represents.
-func (ctx *RequestCtx) sendFile(part engine.File) bool {
-	resp := &ctx.Response
-	if resp.ImmediateHeaderFlush && !ctx.exchange.Flush() {
-		_ = resp.closeStream(ErrConnectionClosed)
+func (r *Response) sendFile(x server.Exchange, c *serverConfig, part engine.File) bool {
+	if r.ImmediateHeaderFlush && !x.Flush() {
+		_ = r.closeStream(ErrConnectionClosed)
 		return false
 	}
-	resp.leaveStream()
-	err := ctx.exchange.SendFile(part)
+	r.leaveStream()
+	err := x.SendFile(part)
 	if err != nil && err != ErrConnectionClosed {
-		ctx.logStreamError(err)
+		c.logStreamError(x, err)
 	}
 	return err == nil
 }
