@@ -71,7 +71,7 @@ func repositoryRules() rules {
 		poolFiles:       []string{"internal/buf"},
 		maxFileLines:    800,
 		maxFuncLines:    70,
-		maxPackageLines: map[string]int{".": 14_900}, // docs/adr/0028-how-large-the-library-is.md
+		maxPackageLines: map[string]int{".": 14_920}, // docs/adr/0028-how-large-the-library-is.md
 		pages:           []string{"ARCHITECTURE.md"},
 		vagueNames:      []string{"util", "utils", "common", "helper", "helpers", "misc"},
 	}
