@@ -105,7 +105,8 @@ func settledMemory(ctx context.Context, server *servers.Server) (now int64, err 
 	return now, ctx.Err()
 }
 
-// open opens a connection, and makes requests on it. What the server sends is read.
+// open opens a connection, and makes requests on it. It returns when the server answers the
+// first one. What it sends is read.
 func (h holding) open(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -128,6 +129,15 @@ func (h holding) open(ctx context.Context, addr string) (net.Conn, error) {
 	if _, err := conn.Write(c.out.Bytes()); err != nil {
 		_ = conn.Close()
 		return nil, err
+	}
+	for framer := http2.NewFramer(nil, conn); ; {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		if _, isAnswer := frame.(*http2.HeadersFrame); isAnswer {
+			break
+		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	return conn, nil

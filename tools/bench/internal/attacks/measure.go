@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -30,6 +29,13 @@ const batch = 100
 // the next one.
 const pause = 300 * time.Microsecond
 
+// How long a server has after the last unit: to take the rest, and to end the connection
+// although others may have the CPUs.
+const (
+	brief    = 10 * time.Millisecond
+	patience = 2 * time.Second
+)
+
 // measure attacks one server.
 func (o options) measure(ctx context.Context, a attack, kind string) (r result, err error) {
 	server, err := servers.Start(ctx, servers.Options{Options: process.Options{CPU: process.AnyCPU, Procs: 2}, Kind: kind, Peer: peers.Options{HTTP2: true}})
@@ -39,12 +45,12 @@ func (o options) measure(ctx context.Context, a attack, kind string) (r result, 
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	ordinary := attack{unit: func(c *client) { c.request(true); c.stream += 2 }}
 	for range 5 {
-		if _, _, err := attempt(ctx, server.Addr, ordinary, 500); err != nil {
+		if _, _, err := attempt(ctx, server.Addr, ordinary, 500, brief); err != nil {
 			return r, err
 		}
 	}
 	idle, err := spent(server, o.conns, func() error {
-		_, _, err := attempt(ctx, server.Addr, a, 0)
+		_, _, err := attempt(ctx, server.Addr, a, 0, brief)
 		return err
 	})
 	if err != nil {
@@ -60,7 +66,7 @@ func (o options) measure(ctx context.Context, a attack, kind string) (r result, 
 		if !r.hasEnded && conns > 0 {
 			return nil
 		}
-		n, ended, err := attempt(ctx, server.Addr, a, o.units)
+		n, ended, err := attempt(ctx, server.Addr, a, o.units, patience)
 		if err != nil {
 			return err
 		}
@@ -96,21 +102,22 @@ func spent(server *servers.Server, n int, f func() error) (time.Duration, error)
 }
 
 // attempt sends up to units of an attack on a connection, and returns how many it sent
-// before the server ended that.
-func attempt(ctx context.Context, addr string, a attack, units int) (sent int, hasEnded bool, err error) {
+// before the server ended that, which may take as long as wait after the last one.
+func attempt(ctx context.Context, addr string, a attack, units int, wait time.Duration) (sent int, hasEnded bool, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return 0, false, err
 	}
 	defer conn.Close()
-	var isOver atomic.Bool
+	over, ended := context.WithCancel(ctx)
+	defer ended()
 	read := make(chan struct{})
 	go func() { // takes what the server sends
 		defer close(read)
 		for framer := http2.NewFramer(nil, conn); ; {
 			frame, err := framer.ReadFrame()
 			if end, ok := frame.(*http2.GoAwayFrame); err != nil && !errors.As(err, new(http2.StreamError)) || ok && end.ErrCode != http2.ErrCodeNo {
-				isOver.Store(true)
+				ended()
 				_, _ = io.Copy(io.Discard, conn)
 				return
 			}
@@ -127,22 +134,23 @@ func attempt(ctx context.Context, addr string, a attack, units int) (sent int, h
 	if a.begin != nil && units > 0 {
 		a.begin(c)
 	}
-	for sent < units && !isOver.Load() && ctx.Err() == nil {
+	for sent < units && over.Err() == nil {
 		for range min(batch, units-sent) {
 			a.unit(c)
 			sent++
 		}
 		if _, err := conn.Write(c.out.Bytes()); err != nil {
-			isOver.Store(true) // the reader may not have seen it yet
+			ended() // the reader may not have seen it yet
 		}
 		c.out.Reset()
 		time.Sleep(pause)
 	}
 	_, _ = conn.Write(c.out.Bytes())
-	if units == 0 || sent == units {
-		time.Sleep(10 * time.Millisecond) // the server takes the rest
+	select {
+	case <-over.Done():
+	case <-time.After(wait):
 	}
-	hasEnded = isOver.Load()
+	hasEnded = over.Err() != nil
 	_ = conn.Close()
 	<-read
 	return sent, hasEnded, ctx.Err()

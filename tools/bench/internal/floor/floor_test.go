@@ -45,12 +45,9 @@ func start(t *testing.T, response string, closes bool) (addr string) {
 	if err := os.WriteFile(file, []byte(response), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = process.FreeAddress(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	addr = ln.Addr().String()
-	ln.Close()
 	arguments, err := Arguments(Options{Addr: addr, Processes: 2, Close: closes, Response: file})
 	if err != nil {
 		t.Fatal(err)

@@ -125,9 +125,9 @@ func (l streamsLoad) runConn() streamsResult {
 	var running sync.WaitGroup
 	for range l.Streams {
 		running.Go(func() {
-			for ctx.Err() == nil && ask(l.Path, &result.Others) {
-				if l.Period > 0 {
-					time.Sleep(l.Period)
+			for ask(l.Path, &result.Others) { // once at least, however late it begins
+				if time.Sleep(l.Period); ctx.Err() != nil {
+					return
 				}
 			}
 		})

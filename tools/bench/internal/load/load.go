@@ -29,7 +29,7 @@ type Load struct {
 	TLS      bool          // goroutines instead of threads that wait for many connections
 	Rate     float64       // requests per second; 0: each connection's next one when its last was answered
 	Requests int64         // ends the load; 0: Duration does, or with Rate as many as are due in it
-	Duration time.Duration // not with Requests
+	Duration time.Duration // does not count with Requests
 	Repeat   int           // how often, each time on new connections, which are closed; 0: once
 
 	Addr    string
@@ -192,7 +192,10 @@ func (l Load) put(ctx context.Context, begin func()) (r Result, err error) {
 		config.TLS = tlsConfig()
 	}
 	if l.Rate > 0 && l.Requests == 0 {
-		config.Requests, config.Duration = int64(l.Rate*l.Duration.Seconds()), 0
+		config.Requests = int64(l.Rate * l.Duration.Seconds())
+	}
+	if config.Requests > 0 {
+		config.Duration = 0
 	}
 	if l.Repeat > 0 {
 		begin()

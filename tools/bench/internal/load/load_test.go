@@ -53,7 +53,7 @@ func TestLoads(t *testing.T) {
 		warm int64 // requests before the load
 		want int64 // requests of it; 0: some
 	}{
-		{"one at a time", Load{Conns: 3, Duration: 20 * time.Millisecond}, 6, 0},
+		{"one at a time", Load{Conns: 3, Duration: time.Second}, 6, 0},
 		{"pipelined", Load{Conns: 2, Depth: 4, Requests: 80}, 16, 80},
 		{"at a rate", Load{Conns: 3, Rate: 1000, Duration: 100 * time.Millisecond}, 6, 100},
 		{"closed", Load{Conns: 2, Close: true, Requests: 10}, 0, 10},

@@ -40,16 +40,17 @@ func Run(c Config) (*Result, error) {
 		return nil, err
 	}
 	var wg sync.WaitGroup
+	// Each measures once at least, however late it begins.
 	wg.Go(func() {
 		const period = time.Millisecond
-		for before := time.Now(); before.Before(end); before = time.Now() {
+		for before, isFirst := time.Now(), true; isFirst || before.Before(end); before, isFirst = time.Now(), false {
 			time.Sleep(period)
 			result.TimerLate.Record(time.Since(before) - period)
 		}
 	})
 	wg.Go(func() {
 		var ball [1]byte
-		for before := time.Now(); err == nil && before.Before(end); before = time.Now() {
+		for before, isFirst := time.Now(), true; isFirst || err == nil && before.Before(end); before, isFirst = time.Now(), false {
 			if _, err = conn.Write(ball[:]); err == nil {
 				_, err = io.ReadFull(conn, ball[:])
 			}

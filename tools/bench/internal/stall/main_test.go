@@ -41,7 +41,7 @@ func TestStall(t *testing.T) {
 		t.Run(o.over(), func(t *testing.T) {
 			t.Parallel()
 			o.clients, o.size = 3, 10*command.MiB
-			o.writeTimeout, o.patience = 2*time.Second, 20*time.Second
+			o.writeTimeout, o.patience = 6*time.Second, time.Minute
 			sections, err := stallAll(t.Context(), o, t.TempDir())
 			if err != nil {
 				t.Fatal(err)

@@ -64,7 +64,8 @@ const (
 type options struct {
 	rounds    int
 	duration  time.Duration
-	conns     int // of broadcasts, and idle
+	messages  int64 // of a turn of echoes; 0: duration ends it
+	conns     int   // of broadcasts, and idle
 	untilIdle time.Duration
 	kinds     []string
 	cases     []echoCase

@@ -40,7 +40,7 @@ func TestMeasure(t *testing.T) {
 	if err := command.Require("taskset"); err != nil {
 		t.Skip(err)
 	}
-	o := options{rounds: 1, duration: 150 * time.Millisecond, conns: 20, kinds: allKinds}
+	o := options{rounds: 1, messages: 400, conns: 20, kinds: allKinds}
 	for _, c := range []echoCase{echoCases[0], echoCases[2]} {
 		all, err := measureEcho(t.Context(), o, c)
 		if err != nil {

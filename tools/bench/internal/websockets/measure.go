@@ -118,7 +118,7 @@ func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*sa
 	defer func() { err = errors.Join(err, generator.Stop()) }()
 	return inRounds(e.name, o.rounds, servers, func(c *contender) (turn, error) {
 		err := generator.Open(load.Load{
-			Addr: c.Addr, Conns: e.conns, Duration: o.duration,
+			Addr: c.Addr, Conns: e.conns, Duration: o.duration, Requests: o.messages,
 			Request: load.Get("/", ""), Message: bytes.Repeat([]byte("a"), e.size),
 		})
 		if err != nil {
