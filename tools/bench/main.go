@@ -16,7 +16,6 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/attacks"
 	"github.com/sluicehttp/sluice/tools/bench/internal/client"
 	"github.com/sluicehttp/sluice/tools/bench/internal/fairness"
-	"github.com/sluicehttp/sluice/tools/bench/internal/files"
 	"github.com/sluicehttp/sluice/tools/bench/internal/h2"
 	"github.com/sluicehttp/sluice/tools/bench/internal/hold"
 	"github.com/sluicehttp/sluice/tools/bench/internal/idle"
@@ -38,7 +37,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
 		prefork.Command(), ratios.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

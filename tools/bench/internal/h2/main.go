@@ -32,13 +32,13 @@ const (
 
 // Kinds of servers that are programs, and Sluice's HTTP/1.1 with the same load.
 const (
-	nginx   = "nginx"
-	h2o     = "h2o"
-	nghttpd = "nghttpd"
-	ownHTTP = "epoll HTTP/1.1"
+	nginxKind = "nginx"
+	h2o       = "h2o"
+	nghttpd   = "nghttpd"
+	ownHTTP   = "epoll HTTP/1.1"
 )
 
-var allKinds = []string{peers.Epoll, peers.PerConn, ownHTTP, peers.NetHTTP, nginx, h2o, nghttpd}
+var allKinds = []string{peers.Epoll, peers.PerConn, ownHTTP, peers.NetHTTP, nginxKind, h2o, nghttpd}
 
 // baseline is what the others are divided by.
 const baseline = peers.Epoll

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
@@ -18,18 +18,27 @@ import (
 // startProgram starts a server that is a program, with files of the size of the
 // handler's answers.
 func startProgram(ctx context.Context, kind string, c loadCase, folder string) (*contender, error) {
-	program, err := exec.LookPath(kind)
+	program, err := nginx.Find(kind)
 	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/" + kind); err != nil {
-			return nil, errAbsent
-		}
-	}
-	addr, err := process.FreeAddress(ctx)
-	if err != nil {
-		return nil, err
+		return nil, errAbsent
 	}
 	folder = filepath.Join(folder, kind)
 	if err := writeSite(folder, c); err != nil {
+		return nil, err
+	}
+	if kind == nginxKind {
+		options := nginx.Options{CPU: serverCPU, TLS: c.peer.TLS, HTTP2: true}
+		if c.peer.Answer == peers.AnswerHello && !c.peer.Handler.Mixed {
+			options.Text = peers.Body
+		}
+		server, addr, err := nginx.Start(ctx, filepath.Join(folder, "site"), options)
+		if err != nil {
+			return nil, err
+		}
+		return &contender{kind: kind, addr: addr, cpu: server.CPU, stop: server.Stop}, nil
+	}
+	addr, err := process.FreeAddress(ctx)
+	if err != nil {
 		return nil, err
 	}
 	arguments, err := programArguments(kind, addr, folder, c)
@@ -47,7 +56,7 @@ func startProgram(ctx context.Context, kind string, c loadCase, folder string) (
 }
 
 // isProgram tells whether startProgram starts the server.
-func isProgram(kind string) bool { return kind == nginx || kind == h2o || kind == nghttpd }
+func isProgram(kind string) bool { return kind == nginxKind || kind == h2o || kind == nghttpd }
 
 // writeSite writes what a program serves, and a certificate.
 func writeSite(folder string, c loadCase) error {
@@ -79,9 +88,7 @@ func programArguments(kind, addr, folder string, c loadCase) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := filepath.Join(folder, "config")
-	switch kind {
-	case nghttpd:
+	if kind == nghttpd {
 		args := []string{"-n1", "-a", host, "-d", filepath.Join(folder, "site"), "--echo-upload"}
 		if c.peer.BodySize == 0 {
 			args = args[:len(args)-1]
@@ -90,30 +97,14 @@ func programArguments(kind, addr, folder string, c loadCase) ([]string, error) {
 			return append(args, "--no-tls", port), nil
 		}
 		return append(args, port, key, certificate), nil
-	case h2o:
-		if c.peer.BodySize > 0 {
-			return nil, errAbsent // it answers 405
-		}
-		overTLS := ""
-		if c.peer.TLS {
-			overTLS = fmt.Sprintf("\n  ssl:\n    certificate-file: %s\n    key-file: %s", certificate, key)
-		}
-		text := fmt.Sprintf("num-threads: 1\nuser: root\nlisten:\n  host: %s\n  port: %s%s\nhosts:\n  default:\n    paths:\n      \"/\":\n        file.dir: %s\n", host, port, overTLS, filepath.Join(folder, "site"))
-		return []string{"-m", "worker", "-c", config}, os.WriteFile(config, []byte(text), 0o600)
 	}
-	overTLS, location := "", "root "+filepath.Join(folder, "site")+";"
+	if c.peer.BodySize > 0 {
+		return nil, errAbsent // h2o answers 405
+	}
+	overTLS, config := "", filepath.Join(folder, "config")
 	if c.peer.TLS {
-		overTLS = fmt.Sprintf(" ssl; ssl_certificate %s; ssl_certificate_key %s; ssl_protocols TLSv1.3", certificate, key)
+		overTLS = fmt.Sprintf("\n  ssl:\n    certificate-file: %s\n    key-file: %s", certificate, key)
 	}
-	if c.peer.Answer == peers.AnswerHello && !c.peer.Handler.Mixed {
-		location = fmt.Sprintf("return 200 %q;", peers.Body)
-	}
-	user := ""
-	if os.Geteuid() == 0 {
-		user = "user root root;\n"
-	}
-	text := user + "daemon off;\nworker_processes 1;\npid " + folder + "/pid;\nerror_log stderr;\nevents { worker_connections 4096; }\n" +
-		"http {\n\taccess_log off;\n\tdefault_type text/plain;\n\tkeepalive_requests 1000000000;\n\tclient_body_temp_path " + folder + "/body;\n" +
-		"\tserver {\n\t\tlisten " + addr + " http2" + overTLS + ";\n\t\tlocation / { " + location + " }\n\t}\n}\n"
-	return []string{"-e", "stderr", "-p", folder, "-c", config}, os.WriteFile(config, []byte(text), 0o600)
+	text := fmt.Sprintf("num-threads: 1\nuser: root\nlisten:\n  host: %s\n  port: %s%s\nhosts:\n  default:\n    paths:\n      \"/\":\n        file.dir: %s\n", host, port, overTLS, filepath.Join(folder, "site"))
+	return []string{"-m", "worker", "-c", config}, os.WriteFile(config, []byte(text), 0o600)
 }

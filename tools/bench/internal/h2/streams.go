@@ -61,7 +61,7 @@ func StreamsCommand() *cobra.Command {
 
 func streamsFlags(flags *pflag.FlagSet) func() (streamsOptions, error) {
 	var o streamsOptions
-	kinds := []string{peers.Epoll, peers.PerConn, peers.NetHTTP, nginx, h2o, nghttpd}
+	kinds := []string{peers.Epoll, peers.PerConn, peers.NetHTTP, nginxKind, h2o, nghttpd}
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, after one to warm up")
 	flags.IntVar(&o.conns, "conns", 4, "connections")
 	flags.DurationVar(&o.duration, "duration", 2*time.Second, "time of one server in one round")

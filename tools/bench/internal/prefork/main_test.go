@@ -186,7 +186,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range m.variants {
-		s, err := m.turn(load.Load{Conns: 8, Requests: 400}, m.servers[v.name])
+		s, err := m.turn(load.Load{Conns: 8, Requests: 160}, m.servers[v.name])
 		if err != nil {
 			t.Errorf("%s: %v", v.name, err)
 			continue

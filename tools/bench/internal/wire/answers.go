@@ -29,6 +29,10 @@ func (c *wireCase) learn(server *contender) error {
 		}
 	} else if err := c.check(answer.Response, answer.Content); err != nil {
 		return err
+	} else if c.file != nil {
+		if err := checkFile(answer.Header, len(answer.Content)); err != nil {
+			return err
+		}
 	}
 	server.size = answer.Size
 	server.fields = strings.Join(slices.Sorted(maps.Keys(answer.Header)), ", ")

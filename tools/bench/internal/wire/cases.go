@@ -24,10 +24,11 @@ type wireCase struct {
 	fields string // further fields of the request's head
 	target string // "": peers.Target
 	peer   peers.Options
-	idle   int  // connections that do nothing, besides the load's
-	shared bool // nothing is pinned: servers have all CPUs, and share them with the client
-	extra  bool // not with -quick
-	spread bool // with -full, this case is repeated on all CPUs
+	file   []byte // of peers.AnswerFile; nil: peers.Text
+	idle   int    // connections that do nothing, besides the load's
+	shared bool   // nothing is pinned: servers have all CPUs, and share them with the client
+	extra  bool   // not with -quick
+	spread bool   // with -full, this case is repeated on all CPUs
 
 	goal goal // of Sluice on the engine epoll
 
@@ -42,6 +43,7 @@ type goal struct {
 	cpu   float64 // ÷ the baseline's
 	user  float64 // user time ÷ the baseline's
 	floor float64 // ÷ the floor's
+	nginx float64 // ÷ nginx's
 }
 
 // browserFields make a request's head as long as a browser's, some 677 bytes.
@@ -74,6 +76,13 @@ func allCases() []*wireCase {
 	}
 }
 
+// begin makes room for what is measured.
+func (c *wireCase) begin() *wireCase {
+	c.samples, c.perIdle, c.absent = make(map[string][]sample), make(map[string]float64), make(map[string]string)
+	c.sizes = make(map[string]int)
+	return c
+}
+
 // request returns the case's request.
 func (c *wireCase) request() []byte {
 	target, method, fields := c.target, "GET", c.fields
@@ -104,7 +113,12 @@ func (c *wireCase) body() []byte {
 		return peers.Large()
 	case peers.AnswerJSON:
 		return peers.JSONBody()
-	case peers.AnswerGzip, peers.AnswerFile:
+	case peers.AnswerFile:
+		if c.file != nil {
+			return c.file
+		}
+		return peers.Text()
+	case peers.AnswerGzip:
 		return peers.Text()
 	}
 	return []byte(peers.Body)

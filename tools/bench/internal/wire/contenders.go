@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/floor"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
@@ -54,8 +55,8 @@ type startOptions struct {
 // kind has no such case.
 func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*contender, error) {
 	switch kind {
-	case nginx:
-		return startNginx(ctx, c, o)
+	case nginxKind, nginxCache:
+		return startNginx(ctx, kind, c, o)
 	case floorKind:
 		return startFloor(ctx, c, o)
 	}
@@ -86,7 +87,15 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 	return &contender{kind: kind, addr: server.Addr, process: server}, nil
 }
 
+// Kinds of servers that are programs.
+const (
+	nginxKind  = "nginx"
+	nginxCache = "nginx-cache" // with open_file_cache
+	floorKind  = "floor"
+)
+
 var (
+	errNginx   = errors.New("nginx has no handlers")
 	errNoGzip  = errors.New("has no compression of its own")
 	errNoTLS   = errors.New("the floor has no TLS")
 	errNoSleep = errors.New("the floor does not sleep")
@@ -95,12 +104,43 @@ var (
 
 // isAbsence says whether an error means that a server has no such case here.
 func isAbsence(err error) bool {
-	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errOther, errNginx, errNoNginx, process.ErrNoCompiler} {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errOther, errNginx, nginx.ErrAbsent, process.ErrNoCompiler} {
 		if errors.Is(err, absence) {
 			return true
 		}
 	}
 	return false
+}
+
+// startNginx starts nginx, with a worker per process and a folder of its own.
+func startNginx(ctx context.Context, kind string, c *wireCase, o startOptions) (*contender, error) {
+	if c.peer.Answer == peers.AnswerJSON || c.peer.Handler.Sleep > 0 {
+		return nil, errNginx
+	}
+	options := nginx.Options{CPU: o.cpu, Workers: o.procs, TLS: c.peer.TLS, Cache: kind == nginxCache}
+	switch c.peer.Answer {
+	case peers.AnswerHello:
+		options.Text = peers.Body
+	case peers.AnswerGzip:
+		options.GzipLevel = peers.GzipLevel
+	}
+	folder, err := os.MkdirTemp(o.folder, kind)
+	if err != nil {
+		return nil, err
+	}
+	target := c.target
+	if target == "" {
+		target = peers.Target
+	}
+	name, _, _ := strings.Cut(target, "?")
+	if err := os.WriteFile(filepath.Join(folder, name), c.body(), 0o600); err != nil {
+		return nil, err
+	}
+	program, addr, err := nginx.Start(ctx, folder, options)
+	if err != nil {
+		return nil, err
+	}
+	return &contender{kind: kind, addr: addr, process: program}, nil
 }
 
 // startFloor starts the C program with the baseline's response.

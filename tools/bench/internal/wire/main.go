@@ -37,7 +37,7 @@ const (
 // allKinds are the servers that can be compared. The baseline always is. The first
 // ordinaryKinds of them are if no flag says which.
 var allKinds = [...]string{
-	peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP, nginx, floorKind,
+	peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP, nginxKind, floorKind,
 	multipath,
 }
 
@@ -159,9 +159,7 @@ func (o *options) choose(pattern string, full bool) error {
 	}
 	for _, c := range offeredCases(full) {
 		if wanted.MatchString(c.name) {
-			c.samples, c.perIdle, c.absent = make(map[string][]sample), make(map[string]float64), make(map[string]string)
-			c.sizes = make(map[string]int)
-			o.cases = append(o.cases, c)
+			o.cases = append(o.cases, c.begin())
 		}
 	}
 	if o.cases == nil {

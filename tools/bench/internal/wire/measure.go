@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/floor"
@@ -39,9 +40,11 @@ func (m *measurement) measureCases(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(m.folder)) }()
-	m.floor, m.noGCC = floor.Build(ctx, m.folder)
-	if m.noGCC != nil && !errors.Is(m.noGCC, process.ErrNoCompiler) {
-		return m.noGCC
+	if slices.Contains(m.kinds, floorKind) {
+		m.floor, m.noGCC = floor.Build(ctx, m.folder)
+		if m.noGCC != nil && !errors.Is(m.noGCC, process.ErrNoCompiler) {
+			return m.noGCC
+		}
 	}
 	for i, c := range m.cases {
 		if err := m.measureCase(ctx, c, fmt.Sprintf("case %d/%d, %s", i+1, len(m.cases), c.name)); err != nil {
