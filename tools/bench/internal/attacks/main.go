@@ -13,9 +13,7 @@ package attacks
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,22 +49,11 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.units < 100 || o.conns < 1 {
 			return o, fmt.Errorf("--units %d --conns %d: want at least 100 units and a connection", o.units, o.conns)
 		}
-		wanted, err := regexp.Compile(*pattern)
-		if err != nil {
-			return o, err
-		}
-		for _, a := range allAttacks {
-			if wanted.MatchString(a.name) {
-				o.attacks = append(o.attacks, a)
-			}
-		}
-		for _, h := range allHoldings {
-			if wanted.MatchString(h.name) {
-				o.holdings = append(o.holdings, h)
-			}
-		}
-		if o.attacks == nil && o.holdings == nil {
-			return o, errors.New("no attack matches --attack")
+		var noAttack, noHolding error
+		o.attacks, noAttack = command.Choose("attack", *pattern, allAttacks, func(a attack) string { return a.name })
+		o.holdings, noHolding = command.Choose("attack", *pattern, allHoldings, func(h holding) string { return h.name })
+		if noAttack != nil && noHolding != nil {
+			return o, noAttack
 		}
 		o.kinds, err = peers.ParseKinds(*kinds, allKinds)
 		return o, err

@@ -12,8 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -76,19 +74,8 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.rounds < 1 || o.requests < 1000 {
 			return o, fmt.Errorf("--rounds %d --requests %d: want at least one round of 1000", o.rounds, o.requests)
 		}
-		wanted, err := regexp.Compile(*pattern)
-		if err != nil {
-			return o, err
-		}
-		for _, c := range allCases {
-			if wanted.MatchString(c.name) {
-				o.cases = append(o.cases, c)
-			}
-		}
-		if o.cases == nil {
-			return o, errors.New("no case matches --case")
-		}
-		return o, nil
+		o.cases, err = command.Choose("case", *pattern, allCases, func(c loadCase) string { return c.name })
+		return o, err
 	}
 }
 
@@ -149,42 +136,36 @@ func measure(ctx context.Context, o options, c loadCase, addr string) (spent []t
 		}
 		children = append(children, child)
 	}
+	samples, err := command.Rounds(c.name, o.rounds, c.contenders, func(i int, _ bool) (process.Usage, error) {
+		return turn(children[i], o.requests)
+	})
 	spent = make([]times, len(children))
-	for round := range o.rounds + 1 { // round 0 warms up
-		command.Progress("%s: round %d/%d", c.name, round, o.rounds)
-		for _, i := range rand.Perm(len(children)) {
-			if err := spent[i].turn(children[i], o.requests); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.contenders[i], err)
-			}
-			if round == 0 {
-				spent[i] = times{}
-			}
+	for i, name := range c.contenders {
+		for _, used := range samples[name] {
+			spent[i].usage.Add(process.Usage{}, used)
+			spent[i].cpu = append(spent[i].cpu, float64(used.CPU.Nanoseconds())/1000/float64(o.requests))
 		}
 	}
-	return spent, nil
+	return spent, err
 }
 
-// turn makes a client send requests, and adds its times for them.
-func (t *times) turn(child *process.Child, requests int) error {
+// turn makes a client send requests, and returns what it used for them.
+func turn(child *process.Child, requests int) (used process.Usage, err error) {
 	before, err := child.TreeUsage()
 	if err != nil {
-		return err
+		return used, err
 	}
 	if err := child.Tell(strconv.Itoa(requests)); err != nil {
-		return err
+		return used, err
 	}
 	done := 0
 	if err := child.Result(&done); err != nil {
-		return err
+		return used, err
 	}
 	if done != requests {
-		return fmt.Errorf("%d requests instead of %d", done, requests)
+		return used, fmt.Errorf("%d requests instead of %d", done, requests)
 	}
 	after, err := child.TreeUsage()
-	if err != nil {
-		return err
-	}
-	t.usage.Add(before, after)
-	t.cpu = append(t.cpu, float64((after.CPU-before.CPU).Nanoseconds())/1000/float64(requests))
-	return nil
+	used.Add(before, after)
+	return used, err
 }

@@ -11,9 +11,7 @@ package h2
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,19 +102,11 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.rounds < 1 || o.requests < 1000 {
 			return o, fmt.Errorf("--rounds %d --requests %d: want at least one round of 1000", o.rounds, o.requests)
 		}
-		wanted, err := regexp.Compile(*pattern)
-		if err != nil {
+		if o.cases, err = command.Choose("case", *pattern, allCases, func(c loadCase) string { return c.name }); err != nil {
 			return o, err
 		}
-		for _, c := range allCases {
-			if wanted.MatchString(c.name) {
-				c.peer.TLS = o.tls
-				c.peer.HTTP2 = true
-				o.cases = append(o.cases, c)
-			}
-		}
-		if o.cases == nil {
-			return o, errors.New("no case matches --case")
+		for i := range o.cases {
+			o.cases[i].peer.TLS, o.cases[i].peer.HTTP2 = o.tls, true
 		}
 		o.kinds, err = peers.ParseKinds(baseline+","+*servers, allKinds)
 		return o, err
@@ -141,8 +131,9 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 		}
 		for _, kind := range o.kinds {
 			row := []string{c.name, kind, "-", "-", "-"}
-			if got := samples[kind]; got != nil {
-				row = []string{c.name, kind, fmt.Sprintf("%.2f", report.Median(got.cpu)), report.Ratio(report.Ratios(got.cpu, samples[baseline].cpu)), fmt.Sprint(got.failures)}
+			if cpu, failures := columnsOf(samples[kind]); cpu != nil {
+				base, _ := columnsOf(samples[baseline])
+				row = []string{c.name, kind, fmt.Sprintf("%.2f", report.Median(cpu)), report.Ratio(report.Ratios(cpu, base)), fmt.Sprint(failures)}
 			}
 			s.Rows = append(s.Rows, row)
 		}

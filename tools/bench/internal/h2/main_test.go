@@ -73,7 +73,7 @@ func TestMeasure(t *testing.T) {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			for kind, got := range all {
-				if len(got.cpu) != 1 || got.failures != 0 {
+				if len(got) != 1 || got[0].failures != 0 {
 					t.Errorf("%s, TLS %v, %s: %+v", c.name, overTLS, kind, got)
 				}
 			}

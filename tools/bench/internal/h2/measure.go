@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,10 +18,19 @@ import (
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
-// samples are what was measured of one server, round by round.
-type samples struct {
-	cpu      []float64 // µs per request
+// A sample is one server's turn in one round.
+type sample struct {
+	cpu      float64 // µs per request
 	failures int
+}
+
+// columnsOf returns the CPU times round by round, and all failures.
+func columnsOf(samples []sample) (cpu []float64, failures int) {
+	for _, s := range samples {
+		cpu = append(cpu, s.cpu)
+		failures += s.failures
+	}
+	return cpu, failures
 }
 
 // A contender is a server that is alive.
@@ -36,19 +44,19 @@ type contender struct {
 var errAbsent = errors.New("not here")
 
 // measure starts a case's servers, runs its rounds, and stops them.
-func measure(ctx context.Context, o options, c loadCase) (all map[string]*samples, err error) {
+func measure(ctx context.Context, o options, c loadCase) (all map[string][]sample, err error) {
 	folder, err := os.MkdirTemp("", "h2")
 	if err != nil {
 		return nil, err
 	}
 	var alive []*contender
+	var names []string
 	defer func() {
 		for _, server := range alive {
 			err = errors.Join(err, server.stop())
 		}
 		err = errors.Join(err, os.RemoveAll(folder))
 	}()
-	all = make(map[string]*samples)
 	for _, kind := range o.kinds {
 		server, err := start(ctx, kind, c, folder)
 		if errors.Is(err, errAbsent) {
@@ -57,26 +65,12 @@ func measure(ctx context.Context, o options, c loadCase) (all map[string]*sample
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
-		alive = append(alive, server)
-		all[kind] = new(samples)
+		alive, names = append(alive, server), append(names, kind)
 	}
 	requests := c.requests(o.requests)
-	for round := range o.rounds + 1 { // round 0 warms up
-		command.Progress("%s: round %d/%d", c.name, round, o.rounds)
-		for _, i := range rand.Perm(len(alive)) {
-			server := alive[i]
-			cpu, failures, err := turn(ctx, server, c, requests, folder)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", server.kind, err)
-			}
-			if round > 0 {
-				got := all[server.kind]
-				got.cpu = append(got.cpu, cpu)
-				got.failures += failures
-			}
-		}
-	}
-	return all, nil
+	return command.Rounds(c.name, o.rounds, names, func(i int, _ bool) (sample, error) {
+		return turn(ctx, alive[i], c, requests, folder)
+	})
 }
 
 // start starts a server. errAbsent: it cannot do the case.
@@ -96,7 +90,7 @@ func start(ctx context.Context, kind string, c loadCase, folder string) (*conten
 }
 
 // turn puts the load on a server once, and returns its CPU time for a request in µs.
-func turn(ctx context.Context, server *contender, c loadCase, requests int, folder string) (cpu float64, failures int, err error) {
+func turn(ctx context.Context, server *contender, c loadCase, requests int, folder string) (s sample, err error) {
 	scheme := "http"
 	if c.peer.TLS {
 		scheme = "https"
@@ -108,30 +102,30 @@ func turn(ctx context.Context, server *contender, c loadCase, requests int, fold
 	if c.peer.BodySize > 0 {
 		body := filepath.Join(folder, "body")
 		if err := os.WriteFile(body, make([]byte, c.peer.BodySize), 0o600); err != nil {
-			return 0, 0, err
+			return s, err
 		}
 		args = append(args, "-d", body)
 	}
 	before, err := server.cpu()
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	for i := range c.targets {
 		args = append(args, fmt.Sprintf("%s://%s%s&session=%d", scheme, server.addr, peers.Target, i))
 	}
 	out, err := exec.CommandContext(ctx, "taskset", args...).CombinedOutput()
 	if err != nil {
-		return 0, 0, fmt.Errorf("h2load: %w: %s", err, out)
+		return s, fmt.Errorf("h2load: %w: %s", err, out)
 	}
 	after, err := server.cpu()
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	good, failures, err := parseOutput(string(out))
 	if err == nil && good == 0 {
 		err = fmt.Errorf("h2load had no good response: %s", out)
 	}
-	return float64((after - before).Microseconds()) / float64(max(good, 1)), failures, err
+	return sample{float64((after - before).Microseconds()) / float64(max(good, 1)), failures}, err
 }
 
 // parseOutput reads what h2load prints.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -71,17 +69,8 @@ func streamsFlags(flags *pflag.FlagSet) func() (streamsOptions, error) {
 		if o.rounds < 1 || o.conns < 1 || o.duration < 100*time.Millisecond {
 			return o, fmt.Errorf("--rounds %d --conns %d --duration %v: want at least one of each, and 100ms", o.rounds, o.conns, o.duration)
 		}
-		wanted, err := regexp.Compile(*pattern)
-		if err != nil {
+		if o.company, err = command.Choose("case", *pattern, allCompany, func(c company) string { return c.name }); err != nil {
 			return o, err
-		}
-		for _, c := range allCompany {
-			if wanted.MatchString(c.name) {
-				o.company = append(o.company, c)
-			}
-		}
-		if o.company == nil {
-			return o, errors.New("no case matches --case")
 		}
 		o.kinds, err = peers.ParseKinds(baseline+","+*servers, kinds)
 		return o, err
@@ -143,39 +132,32 @@ func runStreams(ctx context.Context, o streamsOptions) (d report.Document, err e
 
 // measure runs the rounds of one case, and returns its rows.
 func (c company) measure(o streamsOptions, client *process.Child, alive []*contender) (rows [][]string, err error) {
-	sums, p99 := make(map[string]*streamsResult), make(map[string][]float64)
-	for round := range o.rounds + 1 { // round 0 warms up
-		command.Progress("%s: round %d/%d", c.name, round, o.rounds)
-		for _, i := range rand.Perm(len(alive)) {
-			server := alive[i]
-			if isProgram(server.kind) && !c.isFile {
-				continue
-			}
-			result, err := c.put(o, client, server.addr)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", server.kind, err)
-			}
-			if round == 0 {
-				continue
-			}
-			if sums[server.kind] == nil {
-				sums[server.kind] = new(streamsResult)
-			}
-			sums[server.kind].add(result)
-			p99[server.kind] = append(p99[server.kind], float64(result.Latency.Percentile(99)))
+	var able []*contender
+	var names []string
+	for _, server := range alive {
+		if c.isFile || !isProgram(server.kind) {
+			able, names = append(able, server), append(names, server.kind)
 		}
 	}
-	for _, server := range alive {
-		sum := sums[server.kind]
-		if sum == nil {
-			continue
+	samples, err := command.Rounds(c.name, o.rounds, names, func(i int, _ bool) (*streamsResult, error) {
+		return c.put(o, client, able[i].addr)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p99 := make(map[string][]float64)
+	for _, name := range names { // the baseline is the first one
+		sum := new(streamsResult)
+		for _, one := range samples[name] {
+			sum.add(one)
+			p99[name] = append(p99[name], float64(one.Latency.Percentile(99)))
 		}
-		row := []string{c.name, server.kind}
+		row := []string{c.name, name}
 		for _, percent := range []float64{50, 99, 100} {
 			row = append(row, latency.Milliseconds(sum.Latency.Percentile(percent)))
 		}
 		rate := func(n int) string { return fmt.Sprintf("%.0f", float64(n)/sum.Elapsed.Seconds()) }
-		rows = append(rows, append(row, report.Ratio(report.Ratios(p99[server.kind], p99[baseline])), rate(sum.Small), rate(sum.Others), fmt.Sprint(sum.Failures)))
+		rows = append(rows, append(row, report.Ratio(report.Ratios(p99[name], p99[baseline])), rate(sum.Small), rate(sum.Others), fmt.Sprint(sum.Failures)))
 	}
 	return rows, nil
 }

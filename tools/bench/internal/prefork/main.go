@@ -14,10 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,17 +26,9 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/workers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
-
-// Roles has what the subcommand's processes do.
-func Roles() map[string]process.Role {
-	all := load.Roles()
-	maps.Copy(all, workers.Roles())
-	return all
-}
 
 // options are the command's flags.
 type options struct {
@@ -62,13 +51,13 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.DurationVar(&o.duration, "duration", time.Second, "time of one server in one round")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "worker processes; GOMAXPROCS of a single process")
 	flags.BoolVar(&o.perf, "perf", false, "count system calls, too, in a last round that is not part of the others' figures; needs perf and root")
-	pattern := flags.String("case", ".", "regular `expression` of the cases to run: "+strings.Join(caseNames(), "; "))
-	servers := flags.String("servers", ".", "regular `expression` of the servers to run: "+strings.Join(variantNames(), "; ")+". Those they are compared with always run")
+	pattern := flags.String("case", ".", "regular `expression` of the cases to run: "+strings.Join(names(allCases(), loadCase.named), "; "))
+	servers := flags.String("servers", ".", "regular `expression` of the servers to run: "+strings.Join(names(allVariants(), variant.named), "; ")+". Those they are compared with always run")
 	return func() (_ options, err error) {
 		if o.rounds < 1 || o.duration < 100*time.Millisecond || o.workers < 1 {
 			return o, fmt.Errorf("--rounds %d --duration %v --workers %d: want at least one round of 100ms, and a worker", o.rounds, o.duration, o.workers)
 		}
-		if o.cases, err = selectCases(*pattern); err != nil {
+		if o.cases, err = command.Choose("case", *pattern, allCases(), loadCase.named); err != nil {
 			return o, err
 		}
 		o.variants, err = selectVariants(*servers)
@@ -91,49 +80,23 @@ func allCases() []loadCase {
 	}
 }
 
-func caseNames() (names []string) {
-	for _, c := range allCases() {
-		names = append(names, c.name)
+func (c loadCase) named() string { return c.name }
+
+func names[T any](all []T, name func(T) string) (names []string) {
+	for _, one := range all {
+		names = append(names, name(one))
 	}
 	return names
 }
 
-func selectCases(pattern string) (cases []loadCase, err error) {
-	wanted, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, err
+// selectVariants returns the variants that are named, and those that they are compared with.
+func selectVariants(pattern string) ([]variant, error) {
+	all := slices.DeleteFunc(allVariants(), func(v variant) bool { return v.optional && pattern == "." })
+	named, err := command.Choose("servers", pattern, all, variant.named)
+	isNotWanted := func(v variant) bool {
+		return !slices.ContainsFunc(named, func(n variant) bool { return n.name == v.name || n.base == v.name })
 	}
-	for _, c := range allCases() {
-		if wanted.MatchString(c.name) {
-			cases = append(cases, c)
-		}
-	}
-	if cases == nil {
-		return nil, fmt.Errorf("-case %q matches no case", pattern)
-	}
-	return cases, nil
-}
-
-func selectVariants(pattern string) (variants []variant, err error) {
-	wanted, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, v := range allVariants() {
-		if !v.optional && wanted.MatchString(v.name) || v.optional && pattern != "." && wanted.MatchString(v.name) {
-			names = append(names, v.name, v.base)
-		}
-	}
-	for _, v := range allVariants() {
-		if slices.Contains(names, v.name) {
-			variants = append(variants, v)
-		}
-	}
-	if variants == nil {
-		return nil, fmt.Errorf("-servers %q matches no server", pattern)
-	}
-	return variants, nil
+	return slices.DeleteFunc(all, isNotWanted), err
 }
 
 func run(ctx context.Context, o options) (d report.Document, err error) {
@@ -145,19 +108,12 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	if err := m.start(ctx); err != nil {
 		return d, err
 	}
-	for round := range o.rounds + 1 { // round 0 warms up
-		for _, c := range o.cases {
-			for _, i := range rand.Perm(len(m.variants)) {
-				v := m.variants[i]
-				command.Progress("round %d/%d, %s, %s", round, o.rounds, c.name, v.name)
-				s, err := m.turn(c.load, m.servers[v.name])
-				if err != nil {
-					return d, fmt.Errorf("%s, %s: %w", v.name, c.name, err)
-				}
-				if round > 0 {
-					record(m.samples, c.name, v.name, append(m.samples[c.name][v.name], s))
-				}
-			}
+	for _, c := range o.cases {
+		m.samples[c.name], err = command.Rounds(c.name, o.rounds, names(m.variants, variant.named), func(i int, _ bool) (sample, error) {
+			return m.turn(c.load, m.servers[m.variants[i].name])
+		})
+		if err != nil {
+			return d, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	if o.perf {
@@ -168,17 +124,10 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	return m.document(), nil
 }
 
-func record[V any](table map[string]map[string]V, caseName, variantName string, value V) {
-	if table[caseName] == nil {
-		table[caseName] = make(map[string]V)
-	}
-	table[caseName][variantName] = value
-}
-
 // A measurement is under way.
 type measurement struct {
 	options
-	servers   map[string]*workers.Server // by the variant's name
+	servers   map[string]*Server // by the variant's name
 	generator *load.Generator
 
 	samples map[string]map[string][]sample // by case and variant, round by round
@@ -195,13 +144,13 @@ type sample struct {
 }
 
 func (m *measurement) start(ctx context.Context) (err error) {
-	m.servers = make(map[string]*workers.Server)
+	m.servers = make(map[string]*Server)
 	for _, v := range m.variants {
 		o := v.Options
 		if o.Workers = m.workers; v.oneP {
 			o.Workers = 1
 		}
-		if m.servers[v.name], err = workers.Start(ctx, o); err != nil {
+		if m.servers[v.name], err = Start(ctx, o); err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
 	}
@@ -223,7 +172,7 @@ func (m *measurement) stop() error {
 }
 
 // turn puts load on a server, with connections that are new.
-func (m *measurement) turn(l load.Load, s *workers.Server) (sample, error) {
+func (m *measurement) turn(l load.Load, s *Server) (sample, error) {
 	l.Addr, l.Duration = s.Addr, m.duration
 	if err := prepare(&l); err != nil {
 		return sample{}, err

@@ -16,7 +16,6 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/workers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
@@ -43,7 +42,7 @@ func TestParseFlags(t *testing.T) {
 // What is compared with something is compared with a server that is there, and
 // optional servers run if they are named.
 func TestVariants(t *testing.T) {
-	all := variantNames()
+	all := names(allVariants(), variant.named)
 	for _, v := range allVariants() {
 		if v.base != "" && !slices.Contains(all, v.base) || v.base == "" && (v.Prefork || v.oneP) {
 			t.Errorf("%s is compared with %q", v.name, v.base)
@@ -198,7 +197,7 @@ func TestMeasure(t *testing.T) {
 }
 
 // awaitEnd waits until no process of the servers is left.
-func awaitEnd(t *testing.T, servers map[string]*workers.Server) {
+func awaitEnd(t *testing.T, servers map[string]*Server) {
 	const patience = time.Minute
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		left := 0

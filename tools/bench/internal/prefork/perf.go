@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
-	"github.com/sluicehttp/sluice/tools/bench/internal/workers"
 )
 
 // calls are how often something happened per request, by the event's name.
@@ -29,19 +28,20 @@ func events() []string {
 // countCalls puts every load on every server once more, with perf counting.
 func (m *measurement) countCalls(ctx context.Context) error {
 	for _, c := range m.cases {
+		m.calls[c.name] = make(map[string]calls)
 		for _, v := range m.variants {
 			command.Progress("counting, %s, %s", c.name, v.name)
 			counted, err := m.count(ctx, c.load, m.servers[v.name])
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", v.name, c.name, err)
 			}
-			record(m.calls, c.name, v.name, counted)
+			m.calls[c.name][v.name] = counted
 		}
 	}
 	return nil
 }
 
-func (m *measurement) count(ctx context.Context, l load.Load, s *workers.Server) (calls, error) {
+func (m *measurement) count(ctx context.Context, l load.Load, s *Server) (calls, error) {
 	const early = 500 * time.Millisecond // perf takes a while to attach
 	var pids []string
 	for _, pid := range s.PIDs {

@@ -2,7 +2,6 @@ package prefork
 
 import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/workers"
 )
 
 // A variant is a server and the processes that it runs in.
@@ -10,36 +9,31 @@ type variant struct {
 	name string
 	base string // the variant that it is compared with; "": this is one of those
 
-	workers.Options      // but for Workers
-	oneP            bool // a single process has GOMAXPROCS 1
-	optional        bool // runs if it is named only
+	Options       // but for Workers
+	oneP     bool // a single process has GOMAXPROCS 1
+	optional bool // runs if it is named only
 }
 
 func allVariants() []variant {
 	return []variant{
-		{name: "epoll", Options: workers.Options{Kind: peers.Epoll}},
-		{name: "epoll, one P", base: "epoll", oneP: true, Options: workers.Options{Kind: peers.Epoll}},
-		{name: "epoll prefork", base: "epoll", Options: workers.Options{Kind: peers.Epoll, Prefork: true}},
-		{name: "epoll prefork, one socket", base: "epoll", optional: true, Options: workers.Options{Kind: peers.Epoll, Prefork: true, Shared: true}},
-		{name: "epoll prefork, two Ps", base: "epoll", optional: true, Options: workers.Options{Kind: peers.Epoll, Prefork: true, Procs: 2}},
-		{name: "perconn", Options: workers.Options{Kind: peers.PerConn}},
-		{name: "perconn prefork", base: "perconn", Options: workers.Options{Kind: peers.PerConn, Prefork: true}},
-		{name: "fasthttp", Options: workers.Options{Kind: peers.FastHTTP}},
-		{name: "fasthttp, one P", base: "fasthttp", oneP: true, Options: workers.Options{Kind: peers.FastHTTP}},
-		{name: "fasthttp prefork", base: "fasthttp", Options: workers.Options{Kind: peers.FastHTTP, Prefork: true}},
-		{name: "fasthttp prefork, reuseport", base: "fasthttp", Options: workers.Options{Kind: peers.FastHTTP, Prefork: true, Reuseport: true}},
+		{name: "epoll", Options: Options{Kind: peers.Epoll}},
+		{name: "epoll, one P", base: "epoll", oneP: true, Options: Options{Kind: peers.Epoll}},
+		{name: "epoll prefork", base: "epoll", Options: Options{Kind: peers.Epoll, Prefork: true}},
+		{name: "epoll prefork, one socket", base: "epoll", optional: true, Options: Options{Kind: peers.Epoll, Prefork: true, Shared: true}},
+		{name: "epoll prefork, two Ps", base: "epoll", optional: true, Options: Options{Kind: peers.Epoll, Prefork: true, Procs: 2}},
+		{name: "perconn", Options: Options{Kind: peers.PerConn}},
+		{name: "perconn prefork", base: "perconn", Options: Options{Kind: peers.PerConn, Prefork: true}},
+		{name: "fasthttp", Options: Options{Kind: peers.FastHTTP}},
+		{name: "fasthttp, one P", base: "fasthttp", oneP: true, Options: Options{Kind: peers.FastHTTP}},
+		{name: "fasthttp prefork", base: "fasthttp", Options: Options{Kind: peers.FastHTTP, Prefork: true}},
+		{name: "fasthttp prefork, reuseport", base: "fasthttp", Options: Options{Kind: peers.FastHTTP, Prefork: true, Reuseport: true}},
 	}
 }
 
-func variantNames() (names []string) {
-	for _, v := range allVariants() {
-		names = append(names, v.name)
-	}
-	return names
-}
+func (v variant) named() string { return v.name }
 
 // usages returns what each process has used.
-func usages(s *workers.Server) ([]usage, error) {
+func usages(s *Server) ([]usage, error) {
 	all := make([]usage, len(s.PIDs))
 	for i, pid := range s.PIDs {
 		var err error

@@ -14,27 +14,15 @@ package seeds
 import (
 	"context"
 	"fmt"
-	"maps"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
-	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/workers"
-	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
-
-// Roles has what the subcommand's processes do.
-func Roles() map[string]process.Role {
-	all := load.Roles()
-	maps.Copy(all, workers.Roles())
-	return all
-}
 
 // Command returns the subcommand.
 func Command() *cobra.Command {
@@ -52,17 +40,8 @@ func flags(flags *pflag.FlagSet) func() (Options, error) {
 	flags.DurationVar(&o.Duration, "duration", o.Duration, "time of one server in one of them")
 	flags.BoolVar(&o.list, "list", false, "list the cases and do nothing else")
 	return func() (_ Options, err error) {
-		wanted, err := regexp.Compile(*part)
-		if err != nil {
+		if o.Cases, err = command.Choose("part", *part, Cases(), func(c Case) string { return c.Name }); err != nil {
 			return o, err
-		}
-		for _, c := range Cases() {
-			if wanted.MatchString(c.Name) {
-				o.Cases = append(o.Cases, c)
-			}
-		}
-		if o.Cases == nil {
-			return o, fmt.Errorf("--part %q matches no case", *part)
 		}
 		if o.Kinds, err = peers.ParseKinds(*servers, Kinds()); err != nil {
 			return o, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/workers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
@@ -29,7 +28,7 @@ type subject struct {
 	kind    string // of package peers
 	prefork bool
 
-	*workers.Server
+	*prefork.Server
 	samples []sample
 }
 
@@ -92,7 +91,7 @@ func measurePrefork(ctx context.Context, o Options, sleep time.Duration) (subjec
 		for _, many := range []bool{false, true} {
 			s := &subject{kind: kind, prefork: many}
 			subjects = append(subjects, s)
-			if s.Server, err = workers.Start(ctx, workers.Options{Kind: kind, Prefork: many, Sleep: sleep, Workers: runtime.NumCPU()}); err != nil {
+			if s.Server, err = prefork.Start(ctx, prefork.Options{Kind: kind, Prefork: many, Sleep: sleep, Workers: runtime.NumCPU()}); err != nil {
 				return subjects, fmt.Errorf("%s: %w", s.name(), err)
 			}
 		}
@@ -102,20 +101,17 @@ func measurePrefork(ctx context.Context, o Options, sleep time.Duration) (subjec
 		return subjects, err
 	}
 	defer func() { err = errors.Join(err, generator.Stop()) }()
-	for round := range o.Rounds + 1 { // round 0 warms up
-		for _, i := range rand.Perm(len(subjects)) {
-			s := subjects[i]
-			command.Progress("prefork, handler sleeps %v, round %d/%d, %s", sleep, round, o.Rounds, s.name())
-			got, err := s.turn(generator, o.Duration)
-			if err != nil {
-				return subjects, fmt.Errorf("%s: %w", s.name(), err)
-			}
-			if round > 0 {
-				s.samples = append(s.samples, got)
-			}
-		}
+	var names []string
+	for _, s := range subjects {
+		names = append(names, s.name())
 	}
-	return subjects, nil
+	samples, err := command.Rounds(fmt.Sprintf("prefork, handler sleeps %v", sleep), o.Rounds, names, func(i int, _ bool) (sample, error) {
+		return subjects[i].turn(generator, o.Duration)
+	})
+	for _, s := range subjects {
+		s.samples = samples[s.name()]
+	}
+	return subjects, err
 }
 
 // preforkFields are the README's, besides the usual ones.

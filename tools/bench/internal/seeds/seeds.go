@@ -88,7 +88,7 @@ func (o Options) of(p part) (names []string) {
 }
 
 // Measure measures the cases and returns the report's sections. The program's
-// roles must have those of package workers.
+// roles must have those of package prefork.
 func Measure(ctx context.Context, o Options) (sections []report.Section, err error) {
 	for _, p := range []struct {
 		part

@@ -9,12 +9,13 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
 	"github.com/sluicehttp/sluice/tools/bench/internal/ratios"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(Roles())
+	process.Main(prefork.Roles())
 	os.Exit(m.Run())
 }
 

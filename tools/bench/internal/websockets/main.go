@@ -11,9 +11,7 @@ package websockets
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -91,18 +89,12 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if err := process.CheckConnections(o.conns); err != nil {
 			return o, err
 		}
-		wanted, err := regexp.Compile(*pattern)
+		chosen, err := command.Choose("case", *pattern, append(slices.Clone(echoCases), echoCase{name: broadcastName}), func(c echoCase) string { return c.name })
 		if err != nil {
 			return o, err
 		}
-		o.broadcast = wanted.MatchString(broadcastName)
-		for _, c := range echoCases {
-			if wanted.MatchString(c.name) {
-				o.cases = append(o.cases, c)
-			}
-		}
-		if o.cases == nil && !o.broadcast {
-			return o, errors.New("no case matches --case")
+		if o.cases = chosen; chosen[len(chosen)-1].name == broadcastName {
+			o.broadcast, o.cases = true, chosen[:len(chosen)-1]
 		}
 		o.kinds, err = peers.ParseKinds(*servers+","+echoBaseline, allKinds)
 		return o, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -79,29 +78,23 @@ type turn struct {
 	failures  int
 }
 
-// inRounds has each server take its turns, in random order, and keeps what take returns
-// but for the first round.
+// inRounds has each server take its turns.
 func inRounds(name string, rounds int, servers []*contender, take func(c *contender) (turn, error)) (map[string]*samples, error) {
-	all := make(map[string]*samples)
+	var kinds []string
 	for _, c := range servers {
-		all[c.kind] = new(samples)
+		kinds = append(kinds, c.kind)
 	}
-	for round := range rounds + 1 {
-		command.Progress("%s: round %d/%d", name, round, rounds)
-		for _, i := range rand.Perm(len(servers)) {
-			c := servers[i]
-			turn, err := take(c)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.kind, err)
-			}
-			if round > 0 {
-				got := all[c.kind]
-				got.cpu, got.spans = append(got.cpu, turn.cpu), append(got.spans, turn.span)
-				got.failures += turn.failures
-			}
+	turns, err := command.Rounds(name, rounds, kinds, func(i int, _ bool) (turn, error) { return take(servers[i]) })
+	all := make(map[string]*samples)
+	for kind, own := range turns {
+		got := new(samples)
+		for _, turn := range own {
+			got.cpu, got.spans = append(got.cpu, turn.cpu), append(got.spans, turn.span)
+			got.failures += turn.failures
 		}
+		all[kind] = got
 	}
-	return all, nil
+	return all, err
 }
 
 // measureEcho starts a case's servers, runs its rounds, and stops them.

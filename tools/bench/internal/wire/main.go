@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -152,20 +151,12 @@ func offeredCases(full bool) (cases []*wireCase) {
 }
 
 // choose chooses the cases: of all of them, or of those that are quick.
-func (o *options) choose(pattern string, full bool) error {
-	wanted, err := regexp.Compile(pattern)
-	if err != nil {
-		return err
+func (o *options) choose(pattern string, full bool) (err error) {
+	o.cases, err = command.Choose("case", pattern, offeredCases(full), func(c *wireCase) string { return c.name })
+	for _, c := range o.cases {
+		c.begin()
 	}
-	for _, c := range offeredCases(full) {
-		if wanted.MatchString(c.name) {
-			o.cases = append(o.cases, c.begin())
-		}
-	}
-	if o.cases == nil {
-		return fmt.Errorf("-case %q matches no case", pattern)
-	}
-	return nil
+	return err
 }
 
 func run(ctx context.Context, o options) (d report.Document, err error) {

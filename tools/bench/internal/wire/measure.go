@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -75,20 +74,14 @@ func (m *measurement) measureCase(ctx context.Context, c *wireCase, title string
 		return err
 	}
 	defer func() { err = errors.Join(err, generator.Stop()) }()
-	for round := range m.rounds + 1 { // round 0 warms up
-		command.Progress("%s: round %d/%d", title, round, m.rounds)
-		for _, i := range rand.Perm(len(servers)) {
-			server := servers[i]
-			s, err := m.turn(c, server, generator, round)
-			if err != nil {
-				return fmt.Errorf("%s: %w", server.kind, err)
-			}
-			if round > 0 {
-				c.samples[server.kind] = append(c.samples[server.kind], s)
-			}
-		}
+	var kinds []string
+	for _, server := range servers {
+		kinds = append(kinds, server.kind)
 	}
-	return nil
+	c.samples, err = command.Rounds(title, m.rounds, kinds, func(i int, warmsUp bool) (sample, error) {
+		return m.turn(c, servers[i], generator, warmsUp)
+	})
+	return err
 }
 
 // build starts the servers, each with the idle connections that the case wants.
@@ -125,10 +118,10 @@ func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*conten
 }
 
 // turn puts the load on a server once.
-func (m *measurement) turn(c *wireCase, server *contender, generator *load.Generator, round int) (s sample, err error) {
+func (m *measurement) turn(c *wireCase, server *contender, generator *load.Generator, warmsUp bool) (s sample, err error) {
 	l := c.load
 	l.Addr, l.Request, l.Duration = server.addr, c.request(), m.duration
-	if round == 0 {
+	if warmsUp {
 		l.Duration = min(l.Duration, quickDuration)
 	}
 	if err := generator.Open(l); err != nil {

@@ -1,6 +1,4 @@
-// Package workers runs servers that may have several processes, each with the
-// prefork package of its library.
-package workers
+package prefork
 
 import (
 	"context"
@@ -11,7 +9,8 @@ import (
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
-// Options say what server is started and how.
+// Options say what server is started and how. It may have several processes, with the prefork
+// package of its library.
 type Options struct {
 	Kind  string        // peers.Epoll, peers.PerConn or peers.FastHTTP
 	Sleep time.Duration // of the handler

@@ -1,4 +1,4 @@
-package workers
+package prefork
 
 import (
 	"bufio"
@@ -18,14 +18,19 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
 const role = "workers"
 
-// Roles are what process.Main needs for Start.
-func Roles() map[string]process.Role { return map[string]process.Role{role: serve} }
+// Roles has what the subcommand's processes do, and those of Start.
+func Roles() map[string]process.Role {
+	all := load.Roles()
+	all[role] = serve
+	return all
+}
 
 // config is what a server's processes get.
 type config struct {

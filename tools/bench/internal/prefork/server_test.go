@@ -1,22 +1,15 @@
-package workers
+package prefork
 
 import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/lab/process"
 )
-
-func TestMain(m *testing.M) {
-	process.Main(Roles())
-	os.Exit(m.Run())
-}
 
 // The servers start with as many processes as they say, answer, and end.
 func TestServers(t *testing.T) {
