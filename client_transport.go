@@ -263,8 +263,8 @@ func (x *exchange) passStream() error {
 		resp.setStream(&body.Memory{}, 0) // which needs no connection
 		return nil
 	}
-	body, _ := resp.streamed().(*body.Reader) // readContent has made it
-	x.Body, x.Length = body, resp.bodyLength()
+	reader, _ := resp.streamed().(*body.Reader) // readContent has made it
+	x.Body, x.Length = reader, resp.bodyLength()
 	resp.leaveStream()
 	switch x.IsUnwanted = x.call.wants.drops(&resp.Header); {
 	case limit > 0 && x.Length > limit && x.call.wants == wantsNone && !isFollowed(&resp.Header):
@@ -274,7 +274,7 @@ func (x *exchange) passStream() error {
 		return ErrBodyTooLarge
 	default:
 		x.Limit = limit
-		body.LimitChunks(limit)
+		reader.LimitChunks(limit)
 	}
 	return nil
 }
