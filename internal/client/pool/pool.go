@@ -33,7 +33,7 @@ type Pool[T any] struct {
 	room    []Idle[T]   // the memory of idle, which moves through it
 	open    int         // idle, in use, and being dialed
 	limit   int         // set by SetMax; 0: Settings.MaxConns applies
-	waiting list.List   // of *waiter[T], in the order of arrival
+	waiting list.List   // of *waiter[Idle[T]], in the order of arrival
 	janitor *time.Timer // closes expired connections; nil: none are idle
 	wasUsed bool        // a connection became idle since the janitor last ran
 

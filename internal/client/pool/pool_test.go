@@ -63,9 +63,9 @@ func (p *testPool) use(t *testing.T, n int) {
 }
 
 // wait is a waiter in the queue.
-func (p *testPool) wait(t testing.TB, isFresh bool) *waiter[fakeConn] {
+func (p *testPool) wait(t testing.TB, isFresh bool) *waiter[Idle[fakeConn]] {
 	t.Helper()
-	w := &waiter[fakeConn]{ready: make(chan struct{}), isFresh: isFresh}
+	w := &waiter[Idle[fakeConn]]{ready: make(chan struct{}), isFresh: isFresh}
 	if _, ok := p.enqueue(p.Settings, w); ok {
 		t.Fatal("served at once")
 	}

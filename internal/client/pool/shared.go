@@ -39,7 +39,7 @@ type Shared[T any] struct {
 	isOpening bool         // a permission is in use, or unsettled is not nil
 	unsettled *Member[T]   // opened with the permission; SetLimit has not been called for it
 	draining  int          // connections that get no new streams, or are opened for one stream
-	waiting   list.List    // of *sharedWaiter[T], in the order of arrival
+	waiting   list.List    // of *waiter[Grant[T]], in the order of arrival
 	impatient int          // how many of them do not wait for room
 	janitor   *time.Timer  // looks at idle members and closes them; nil: never armed
 	isArmed   bool         // the janitor will run
@@ -354,20 +354,11 @@ func (p *Shared[T]) Waiting() int {
 	return p.waiting.Len()
 }
 
-// A sharedWaiter waits for a Grant. The waiting call owns it. The pool's lock guards
-// place, and got until ready is closed.
-type sharedWaiter[T any] struct {
-	ready    chan struct{} // closed when the waiter is served, with got
-	got      Grant[T]
-	patience time.Duration // see Wait
-	place    *list.Element // in Shared.waiting; nil: removed from it
-}
-
 // Wait waits for what Take takes, while a connection is being opened, and for patience
 // while none is: a patience of 0 ends with ErrFull at once, a negative one never. Wait
 // returns false if done or expired ended the wait; nil channels do not end it.
 func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-chan struct{}, expired <-chan time.Time) (got Grant[T], ok bool) {
-	w := &sharedWaiter[T]{ready: make(chan struct{}), patience: patience}
+	w := &waiter[Grant[T]]{ready: make(chan struct{}), patience: patience}
 	if got, ok = p.enqueue(s, w); ok {
 		return got, true
 	}
@@ -392,7 +383,7 @@ func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-cha
 			isWaiting = false
 		}
 	}
-	if p.leave(w) {
+	if p.abandon(w) {
 		return got, false
 	}
 	<-w.ready // it was served just now
@@ -406,7 +397,7 @@ func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-cha
 }
 
 // enqueue makes w wait, unless what it waits for has become available.
-func (p *Shared[T]) enqueue(s SharedSettings[T], w *sharedWaiter[T]) (got Grant[T], ok bool) {
+func (p *Shared[T]) enqueue(s SharedSettings[T], w *waiter[Grant[T]]) (got Grant[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if got, ok = p.take(s); ok {
@@ -424,33 +415,28 @@ func (p *Shared[T]) enqueue(s SharedSettings[T], w *sharedWaiter[T]) (got Grant[
 
 // mayGiveUp removes a waiter whose patience has ended, unless a connection is being
 // opened or it was served.
-func (p *Shared[T]) mayGiveUp(w *sharedWaiter[T]) bool {
+func (p *Shared[T]) mayGiveUp(w *waiter[Grant[T]]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isOpening || w.place == nil {
-		return false
-	}
-	p.unlist(w)
-	return true
+	return !p.isOpening && p.unlist(w)
 }
 
-// leave removes w from the queue. It returns false if w was served.
-func (p *Shared[T]) leave(w *sharedWaiter[T]) bool {
+// abandon removes w from the queue. It returns false if w was served.
+func (p *Shared[T]) abandon(w *waiter[Grant[T]]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.place == nil {
-		return false
-	}
-	p.unlist(w)
-	return true
+	return p.unlist(w)
 }
 
-func (p *Shared[T]) unlist(w *sharedWaiter[T]) {
-	p.waiting.Remove(w.place)
-	w.place = nil
+// unlist is abandon with the lock.
+func (p *Shared[T]) unlist(w *waiter[Grant[T]]) bool {
+	if !w.leave(&p.waiting) {
+		return false
+	}
 	if w.patience == 0 {
 		p.impatient--
 	}
+	return true
 }
 
 // serve gives what is available to those who wait, in their order. Called with the lock.
@@ -464,7 +450,7 @@ func (p *Shared[T]) serve(s SharedSettings[T]) {
 	}
 	for e := p.waiting.Front(); e != nil && p.impatient > 0 && !p.isOpening; {
 		next := e.Next()
-		if e.Value.(*sharedWaiter[T]).patience == 0 {
+		if e.Value.(*waiter[Grant[T]]).patience == 0 {
 			p.answer(e, Grant[T]{Err: ErrFull})
 		}
 		e = next
@@ -473,8 +459,7 @@ func (p *Shared[T]) serve(s SharedSettings[T]) {
 
 // answer ends the waiting of the waiter at e. Called with the lock.
 func (p *Shared[T]) answer(e *list.Element, got Grant[T]) {
-	w := e.Value.(*sharedWaiter[T])
+	w := e.Value.(*waiter[Grant[T]])
 	p.unlist(w)
-	w.got = got
-	close(w.ready)
+	w.serve(got)
 }

@@ -5,20 +5,37 @@ import (
 	"time"
 )
 
-// A waiter waits for a connection, or for the permission to open one. The
-// waiting call owns it. The pool's lock guards place, and got until ready is
-// closed.
-type waiter[T any] struct {
-	ready   chan struct{} // closed when the waiter is served, with got
-	got     Idle[T]
-	isFresh bool          // the waiter accepts only the permission
-	place   *list.Element // in Pool.waiting; nil: removed from it
+// A waiter waits for a G: a connection, or the permission to open one. The waiting call
+// owns it. The pool's lock guards place, and got until ready is closed.
+type waiter[G any] struct {
+	ready    chan struct{} // closed when the waiter is served, with got
+	got      G
+	isFresh  bool          // of a Pool: it accepts only the permission
+	patience time.Duration // of a Shared; see its Wait
+	place    *list.Element // in the queue; nil: removed from it
+}
+
+// leave removes w from queue. It returns false if w was served. Called with the pool's
+// lock.
+func (w *waiter[G]) leave(queue *list.List) bool {
+	if w.place == nil {
+		return false
+	}
+	queue.Remove(w.place)
+	w.place = nil
+	return true
+}
+
+// serve ends the waiting of w, which has left the queue. Called with the pool's lock.
+func (w *waiter[G]) serve(got G) {
+	w.got = got
+	close(w.ready)
 }
 
 // Wait waits for what Take takes. It returns false if done or expired ended the
 // wait; nil channels do not end it.
 func (p *Pool[T]) Wait(s Settings[T], isFresh bool, done <-chan struct{}, expired <-chan time.Time) (got Idle[T], ok bool) {
-	w := &waiter[T]{ready: make(chan struct{}), isFresh: isFresh}
+	w := &waiter[Idle[T]]{ready: make(chan struct{}), isFresh: isFresh}
 	if got, ok = p.enqueue(s, w); ok {
 		return got, true
 	}
@@ -42,7 +59,7 @@ func (p *Pool[T]) Wait(s Settings[T], isFresh bool, done <-chan struct{}, expire
 
 // enqueue makes w wait, unless a connection or a permission has become
 // available.
-func (p *Pool[T]) enqueue(s Settings[T], w *waiter[T]) (got Idle[T], ok bool) {
+func (p *Pool[T]) enqueue(s Settings[T], w *waiter[Idle[T]]) (got Idle[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if got, ok = p.take(s, w.isFresh); !ok {
@@ -52,24 +69,15 @@ func (p *Pool[T]) enqueue(s Settings[T], w *waiter[T]) (got Idle[T], ok bool) {
 }
 
 // abandon removes w from the queue. It returns false if w was served.
-func (p *Pool[T]) abandon(w *waiter[T]) bool {
+func (p *Pool[T]) abandon(w *waiter[Idle[T]]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.place == nil {
-		return false
-	}
-	p.unlist(w)
-	return true
-}
-
-func (p *Pool[T]) unlist(w *waiter[T]) {
-	p.waiting.Remove(w.place)
-	w.place = nil
+	return w.leave(&p.waiting)
 }
 
 // nextWaiter returns the waiter that is served next, or nil. Called with the
 // lock.
-func (p *Pool[T]) nextWaiter(s Settings[T]) *waiter[T] {
+func (p *Pool[T]) nextWaiter(s Settings[T]) *waiter[Idle[T]] {
 	next := p.waiting.Front()
 	if s.IsLIFO {
 		next = p.waiting.Back()
@@ -77,14 +85,13 @@ func (p *Pool[T]) nextWaiter(s Settings[T]) *waiter[T] {
 	if next == nil {
 		return nil
 	}
-	return next.Value.(*waiter[T])
+	return next.Value.(*waiter[Idle[T]])
 }
 
 // serve ends the waiting of w. Called with the lock.
-func (p *Pool[T]) serve(w *waiter[T], got Idle[T]) {
-	p.unlist(w)
-	w.got = got
-	close(w.ready)
+func (p *Pool[T]) serve(w *waiter[Idle[T]], got Idle[T]) {
+	w.leave(&p.waiting)
+	w.serve(got)
 }
 
 // Waiting returns the number of waiters.
