@@ -397,7 +397,7 @@ func TestStreamCloseDuringRead(t *testing.T) {
 		_, err := s.Read(make([]byte, 5))
 		read <- err
 	}()
-	eventually(t, "Read waits", func() bool { return stackShows("(*Stream).Read", "transfer.(*Reader).Read") })
+	eventually(t, "Read waits", func() bool { return stackShows("(*Stream).Read", "body.(*Reader).Read") })
 	within(t, "Close", func() { _ = resp.CloseBodyStream() })
 	within(t, "Read", func() {
 		if err := <-read; err == nil || err == io.EOF {
