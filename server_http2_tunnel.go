@@ -172,7 +172,7 @@ func (x *http2Exchange) converse() {
 	if x.tunnel != nil { // UserConn was called
 		x.tunnel.tunnel.Revoke()
 	}
-	x.stream.Converse(x.host.netConn, x.host, x.open)
+	x.stream.ServeProtocol(x.host.netConn, x.host, x.open)
 }
 
 // open returns the protocol that has taken the stream over.
@@ -184,10 +184,10 @@ func (x *http2Exchange) open(c engine.Conn, out []byte) (engine.Protocol, []byte
 // giveOver sends the head, and leaves the body to the protocol that has taken it over.
 func (x *http2Exchange) giveOver() (outlived bool) {
 	x.request.BeginBody()
-	x.stream.Carry(func(c engine.Conn, out []byte) (http2.Carried, []byte) {
+	x.stream.Produce(func(c engine.Conn, out []byte) (http2.Producer, []byte) {
 		p, out := x.open(c, out)
-		carried, _ := p.(http2.Carried)
-		return carried, out
+		producer, _ := p.(http2.Producer)
+		return producer, out
 	})
 	return true
 }

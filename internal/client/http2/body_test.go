@@ -528,7 +528,7 @@ func TestCatchUp(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		idle.speaks = true
+		idle.hasInput = true
 		go p.send(h2.AppendPing(nil, healthPing, false), h2.AppendGoAway(nil, 1, h2.CodeNoError, ""))
 		synctest.Wait()
 		wantError(t, c.Do(&newRequest("GET", "").stream), Unsent, ErrGoingAway)
@@ -539,13 +539,13 @@ func TestCatchUp(t *testing.T) {
 // A quietConn says whether there is something to read.
 type quietConn struct {
 	netConn
-	speaks bool
+	hasInput bool
 }
 
 // netConn is a name by which the pool's Peeker does not find the net.Conn in quietConn.
 type netConn = net.Conn
 
-func (c *quietConn) IsQuiet() bool { return !c.speaks }
+func (c *quietConn) IsQuiet() bool { return !c.hasInput }
 
 // TestLateAcknowledgement: a server that acknowledges our SETTINGS late gets the window of a
 // stream once, not as credit and by the acknowledgement.

@@ -42,7 +42,7 @@ func TestFloods(t *testing.T) {
 					p.await("3 ")
 				}
 				p.send(bytes.Repeat(test.frame, 5000))
-				wantError(t, <-done, MaybeProcessed, h2.ErrCalm)
+				wantError(t, <-done, MaybeProcessed, h2.ErrExcessiveLoad)
 				p.await("goaway ENHANCE_YOUR_CALM")
 				p.awaitEnd()
 			})
@@ -92,7 +92,7 @@ func TestSmallPiecesOfGivenUp(t *testing.T) {
 		}
 		done = do(c, newRequest("GET", ""))
 		p.send(bytes.Repeat(data(1, "0123456789", false), 3000))
-		wantError(t, <-done, MaybeProcessed, h2.ErrCalm)
+		wantError(t, <-done, MaybeProcessed, h2.ErrExcessiveLoad)
 	})
 }
 
@@ -134,7 +134,7 @@ func TestAcksAreBounded(t *testing.T) {
 		now := int64(0)
 		in := append(settings(nil), bytes.Repeat(h2.AppendPing(nil, [8]byte{}, false), 20_000)...)
 		c.parse(in, now)
-		if c.failure != h2.ErrCalm || len(c.out) > 40<<10 {
+		if c.failure != h2.ErrExcessiveLoad || len(c.out) > 40<<10 {
 			t.Errorf("%v, %d bytes wait", c.failure, len(c.out))
 		}
 		c.isWriting = false

@@ -79,23 +79,23 @@ type Conn struct {
 	writing
 
 	// Input.
-	parser    h2.Parser
-	decoder   h2.Decoder
-	head      h2.Head
-	trailer   field.Table
-	block     block
-	own       h2.OwnSettings
-	budget    h2.Budget
-	window    h2.ReceiveWindow
-	growth    h2.Growth
-	peer      h2.PeerSettings
-	isSettled bool // the first SETTINGS frame has come
+	parser      h2.Parser
+	decoder     h2.Decoder
+	head        h2.Head
+	trailer     field.Table
+	block       block
+	own         h2.OwnSettings
+	budget      h2.Budget
+	window      h2.ReceiveWindow
+	growth      h2.Growth
+	peer        h2.PeerSettings
+	hasSettings bool // the first SETTINGS frame has come
 
-	heard int64 // when the last byte came, in Nanos
-	// silence is for how long nothing may come while a request waits, before a PING tests
+	lastRead int64 // when the last byte came, in Nanos
+	// pingAfter is for how long nothing may come while a request waits, before a PING tests
 	// the connection.
-	silence time.Duration
-	pingDue int64 // when the next byte must have come; 0: never
+	pingAfter time.Duration
+	pingDue   int64 // when the next byte must have come; 0: never
 	// due is not later than the earliest time at which something is due: the health of the
 	// connection, or a Stream's due; 0: nothing is.
 	due int64
@@ -108,9 +108,9 @@ func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
 	c := &Conn{
 		conn: conn, cfg: cfg.withDefaults(), watcher: watcher,
 		streams: make(map[uint32]*Stream), nextID: 1, limit: assumedStreams,
-		own: h2.NewOwnSettings(), peer: h2.NewPeerSettings(), heard: now,
+		own: h2.NewOwnSettings(), peer: h2.NewPeerSettings(), lastRead: now,
 	}
-	c.silence = c.cfg.PingAfter
+	c.pingAfter = c.cfg.PingAfter
 	c.peek.Init(conn)
 	c.parser.Side = h2.ClientSide
 	c.parser.MaxContinuations = c.cfg.continuations()
@@ -137,7 +137,7 @@ func (c *Conn) Do(s *Stream) error {
 	c.mu.Lock()
 	defer c.unlock()
 	c.catchUp(&s.receiver)
-	if s.IsConnect && !c.isSettled {
+	if s.IsConnect && !c.hasSettings {
 		c.awaitSettings(s)
 	}
 	if err := c.begin(s); err != nil {
@@ -168,21 +168,21 @@ func (c *Conn) awaitSettings(s *Stream) {
 		defer context.AfterFunc(s.Context, func() {
 			c.mu.Lock()
 			defer c.unlock()
-			c.rouse(w)
+			c.wake(w)
 		})()
 	}
 	c.flush(w) // the preface
-	for !c.isSettled && c.refusal(s, clock.Nanos()) == nil {
-		c.unsettled = append(c.unsettled, w)
+	for !c.hasSettings && c.refusal(s, clock.Nanos()) == nil {
+		c.awaitingSettings = append(c.awaitingSettings, w)
 		c.await(w)
-		c.unsettled = slices.DeleteFunc(c.unsettled, func(other *waiter) bool { return other == w })
+		c.awaitingSettings = slices.DeleteFunc(c.awaitingSettings, func(other *waiter) bool { return other == w })
 	}
 }
 
-// signalUnsettled makes awaitSettings look again.
-func (c *Conn) signalUnsettled() {
-	for _, w := range c.unsettled {
-		c.rouse(w)
+// signalSettings makes awaitSettings look again.
+func (c *Conn) signalSettings() {
+	for _, w := range c.awaitingSettings {
+		c.wake(w)
 	}
 }
 
@@ -195,7 +195,7 @@ func (c *Conn) begin(s *Stream) *Error {
 		case !c.peek.CanLook(): // the answer to the PING may have come unread
 			c.pingDue = 0
 		case c.pingDue <= now: // catchUp has found nothing
-			c.die(ErrNoPing)
+			c.closeNow(ErrNoPing)
 		}
 	}
 	switch err := c.refusal(s, now); {
@@ -209,7 +209,7 @@ func (c *Conn) begin(s *Stream) *Error {
 	c.streams[s.id] = s
 	c.setDue(s.due)
 	c.appendRequest(s, now)
-	c.silence = c.cfg.PingAfter
+	c.pingAfter = c.cfg.PingAfter
 	c.setDue(c.checkHealth(now))
 	if ctx := s.Context; ctx != nil && ctx.Done() != nil {
 		id := s.id
@@ -233,7 +233,7 @@ func (c *Conn) refusal(s *Stream, now int64) error {
 		return c.failure
 	case c.phase != phaseOpen:
 		return ErrGoingAway
-	case s.IsConnect && c.isSettled && !c.peer.EnableConnectProtocol:
+	case s.IsConnect && c.hasSettings && !c.peer.EnableConnectProtocol:
 		return ErrNoConnect
 	case len(c.streams) >= c.limit:
 		return ErrFull
@@ -295,13 +295,13 @@ func (c *Conn) drain(err error) {
 	if c.phase == phaseOpen {
 		c.phase, c.failure = phaseDraining, err
 		c.notices |= noticeEnded
-		c.signalUnsettled()
+		c.signalSettings()
 	}
-	c.settle()
+	c.endIfDone()
 }
 
-// settle ends a connection that takes no new streams and has none.
-func (c *Conn) settle() {
+// endIfDone ends a connection that takes no new streams and has none.
+func (c *Conn) endIfDone() {
 	if len(c.streams) == 0 && (c.phase == phaseDraining || c.phase == phaseBroken) {
 		c.end(c.failure, h2.CodeNoError)
 	}
@@ -316,7 +316,7 @@ func (c *Conn) end(err error, code h2.Code) {
 	case c.phase >= phaseFailed:
 		return
 	case c.phase == phaseBroken:
-		c.die(err)
+		c.closeNow(err)
 		return
 	}
 	c.out = c.out[:0] // streams with a head there are Unsent
@@ -330,11 +330,11 @@ func (c *Conn) end(err error, code h2.Code) {
 // brokenTime is how long what has come is read after writing has failed.
 const brokenTime = time.Second
 
-// breakOff stops writing, which has failed with err. What the peer has sent before still
+// stopWriting stops writing, which has failed with err. What the peer has sent before still
 // counts: responses, and the GOAWAY that tells which requests it has not processed.
-func (c *Conn) breakOff(err error) {
+func (c *Conn) stopWriting(err error) {
 	if c.phase >= phaseBroken {
-		c.die(err)
+		c.closeNow(err)
 		return
 	}
 	c.phase = phaseBroken
@@ -349,11 +349,11 @@ func (c *Conn) breakOff(err error) {
 	}
 	c.pingDue = clock.Nanos() + int64(brokenTime)
 	c.setDue(c.pingDue)
-	c.settle()
+	c.endIfDone()
 }
 
-// die closes the connection at once, because of err: nothing can be written or read.
-func (c *Conn) die(err error) {
+// closeNow closes the connection at once, because of err: nothing can be written or read.
+func (c *Conn) closeNow(err error) {
 	if c.phase == phaseClosed {
 		return
 	}
@@ -378,7 +378,7 @@ func (c *Conn) finishAll(err error) {
 		}
 		c.finish(s, &Error{Outcome: outcome, Code: c.code, Err: cause})
 	}
-	c.signalUnsettled()
+	c.signalSettings()
 }
 
 // unlock unlocks mu. Before that, it tells the Watcher what has happened, and gives idle
@@ -454,12 +454,12 @@ func (c *Conn) finish(s *Stream, err *Error) {
 	}
 	c.endWatch(s)
 	s.moved.Broadcast()
-	c.rouse(&s.receiver)
-	c.rouse(&s.sender)
+	c.wake(&s.receiver)
+	c.wake(&s.sender)
 	if len(c.streams) == 0 && !c.isWriting {
 		c.out, c.spare = trim(c.out), trim(c.spare)
 	}
-	c.settle()
+	c.endIfDone()
 }
 
 // endWatch ends the watch of the Context of s.
@@ -480,11 +480,11 @@ func trim(b []byte) []byte {
 
 // reading is the part of a Conn that reads.
 type reading struct {
-	leader    *waiter   // reads for all; nil: none waits
-	isReading bool      // the leader is in conn.Read, without the lock
-	waiting   *waiter   // the newest of the callers that wait for the leader
-	unsettled []*waiter // those that wait for the first SETTINGS
-	in        *buf.Buffer
+	leader           *waiter   // reads for all; nil: none waits
+	isReading        bool      // the leader is in conn.Read, without the lock
+	waiting          *waiter   // the newest of the callers that wait for the leader
+	awaitingSettings []*waiter // those that wait for the first SETTINGS
+	in               *buf.Buffer
 	// readLimit is the deadline of conn for reads, in Nanos; 0: none; passed: it is over.
 	readLimit int64
 }

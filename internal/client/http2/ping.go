@@ -12,10 +12,10 @@ func (c *Conn) checkHealth(now int64) int64 {
 	switch {
 	case c.pingDue != 0:
 		return c.pingDue
-	case c.silence <= 0:
+	case c.pingAfter <= 0:
 		return 0
-	case now-c.heard < int64(c.silence):
-		return c.heard + int64(c.silence)
+	case now-c.lastRead < int64(c.pingAfter):
+		return c.lastRead + int64(c.pingAfter)
 	}
 	c.out = h2.AppendPing(c.out, healthPing, false)
 	c.pingDue = now + int64(c.cfg.PingTimeout)
@@ -25,6 +25,6 @@ func (c *Conn) checkHealth(now int64) int64 {
 // healthPing is the data of the PING that tests the connection.
 var healthPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'o', 'k'}
 
-// mostSilence is what silence grows to while the peer only answers PINGs. Servers of gRPC
+// maxPingAfter is what pingAfter grows to while the peer only answers PINGs. Servers of gRPC
 // end connections with more than two PINGs within five minutes.
-const mostSilence = 320 * time.Second
+const maxPingAfter = 320 * time.Second

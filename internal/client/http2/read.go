@@ -80,7 +80,7 @@ func (c *Conn) lead(w *waiter, due int64) (hasRead bool) {
 func (c *Conn) received(in []byte, err error) {
 	now := clock.Nanos()
 	if len(in) > 0 {
-		c.heard = now
+		c.lastRead = now
 		if c.phase != phaseBroken {
 			c.pingDue = 0
 		}
@@ -92,7 +92,7 @@ func (c *Conn) received(in []byte, err error) {
 		c.readLimit = passed
 		c.expire(now)
 	default:
-		c.die(err)
+		c.closeNow(err)
 	}
 }
 
@@ -211,8 +211,8 @@ func deadlineOf(at int64) time.Time {
 	return clock.Deadline(at)
 }
 
-// rouse signals w, and ends a read or a write in which it is.
-func (c *Conn) rouse(w *waiter) {
+// wake signals w, and ends a read or a write in which it is.
+func (c *Conn) wake(w *waiter) {
 	c.signal(w)
 	c.interrupt(w)
 }
@@ -234,10 +234,10 @@ func (c *Conn) expire(now int64) {
 	switch {
 	case c.pingDue == 0 || c.pingDue > now:
 	case c.phase == phaseBroken:
-		c.die(c.failure)
+		c.closeNow(c.failure)
 		return
 	default:
-		c.die(ErrNoPing)
+		c.closeNow(ErrNoPing)
 		return
 	}
 	if c.due = c.pingDue; len(c.streams) > 0 {

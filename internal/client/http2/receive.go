@@ -8,9 +8,9 @@ import (
 const (
 	// maxInterims is how many interim heads a response may have.
 	maxInterims = 16
-	// earnedByResponse is what a peer earns with a complete response: it may have sent
+	// responseRefund is what a peer gets back for a complete response: it may have sent
 	// small window updates for the request.
-	earnedByResponse = 4 * h2.EarnRequest
+	responseRefund = 4 * h2.RequestRefund
 )
 
 // parse handles input. A violation ends the connection.
@@ -24,8 +24,8 @@ func (c *Conn) parse(in []byte, now int64) {
 			}
 			err = c.handle(&ev, now)
 		}
-		if err == nil && len(c.out) > maxOut && c.budget.Owes() {
-			err = h2.ErrCalm
+		if err == nil && len(c.out) > maxOut && c.budget.HasAcks() {
+			err = h2.ErrExcessiveLoad
 		}
 		if err != nil {
 			c.fail(err)
@@ -46,15 +46,15 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.settingsAcked()
 	case h2.EventPing:
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
-		return c.budget.OwePing(now)
+		return c.budget.ChargePing(now)
 	case h2.EventPingAck:
 		switch ev.Ping {
 		case h2.RoundTripPing:
 			c.growth.RoundTrip.End(now)
 		case healthPing:
-			c.silence = min(4*c.silence, mostSilence)
+			c.pingAfter = min(4*c.pingAfter, maxPingAfter)
 		}
-		return c.budget.Spend(now, h2.CostIgnored)
+		return c.budget.Charge(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
 		return c.windowReceived(ev, now)
 	case h2.EventReset:
@@ -62,20 +62,20 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 	case h2.EventGoAway:
 		return c.goAwayReceived(ev, now)
 	case h2.EventIgnored:
-		return c.budget.Spend(now, h2.CostIgnored)
+		return c.budget.Charge(now, h2.CostIgnored)
 	case h2.EventStreamError:
 		if s := c.streams[ev.Stream]; s != nil {
 			c.resetWith(s, ev.Err.Code, ev.Err)
 		} else if ev.Stream >= c.nextID {
 			return ev.Err // RST_STREAM must not be sent for it
 		}
-		return c.budget.Spend(now, h2.CostReset)
+		return c.budget.Charge(now, h2.CostReset)
 	}
 	return nil
 }
 
 func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
-	if isLast, err := c.peer.Receive(ev, &c.encoder, !c.isSettled); err != nil || !isLast {
+	if isLast, err := c.peer.Receive(ev, &c.encoder, !c.hasSettings); err != nil || !isLast {
 		return err
 	}
 	if c.peer.WindowChanged() {
@@ -87,13 +87,13 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 		}
 	}
 	limit := int(min(c.peer.MaxConcurrentStreams, mostStreams))
-	if limit != c.limit || !c.isSettled {
-		c.limit, c.isSettled = limit, true
+	if limit != c.limit || !c.hasSettings {
+		c.limit, c.hasSettings = limit, true
 		c.notices |= noticeLimit
-		c.signalUnsettled()
+		c.signalSettings()
 	}
 	c.out = h2.AppendSettingsAck(c.out)
-	return c.budget.OweSettings(now)
+	return c.budget.ChargeSettings(now)
 }
 
 func (c *Conn) settingsAcked() *h2.Error {
@@ -112,20 +112,20 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		if !c.sendWindow.Add(ev.Value) {
 			return h2.ErrWindowOverflow
 		}
-		return c.budget.SpendOnUpdate(now, ev.Value)
+		return c.budget.ChargeUpdate(now, ev.Value)
 	}
 	s := c.streams[ev.Stream]
 	if s == nil {
 		if ev.Stream >= c.nextID {
 			return h2.ErrIdleStream
 		}
-		return c.budget.SpendEcho(now, h2.CostIgnored) // of a stream that has ended
+		return c.budget.ChargeEcho(now, h2.CostIgnored) // of a stream that has ended
 	}
 	if !s.sendWindow.Add(ev.Value) {
 		return c.violated(s, h2.ErrStreamWindowOverflow, now)
 	}
 	c.schedule(s)
-	return c.budget.SpendOnUpdate(now, ev.Value)
+	return c.budget.ChargeUpdate(now, ev.Value)
 }
 
 // ofEnded handles a frame of a stream that has ended, which the peer may not have known
@@ -134,7 +134,7 @@ func (c *Conn) ofEnded(id uint32, now int64) *h2.Error {
 	if id >= c.nextID {
 		return h2.ErrIdleStream
 	}
-	return c.budget.Spend(now, h2.CostIgnored)
+	return c.budget.Charge(now, h2.CostIgnored)
 }
 
 func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
@@ -165,14 +165,14 @@ func (c *Conn) goAwayReceived(ev *h2.Event, now int64) *h2.Error {
 			c.finish(s, &Error{Outcome: outcome, Code: ev.Code, Err: ErrGoingAway})
 		}
 	}
-	c.settle()
-	return c.budget.Spend(now, h2.CostIgnored)
+	c.endIfDone()
+	return c.budget.Charge(now, h2.CostIgnored)
 }
 
 // violated resets s because of err, a fault of the peer.
 func (c *Conn) violated(s *Stream, err *h2.Error, now int64) *h2.Error {
 	c.resetWith(s, err.Code, err)
-	return c.budget.Spend(now, h2.CostReset)
+	return c.budget.Charge(now, h2.CostReset)
 }
 
 // headersReceived handles a piece of a field block. All blocks are decoded, because
@@ -251,7 +251,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 		return c.violated(s, h2.ErrMalformed, now)
 	case isInterim && s.interims == maxInterims:
 		c.cancel(s, ErrInterim)
-		return c.budget.Spend(now, h2.CostReset)
+		return c.budget.Charge(now, h2.CostReset)
 	case isInterim:
 		s.interims++
 		if _, err := s.Request.HeadReceived(&c.head, false); err != nil {
@@ -308,7 +308,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 	if s == nil || s.state != streamOpen {
 		return nil
 	}
-	c.budget.EarnBody(uint32(len(ev.Payload)))
+	c.budget.RefundBody(uint32(len(ev.Payload)))
 	s.received += int64(len(ev.Payload))
 	if s.declared >= 0 && s.received > s.declared {
 		return c.violated(s, h2.ErrContentLength, now)
@@ -341,7 +341,7 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	}
 	c.consumed(int(ev.Padding), now)
 	// A response was asked for, so small pieces of it cost as much as over HTTP/1.1: nothing.
-	if err := c.budget.SpendOnData(now, ev, s != nil); err != nil {
+	if err := c.budget.ChargeData(now, ev, s != nil); err != nil {
 		return err
 	}
 	switch {
@@ -376,19 +376,19 @@ func (c *Conn) inputComplete(s *Stream, now int64) *h2.Error {
 	case !s.isSent:
 		c.out = h2.AppendReset(c.out, s.id, h2.CodeCancel)
 	}
-	c.budget.Earn(earnedByResponse)
+	c.budget.Refund(responseRefund)
 	c.finish(s, nil)
 	return nil
 }
 
-// consumed books n received bytes as used, on the connection. They are used when they
+// consumed counts n received bytes as used, on the connection. They are used when they
 // arrive: what a stream holds, its own window bounds.
 func (c *Conn) consumed(n int, now int64) {
 	c.window.Consumed(uint32(n))
 	c.out = c.growth.AppendCredit(c.out, 0, &c.window, now)
 }
 
-// consumedOf books n bytes as used on s, and returns credit if enough is due.
+// consumedOf counts n bytes as used on s, and returns credit if enough is due.
 func (c *Conn) consumedOf(s *Stream, n int, now int64) {
 	s.window.Consumed(uint32(n))
 	c.out = c.growth.AppendCredit(c.out, s.id, &s.window, now)

@@ -127,7 +127,7 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	}
 	if isDone {
 		s.moved.Broadcast()
-		c.rouse(&s.sender)
+		c.wake(&s.sender)
 	}
 }
 
@@ -238,7 +238,7 @@ func (c *Conn) writeAside() {
 func (c *Conn) writeOut(w *waiter) bool {
 	p := c.out
 	c.out, c.spare, c.isCut = c.spare[:0], nil, false
-	c.budget.Paid()
+	c.budget.AcksSent()
 	c.offered += int64(len(p))
 	now := clock.Nanos()
 	for at, began := 0, now; at < len(p) && c.phase < phaseClosed; {
@@ -265,7 +265,7 @@ func (c *Conn) writeOut(w *waiter) bool {
 			}
 		default:
 			c.offered -= int64(len(p) - at)
-			c.breakOff(err)
+			c.stopWriting(err)
 			return true
 		}
 	}

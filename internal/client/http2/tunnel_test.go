@@ -135,8 +135,8 @@ func TestConnectWaitsForSettings(t *testing.T) {
 				} else if err := <-done; true {
 					wantError(t, err, Unsent, test.cause)
 				}
-				if len(c.unsettled) > 0 {
-					t.Errorf("%s: %d wait for SETTINGS", name, len(c.unsettled))
+				if len(c.awaitingSettings) > 0 {
+					t.Errorf("%s: %d wait for SETTINGS", name, len(c.awaitingSettings))
 				}
 				_ = c.Close()
 				if first != nil {

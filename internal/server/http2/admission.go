@@ -22,8 +22,8 @@ type admission struct {
 	begun       int           // streams that are isAdmitted
 	deferred    int           // streams whose task is taskDeferred
 	lastBegun   int64         // when the last one was admitted, in Nanos
-	drainCredit int           // bytes that the peer has taken since isTight, less the responses with usesCredit
-	patience    time.Duration // how long streams that lack a window count as begun
+	drainCredit int           // bytes that the peer has taken since limitsTasks, less the responses with usesCredit
+	grace       time.Duration // how long streams that lack a window count as begun
 }
 
 const (
@@ -34,28 +34,28 @@ const (
 	leastRoom = maxWaiting / 8
 	// taskMemory is about what a Task needs that waits.
 	taskMemory = 32 << 10
-	// openPatience is how long Requests that are served count as such that need memory soon. They
+	// openGrace is how long Requests that are served count as such that need memory soon. They
 	// may wait for a Request that is deferred.
-	openPatience = 20 * time.Millisecond
-	// minPatience is the same for those whose windows are closed or small: each of them may keep
-	// the whole of a response. It doubles until maxPatience while they do not answer.
-	minPatience = 250 * time.Millisecond
-	maxPatience = time.Second
+	openGrace = 20 * time.Millisecond
+	// minGrace is the same for those whose windows are closed or small: each of them may keep
+	// the whole of a response. It doubles until maxGrace while they do not answer.
+	minGrace = 250 * time.Millisecond
+	maxGrace = time.Second
 	// smallWindow is what a stream's window has at least, unless the peer has reduced it (RFC
 	// 9113 section 6.9.2).
 	smallWindow = 1<<16 - 1
-	// deferredRest is how long nothing begins before the Requests that are deferred rest.
-	deferredRest = 250 * time.Millisecond
+	// deferredTime is how long nothing begins before the Requests that are deferred rest.
+	deferredTime = 250 * time.Millisecond
 )
 
 // stored returns how many bytes of responses wait for the peer.
 func (c *Conn) stored() int { return c.waiting + c.held }
 
-// tighten makes Tasks ask, if they do not yet. expected is what a response needs.
-func (c *Conn) tighten(expected int) {
-	if !c.isTight.Load() {
-		c.isTight.Store(true)
-		c.expected, c.drainCredit, c.patience = expected, 0, minPatience
+// limitTasks makes Tasks ask, if they do not yet. expected is what a response needs.
+func (c *Conn) limitTasks(expected int) {
+	if !c.limitsTasks.Load() {
+		c.limitsTasks.Store(true)
+		c.expected, c.drainCredit, c.grace = expected, 0, minGrace
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Conn) postpone(s *Stream, now int64) {
 	c.deferred++
 	s.progress.begin(now)
 	if c.roomDue == 0 {
-		c.roomDue = now + int64(deferredRest)
+		c.roomDue = now + int64(deferredTime)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *Conn) resume() {
 		}
 	}
 	if c.deferred+c.begun == 0 && c.stored() <= maxWaiting/2 {
-		c.isTight.Store(false)
+		c.limitsTasks.Store(false)
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *Conn) count(s *Stream, n, held int) {
 	c.waiting += n - s.counted
 	s.counted = n
 	if c.stored() > maxWaiting/2 {
-		c.tighten(n + held)
+		c.limitTasks(n + held)
 	}
 	c.answered(s, n+held)
 }
@@ -193,7 +193,7 @@ func (c *Conn) blocked(s *Stream) {
 	n, _ := s.Request.Holds()
 	c.count(s, n+taskMemory, len(s.held))
 	s.isBehind = true
-	if c.isTight.Load() {
+	if c.limitsTasks.Load() {
 		c.resume()
 	}
 }
@@ -202,12 +202,12 @@ func (c *Conn) blocked(s *Stream) {
 // as one of events, does not count while it waits for its handler.
 func (c *Conn) caughtUp(s *Stream) {
 	if s.isBehind {
-		c.loseRoom(s)
+		c.uncount(s)
 	}
 }
 
-// loseRoom forgets what a stream has held that is over.
-func (c *Conn) loseRoom(s *Stream) {
+// uncount forgets what a stream has held that is over.
+func (c *Conn) uncount(s *Stream) {
 	c.waiting -= s.counted
 	s.counted, s.isBehind = 0, false
 	c.answered(s, 0)
@@ -219,8 +219,8 @@ func (c *Conn) timeOutRoom(now int64) {
 		return
 	}
 	c.roomDue = 0
-	isOld := now-c.lastBegun >= int64(deferredRest)
-	slower := min(2*c.patience, maxPatience)
+	isOld := now-c.lastBegun >= int64(deferredTime)
+	slower := min(2*c.grace, maxGrace)
 	for s := range c.streams.each() {
 		switch due := c.admittedUntil(s); {
 		case s.isAdmitted && due > now:
@@ -229,13 +229,13 @@ func (c *Conn) timeOutRoom(now int64) {
 			s.isAdmitted = false
 			c.begun--
 			if c.lacksWindow(s) {
-				c.patience = slower
+				c.grace = slower
 			}
 		case s.task != taskDeferred:
 		case isOld:
 			s.Request.Rest()
 		default:
-			c.roomDueAt(now + int64(deferredRest))
+			c.roomDueAt(now + int64(deferredTime))
 		}
 	}
 }
@@ -243,9 +243,9 @@ func (c *Conn) timeOutRoom(now int64) {
 // admittedUntil returns when s, which is admitted, does not count any more.
 func (c *Conn) admittedUntil(s *Stream) int64 {
 	if c.lacksWindow(s) {
-		return s.progress.at + int64(c.patience)
+		return s.progress.at + int64(c.grace)
 	}
-	return s.progress.at + int64(openPatience)
+	return s.progress.at + int64(openGrace)
 }
 
 // roomDueAt makes roomDue due if that is earlier, and reports whether it is.

@@ -174,7 +174,7 @@ func TestSlowHandlers(t *testing.T) {
 			for id := uint32(1); id < 2*250; id += 2 {
 				e.feed(e.peer.request(nil, id, get, true))
 			}
-			for i, pause := range [...]time.Duration{0, minPatience, 2 * minPatience, maxPatience} {
+			for i, pause := range [...]time.Duration{0, minGrace, 2 * minGrace, maxGrace} {
 				if e.wait(pause); len(e.tasks) != want[i] {
 					t.Errorf("window %d: %d requests have begun, want %d", window, len(e.tasks), want[i])
 				}
@@ -249,7 +249,7 @@ func TestPartsThatWereTaken(t *testing.T) {
 				e.settle()
 				synctest.Wait()
 			}
-			if stored := e.conn.stored(); stored > 0 || e.conn.isTight.Load() {
+			if stored := e.conn.stored(); stored > 0 || e.conn.limitsTasks.Load() {
 				t.Errorf("%d bytes wait of what was taken", stored)
 			}
 			close(more)

@@ -24,7 +24,7 @@ func waiting(window uint32) func(e *fakeEngine) {
 }
 
 // An attack is something that costs the peer less than us. The clock stands still, so
-// nothing is earned but by what arrives.
+// nothing is refunded but for what arrives.
 type attack struct {
 	name  string
 	setup func(e *fakeEngine)
@@ -163,7 +163,7 @@ func (a *attack) run(t *testing.T) {
 	if n > a.most || n == units {
 		t.Errorf("%d units, want at most %d", n, a.most)
 	}
-	if e.conn.failure != h2.ErrCalm && e.conn.failure != h2.ErrContinuations {
+	if e.conn.failure != h2.ErrExcessiveLoad && e.conn.failure != h2.ErrContinuations {
 		t.Errorf("the connection ended with %v", e.conn.failure)
 	}
 	if e.mostOut > 64<<10 {
@@ -404,7 +404,7 @@ func TestRequestsNotRead(t *testing.T) {
 			e.feed(e.peer.request(nil, id, get, true))
 			e.goTasks()
 		}
-		if e.mostOut > maxOut+8<<10 || len(e.streams) > 250 || e.conn.failure != h2.ErrCalm {
+		if e.mostOut > maxOut+8<<10 || len(e.streams) > 250 || e.conn.failure != h2.ErrExcessiveLoad {
 			t.Fatalf("%d bytes of output, %d requests, %v", e.mostOut, len(e.streams), e.conn.failure)
 		}
 		e.close()

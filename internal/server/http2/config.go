@@ -128,7 +128,7 @@ type Request interface {
 	Holds() (n int, isOwn bool)
 	// Serve answers the request. It runs in a Task and may block. When it returns, the
 	// response is complete, or else the stream is reset. With outlived, a Tunnel for
-	// which Outlive was called has the stream, or what Carry or Converse got.
+	// which Outlive was called has the stream, or what Produce or ServeProtocol got.
 	Serve() (outlived bool)
 	// End is the last call: the Conn uses the Stream no longer. End first stops what else
 	// may use it, and then calls Stream.Release.

@@ -36,17 +36,17 @@ type block struct {
 
 // A Conn is the engine.Protocol of one HTTP/2 connection.
 type Conn struct {
-	mu   sync.Mutex
-	room sync.Cond                // out has become shorter
-	rung atomic.Pointer[carriage] // those that have rung; see answer
+	mu       sync.Mutex
+	room     sync.Cond                  // out has become shorter
+	prompted atomic.Pointer[streamConn] // those whose Producers have prompted; see takePrompts
 
-	isTight atomic.Bool // Tasks ask before they begin, see admission; they read it without mu
-	tenancy
+	limitsTasks atomic.Bool // Tasks ask before they begin, see admission; they read it without mu
+	connState
 }
 
-// A tenancy is what a Conn knows of its connection. Another one gets the Conn when the
+// A connState is what a Conn knows of its connection. Another one gets the Conn when the
 // connection sleeps or has ended.
-type tenancy struct {
+type connState struct {
 	conn     engine.Conn
 	prompter engine.Prompter
 	workers  engine.Workers
@@ -81,15 +81,15 @@ type tenancy struct {
 
 	streams openStreams
 	admission
-	tunnels int     // how many of them have a Tunnel that outlives Serve
-	ended   *Stream // for unlock
-	gauge   *gaugeStripe
-	counted int // streams that gauge has
-	phase   connPhase
-	told    Stage // what Carried were told
-	isBegun bool  // input was there before Start: Feed follows
-	hasMade bool  // this Feed has made Tasks that prompt first
-	failure error
+	tunnels           int     // how many of them have a Tunnel that outlives Serve
+	ended             *Stream // for unlock
+	gauge             *gaugeStripe
+	counted           int // streams that gauge has
+	phase             connPhase
+	notifiedStage     Stage // what Producers were told
+	isBegun           bool  // input was there before Start: Feed follows
+	hasPromptingTasks bool  // this Feed has made Tasks that prompt first
+	failure           error
 	timers
 }
 
@@ -151,7 +151,7 @@ func (c *Conn) Start() engine.Next {
 
 // unlock unlocks mu, and then ends the requests that are over.
 func (c *Conn) unlock() {
-	if c.isTight.Load() {
+	if c.limitsTasks.Load() {
 		c.resume()
 	}
 	s := c.ended
@@ -160,7 +160,7 @@ func (c *Conn) unlock() {
 	c.mu.Unlock()
 	for s != nil {
 		next := s.next
-		s.closeCarried()
+		s.closeProducer()
 		s.Request.End()
 		s = next
 	}
@@ -177,7 +177,7 @@ func (c *Conn) IsQuiet() bool {
 func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	c.mu.Lock()
 	defer c.unlock()
-	c.hasMade = false
+	c.hasPromptingTasks = false
 	now := clock.Nanos()
 	for used < len(in) && c.phase < phaseFailed {
 		n, ev, err := c.parser.Next(in[used:])
@@ -192,12 +192,12 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 			c.fail(err)
 		}
 	}
-	if len(c.out) > calmOut {
-		c.fail(h2.ErrCalm)
+	if len(c.out) > outLimit {
+		c.fail(h2.ErrExcessiveLoad)
 	}
-	c.heard(now)
+	c.inputHandled(now)
 	c.arm()
-	if c.hasOutput() && !(c.hasMade && c.phase == phaseOpen) {
+	if c.hasOutput() && !(c.hasPromptingTasks && c.phase == phaseOpen) {
 		return len(in), engine.Run
 	}
 	return len(in), engine.Read // with output, a Task prompts as soon as it runs
@@ -216,19 +216,19 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.settingsAcked()
 	case h2.EventPing:
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
-		return c.budget.OwePing(now)
+		return c.budget.ChargePing(now)
 	case h2.EventPingAck:
 		c.pingAcked(ev.Ping, now)
-		return c.budget.Spend(now, h2.CostIgnored)
+		return c.budget.Charge(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
 		return c.windowReceived(ev, now)
 	case h2.EventReset:
 		return c.resetReceived(ev, now)
 	case h2.EventPriorityUpdate:
 		c.priorityReceived(ev)
-		return c.budget.Spend(now, h2.CostIgnored)
+		return c.budget.Charge(now, h2.CostIgnored)
 	case h2.EventIgnored, h2.EventGoAway: // the peer accepts no stream of ours anyway
-		return c.budget.Spend(now, h2.CostIgnored)
+		return c.budget.Charge(now, h2.CostIgnored)
 	case h2.EventStreamError:
 		return c.streamFailed(ev.Stream, ev.Err, now)
 	}
@@ -249,7 +249,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	c.isPrefaced = true
 	c.out = h2.AppendSettingsAck(c.out)
-	return c.budget.OweSettings(now)
+	return c.budget.ChargeSettings(now)
 }
 
 func (c *Conn) settingsAcked() *h2.Error {
@@ -281,16 +281,16 @@ func (c *Conn) prioritize(s *Stream, p h2.Priority) {
 	s.inOrder = math.MaxInt
 }
 
-// settle removes s if it is over.
-func (c *Conn) settle(s *Stream) {
+// removeIfOver removes s if it is over.
+func (c *Conn) removeIfOver(s *Stream) {
 	if !s.isOver() || s.conn == nil || !c.streams.remove(s) {
 		return
 	}
-	if s.carriage != nil {
-		s.carriage.stream = nil
+	if s.streamConn != nil {
+		s.streamConn.stream = nil
 	}
 	c.heads -= s.head
-	c.loseRoom(s)
+	c.uncount(s)
 	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
 		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
@@ -318,7 +318,7 @@ func (c *Conn) fail(err *h2.Error) {
 // breakAll ends all streams: nothing more of them can be received or sent. why may be nil.
 func (c *Conn) breakAll(why error) {
 	for s := range c.streams.each() {
-		s.note(why)
+		s.setCause(why)
 		c.breakStream(s)
 	}
 	c.room.Broadcast()

@@ -7,23 +7,23 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		if !c.sendWindow.Add(ev.Value) {
 			return h2.ErrWindowOverflow
 		}
-		return c.budget.SpendOnUpdate(now, ev.Value)
+		return c.budget.ChargeUpdate(now, ev.Value)
 	}
 	s := c.streams.find(ev.Stream)
 	if s == nil {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
 		}
-		return c.budget.SpendEcho(now, h2.CostIgnored) // of a stream that has ended
+		return c.budget.ChargeEcho(now, h2.CostIgnored) // of a stream that has ended
 	}
 	if !s.sendWindow.Add(ev.Value) {
 		return c.resetByUs(s, h2.ErrStreamWindowOverflow, now)
 	}
 	c.schedule(s)
-	return c.budget.SpendOnUpdate(now, ev.Value)
+	return c.budget.ChargeUpdate(now, ev.Value)
 }
 
-// consumed books n received bytes as used, on the connection. They are used when they
+// consumed counts n received bytes as used, on the connection. They are used when they
 // arrive: what a stream holds, its own window bounds.
 func (c *Conn) consumed(n int, now int64) {
 	c.window.Consumed(uint32(n))
@@ -33,7 +33,7 @@ func (c *Conn) consumed(n int, now int64) {
 // credit returns credit of the connection to the peer if enough is due.
 func (c *Conn) credit(now int64) { c.out = c.growth.AppendCredit(c.out, 0, &c.window, now) }
 
-// consumedOf books n bytes as used on s, and returns credit if enough is due.
+// consumedOf counts n bytes as used on s, and returns credit if enough is due.
 func (c *Conn) consumedOf(s *Stream, n int, now int64) {
 	if s.window.Consumed(uint32(n)); s.input != inputEnded {
 		c.out = c.growth.AppendCredit(c.out, s.id, &s.window, now)

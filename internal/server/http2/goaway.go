@@ -30,7 +30,7 @@ func (c *Conn) warn() {
 
 // drain makes the newest stream the last one.
 func (c *Conn) drain() {
-	c.drainDue, c.idleDue, c.restDue = 0, 0, 0
+	c.drainDue, c.idleDue, c.sleepDue = 0, 0, 0
 	if c.phase >= phaseDraining {
 		return
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 // A connection without streams first waits as it is: the next request often comes soon.
-// After restTime it rests: Sleep may then pack it.
+// After sleepDelay it may sleep: Sleep packs it then.
 
-// restTime is how long a connection has no stream before it may sleep.
-const restTime = 2 * time.Second
+// sleepDelay is how long a connection has no stream before it may sleep.
+const sleepDelay = 2 * time.Second
 
 // Pause implements engine.Protocol. The connection is idle if there is no stream, neither
-// side owes the other anything, and no GOAWAY was sent.
+// side waits for the other, and no GOAWAY was sent.
 func (c *Conn) Pause() (isIdle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,7 +28,7 @@ func (c *Conn) isIdle() bool {
 
 // becomeIdle is called when there is no stream.
 func (c *Conn) becomeIdle(now int64) {
-	c.restDue = now + int64(restTime)
+	c.sleepDue = now + int64(sleepDelay)
 	if c.cfg.IdleTimeout > 0 {
 		c.idleDue = now + int64(c.cfg.IdleTimeout)
 	}
@@ -36,21 +36,21 @@ func (c *Conn) becomeIdle(now int64) {
 
 // becomeBusy is called when a stream begins.
 func (c *Conn) becomeBusy() {
-	c.idleDue, c.restDue, c.isResting = 0, 0, false
+	c.idleDue, c.sleepDue, c.maySleep = 0, 0, false
 }
 
-// rest releases what a resting connection does not need.
-func (c *Conn) rest() {
-	c.restDue, c.isResting = 0, true
+// prepareSleep releases what a connection that may sleep does not need.
+func (c *Conn) prepareSleep() {
+	c.sleepDue, c.maySleep = 0, true
 	c.window.Shrink(&c.growth)
 	c.decoder.Forget()
 	c.out = nil
 }
 
 // Sleep packs c into a record, and releases c, which must not be used any more. ok is
-// false if c does not rest. Call it after a Pause that returned true.
+// false if c may not sleep yet. Call it after a Pause that returned true.
 func (c *Conn) Sleep() (r Record, ok bool) {
-	if !c.isResting { // there is no Task that could change that
+	if !c.maySleep { // there is no Task that could change that
 		return 0, false
 	}
 	c.mu.Lock()
@@ -73,7 +73,7 @@ func Wake(conn engine.Conn, host Host, cfg *Config, r Record) *Conn {
 	packed := buf.Get(recordSize)
 	packed.B = cfg.Records.take(r, packed.B)
 	if c.unpack(packed.B, formSleep) {
-		c.isResting, c.armed = true, c.idleDue
+		c.maySleep, c.armed = true, c.idleDue
 	} else {
 		c.phase, c.failure = phaseFailed, errRecord
 	}

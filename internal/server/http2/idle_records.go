@@ -21,10 +21,10 @@ type Record uint32
 // cells is dropped when no record uses it. The zero value is empty. Any number of
 // goroutines may use it.
 type Records struct {
-	mu     sync.Mutex
-	chunks []cellChunk
-	roomy  []uint32 // the chunks with free cells
-	vacant []uint32 // the indices in chunks that have none
+	mu      sync.Mutex
+	chunks  []cellChunk
+	partial []uint32 // the chunks with free cells
+	vacant  []uint32 // the indices in chunks that have none
 }
 
 type cell [cellSize]byte
@@ -36,7 +36,7 @@ type cellChunk struct {
 	free  uint32 // the first of the free cells that were used before
 	fresh uint32 // so many were used
 	used  uint32
-	place uint32 // in roomy, unless it is full
+	place uint32 // in partial, unless it is full
 }
 
 // put stores a copy of p.
@@ -83,10 +83,10 @@ func (r *Records) cell(ref uint32) *cell {
 
 // alloc returns a free cell.
 func (r *Records) alloc() (ref uint32) {
-	if len(r.roomy) == 0 {
+	if len(r.partial) == 0 {
 		r.addChunk()
 	}
-	index := r.roomy[len(r.roomy)-1]
+	index := r.partial[len(r.partial)-1]
 	c := &r.chunks[index]
 	if ref = c.free; ref != 0 {
 		c.free = binary.LittleEndian.Uint32(r.cell(ref)[:])
@@ -95,7 +95,7 @@ func (r *Records) alloc() (ref uint32) {
 		ref = index*cellsInChunk + c.fresh
 	}
 	if c.used++; c.used == cellsInChunk {
-		r.roomy = r.roomy[:len(r.roomy)-1]
+		r.partial = r.partial[:len(r.partial)-1]
 	}
 	return ref
 }
@@ -107,16 +107,16 @@ func (r *Records) release(ref uint32) {
 	binary.LittleEndian.PutUint32(r.cell(ref)[:], c.free)
 	c.free = ref
 	if c.used == cellsInChunk {
-		r.addRoomy(index)
+		r.addPartial(index)
 	}
-	if c.used--; c.used == 0 && len(r.roomy) > 1 {
+	if c.used--; c.used == 0 && len(r.partial) > 1 {
 		r.dropChunk(index)
 	}
 }
 
-func (r *Records) addRoomy(index uint32) {
-	r.chunks[index].place = uint32(len(r.roomy))
-	r.roomy = append(r.roomy, index)
+func (r *Records) addPartial(index uint32) {
+	r.chunks[index].place = uint32(len(r.partial))
+	r.partial = append(r.partial, index)
 }
 
 func (r *Records) addChunk() {
@@ -128,15 +128,15 @@ func (r *Records) addChunk() {
 		r.chunks = append(r.chunks, cellChunk{})
 	}
 	r.chunks[index] = cellChunk{cells: new([cellsInChunk]cell)}
-	r.addRoomy(index)
+	r.addPartial(index)
 }
 
 // dropChunk gives back the memory of a chunk whose cells are all free.
 func (r *Records) dropChunk(index uint32) {
-	place, last := r.chunks[index].place, len(r.roomy)-1
-	r.roomy[place] = r.roomy[last]
-	r.chunks[r.roomy[place]].place = place
-	r.roomy = r.roomy[:last]
+	place, last := r.chunks[index].place, len(r.partial)-1
+	r.partial[place] = r.partial[last]
+	r.chunks[r.partial[place]].place = place
+	r.partial = r.partial[:last]
 	r.chunks[index] = cellChunk{}
 	r.vacant = append(r.vacant, index)
 	buf.LetGo(cellsInChunk * cellSize)

@@ -39,8 +39,8 @@ func TestRecords(t *testing.T) {
 	for len(stored) > 0 {
 		take()
 	}
-	if len(r.roomy) != 1 {
-		t.Errorf("%d chunks have free cells", len(r.roomy))
+	if len(r.partial) != 1 {
+		t.Errorf("%d chunks have free cells", len(r.partial))
 	}
 }
 

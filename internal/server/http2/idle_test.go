@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// TestSleep: a connection rests two seconds after its last stream, and goes on as if it
+// TestSleep: a connection sleeps two seconds after its last stream, and goes on as if it
 // had not slept: the tables, the windows, the settings and its deadline.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -27,17 +27,17 @@ func TestSleep(t *testing.T) {
 					t.Fatalf("round %d: %s, want %s", round, got, want)
 				}
 				stream += 2
-				e.wait(restTime - time.Millisecond)
+				e.wait(sleepDelay - time.Millisecond)
 				if e.slept != slept {
 					t.Fatalf("round %d: it slept too soon", round)
 				}
 			}
-			before := e.conn.tenancy
+			before := e.conn.connState
 			e.wait(time.Millisecond)
 			if slept++; e.slept != slept {
 				t.Fatalf("round %d: it does not sleep", round)
 			}
-			checkWoken(t, &before, &e.conn.tenancy)
+			checkWoken(t, &before, &e.conn.connState)
 			e.feed(h2.AppendPing(nil, [8]byte{1}, false)) // wakes it, and it sleeps on
 			if slept++; e.slept != slept || e.peer.took() != "PING ACK" {
 				t.Fatalf("round %d: a PING: it slept %d times", round, e.slept)
@@ -46,7 +46,7 @@ func TestSleep(t *testing.T) {
 		if len(e.peer.encoder.AppendPacked(nil)) < 20 {
 			t.Error("the client has put nothing into the table")
 		}
-		e.wait(time.Minute - restTime)
+		e.wait(time.Minute - sleepDelay)
 		if got := e.peer.took(); got != fmt.Sprintf("GOAWAY %d NO_ERROR", stream-2) || !e.isLast {
 			t.Errorf("at the end of IdleTimeout: %q", got)
 		}
@@ -54,7 +54,7 @@ func TestSleep(t *testing.T) {
 }
 
 // checkWoken compares what a connection knows before and after it slept.
-func checkWoken(t *testing.T, before, after *tenancy) {
+func checkWoken(t *testing.T, before, after *connState) {
 	t.Helper()
 	if before.newest != after.newest || before.last != after.last || before.opened != after.opened || before.idleDue != after.idleDue {
 		t.Errorf("%d %d %d %d became %d %d %d %d", before.newest, before.last, before.opened, before.idleDue,
@@ -103,7 +103,7 @@ func TestLateFrames(t *testing.T) {
 		e.feed(e.peer.request(nil, 5, get, true))
 		e.runTasks()
 		e.peer.took()
-		e.wait(restTime)
+		e.wait(sleepDelay)
 		if e.slept != 1 {
 			t.Fatal("it does not sleep")
 		}
@@ -185,7 +185,7 @@ func TestSleepAllocatesNothing(t *testing.T) {
 	e := newEngine(t, testConfig())
 	e.feed(e.peer.request(nil, 1, get, true, "user-agent", "test"))
 	e.runTasks()
-	e.conn.rest()
+	e.conn.prepareSleep()
 	if n := testing.AllocsPerRun(100, func() {
 		record, ok := e.conn.Sleep()
 		if !ok {

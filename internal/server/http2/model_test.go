@@ -215,7 +215,7 @@ func (m *model) check() {
 	if w.Held() > 16<<10 || int64(w.Left())+int64(w.Held()) < int64(w.Size()/2) {
 		t.Fatalf("window of the connection: %d of %d left, %d held", w.Left(), w.Size(), w.Held())
 	}
-	if c.growth.Room < 0 || len(c.out) > calmOut || c.streams.count() > 8 {
+	if c.growth.Room < 0 || len(c.out) > outLimit || c.streams.count() > 8 {
 		t.Fatalf("room %d, %d bytes of output, %d streams", c.growth.Room, len(c.out), c.streams.count())
 	}
 	if c.streams.count() == 0 && c.growth.Room+int64(w.Size()) != 17<<20 {

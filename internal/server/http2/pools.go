@@ -19,18 +19,18 @@ func acquireConn() *Conn { return connPool.Get().(*Conn) }
 const connMemory = 4 << 10
 
 // release returns c to the pool. The engine has made its last call, and there is no stream, so
-// nothing uses the tenancy any more: a Task settles its stream with c.mu locked, and then only
-// unlocks. That may still be to come, and Tunnels and carriages that are over may lock c.mu at
-// any time, or ring. So mu, room and rung are left alone; those calls find out from the Tunnel
-// or the carriage that it is over.
+// nothing uses the connState any more: a Task removes its stream with c.mu locked, and then only
+// unlocks. That may still be to come, and Tunnels and streamConns that are over may lock c.mu at
+// any time, or prompt. So mu, room and prompted are left alone; those calls find out from the Tunnel
+// or the streamConn that it is over.
 func (c *Conn) release() {
 	c.decoder.Reset()
 	decoder, streams, out := c.decoder, c.streams, c.out[:0]
 	if cap(out) > keptOut {
 		out = nil
 	}
-	c.tenancy = tenancy{}
-	c.isTight.Store(false)
+	c.connState = connState{}
+	c.limitsTasks.Store(false)
 	c.decoder, c.streams, c.out = decoder, streams, out
 	connPool.Put(c)
 	buf.LetGo(connMemory)

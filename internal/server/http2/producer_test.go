@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// A source is a Carried that has some pieces to send.
+// A source is a Producer that has some pieces to send.
 type source struct {
 	conn    engine.Conn
 	pieces  []int // their sizes
@@ -51,15 +51,15 @@ func (s *source) has(pieces ...int) {
 	s.conn.Prompter().Prompt()
 }
 
-// carry opens a stream whose content a source writes, with first as its first bytes.
-func (e *fakeEngine) carry(stream uint32, first string) *source {
+// produce opens a stream whose content a source writes, with first as its first bytes.
+func (e *fakeEngine) produce(stream uint32, first string) *source {
 	s := &source{}
 	e.handler = func(r *testRequest) {
 		if !r.stream.SendHead(fields{status: 200}, false, false) {
 			e.t.Error("the head cannot be sent")
 		}
 		r.outlived = true
-		r.stream.Carry(func(c engine.Conn, out []byte) (Carried, []byte) {
+		r.stream.Produce(func(c engine.Conn, out []byte) (Producer, []byte) {
 			s.conn = c
 			c.SetReadDeadline(clock.Nanos(), time.Second)
 			c.SetWriteTimeout(10 * time.Second)
@@ -82,11 +82,11 @@ func withWindow(t *testing.T, window uint32) *fakeEngine {
 	return e
 }
 
-// TestCarry: content goes as far as the window, a stream holds the rest of one piece, and
-// the Carried is asked for more when that is sent.
-func TestCarry(t *testing.T) {
+// TestProduce: content goes as far as the window, a stream holds the rest of one piece, and
+// the Producer is asked for more when that is sent.
+func TestProduce(t *testing.T) {
 	e := withWindow(t, 100)
-	s := e.carry(1, "hello")
+	s := e.produce(1, "hello")
 	if got := e.peer.took(); got != "HEADERS 1 200, DATA 1 5" {
 		t.Fatalf("got %q", got)
 	}
@@ -119,14 +119,14 @@ func TestCarry(t *testing.T) {
 	e.checkEnded()
 }
 
-// TestCarryWithoutWindow: a Carried whose peer gives no window is asked once, for nothing:
+// TestProduceWithoutWindow: a Producer whose peer gives no window is asked once, for nothing:
 // then it is known that it has something. It can end without a window.
-func TestCarryWithoutWindow(t *testing.T) {
+func TestProduceWithoutWindow(t *testing.T) {
 	e := withWindow(t, 0)
-	s := e.carry(1, "")
+	s := e.produce(1, "")
 	s.has(50)
 	e.pump()
-	if got := e.peer.took(); got != "HEADERS 1 200" || e.conn.held != 0 || len(s.pieces) != 1 || !e.streams[0].stream.isOwed() {
+	if got := e.peer.took(); got != "HEADERS 1 200" || e.conn.held != 0 || len(s.pieces) != 1 || !e.streams[0].stream.producerHasMore() {
 		t.Fatalf("got %q, %d bytes are held", got, e.conn.held)
 	}
 	e.feed(h2.AppendWindowUpdate(nil, 1, 20))
@@ -134,7 +134,7 @@ func TestCarryWithoutWindow(t *testing.T) {
 	if got := e.peer.took(); got != "DATA 1 20, DATA 1 20" || e.conn.held != 10 {
 		t.Fatalf("got %q, %d bytes are held", got, e.conn.held)
 	}
-	other := e.carry(3, "")
+	other := e.produce(3, "")
 	other.next = engine.Close
 	other.has()
 	e.pump()
@@ -148,14 +148,14 @@ func TestCarryWithoutWindow(t *testing.T) {
 	e.checkEnded()
 }
 
-// TestCarryMany: what all streams hold is bounded, although the window of the connection
+// TestProduceMany: what all streams hold is bounded, although the window of the connection
 // closes, and none waits for ever.
-func TestCarryMany(t *testing.T) {
+func TestProduceMany(t *testing.T) {
 	const count, pieces, size = 200, 100, 1000
 	e := withWindow(t, 1<<20)
 	var all []*source
 	for i := range count {
-		s := e.carry(uint32(2*i+1), "")
+		s := e.produce(uint32(2*i+1), "")
 		all = append(all, s)
 		s.has(slices.Repeat([]int{size}, pieces)...)
 	}
@@ -174,8 +174,8 @@ func TestCarryMany(t *testing.T) {
 	e.checkEnded()
 }
 
-// TestCarryEnds: what ends the content from outside.
-func TestCarryEnds(t *testing.T) {
+// TestProduceEnds: what ends the content from outside.
+func TestProduceEnds(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
 		end  func(e *fakeEngine, s *source)
@@ -194,7 +194,7 @@ func TestCarryEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := withWindow(t, 10)
-			s := e.carry(1, "held for the window")
+			s := e.produce(1, "held for the window")
 			if name == "Abort" {
 				e.feed(h2.AppendWindowUpdate(nil, 1, 1000))
 			}
@@ -207,12 +207,12 @@ func TestCarryEnds(t *testing.T) {
 	}
 }
 
-// TestCarryTimes: TimedOut comes after silence, not while content waits, and a peer that
+// TestProduceTimes: TimedOut comes after silence, not while content waits, and a peer that
 // takes nothing gets a reset.
-func TestCarryTimes(t *testing.T) {
+func TestProduceTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := withWindow(t, 10)
-		s := e.carry(1, "12345")
+		s := e.produce(1, "12345")
 		e.peer.took()
 		e.wait(2500 * time.Millisecond)
 		if got := e.peer.took(); got != "DATA 1 1, DATA 1 1" || s.beats != 2 {
@@ -244,11 +244,11 @@ func TestCarryTimes(t *testing.T) {
 	})
 }
 
-// TestCarryAndTheEnd: Carried are asked when the server begins to end, and when it shuts
+// TestProduceAndTheEnd: Producers are asked when the server begins to end, and when it shuts
 // down; the connection waits for them.
-func TestCarryAndTheEnd(t *testing.T) {
+func TestProduceAndTheEnd(t *testing.T) {
 	e := withWindow(t, 100)
-	s := e.carry(1, "")
+	s := e.produce(1, "")
 	e.peer.took()
 	for _, stage := range []*bool{&e.closing, &e.cuts} {
 		s.pieces = []int{3}
@@ -272,10 +272,10 @@ func TestCarryAndTheEnd(t *testing.T) {
 	e.checkEnded()
 }
 
-// TestCarryPrompts: prompts come from any goroutine at any time, also after the end.
-func TestCarryPrompts(t *testing.T) {
+// TestProducePrompts: prompts come from any goroutine at any time, also after the end.
+func TestProducePrompts(t *testing.T) {
 	e := withWindow(t, 1<<20)
-	a, b := e.carry(1, ""), e.carry(3, "")
+	a, b := e.produce(1, ""), e.produce(3, "")
 	var prompting sync.WaitGroup
 	for _, s := range []*source{a, a, b, b} {
 		prompting.Go(func() {

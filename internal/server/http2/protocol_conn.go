@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// A session serves an engine.Protocol on the stream of an extended CONNECT (RFC 8441), as an
+// A protocolConn serves an engine.Protocol on the stream of an extended CONNECT (RFC 8441), as an
 // engine serves one on a connection. It calls the Protocol in Tasks, one after the other.
 // While there is nothing to do, it has no Task and no buffer, and the Protocol sleeps if it
 // can. DATA is input. It gets credit when the Protocol has used it. What the Stream holds
@@ -21,19 +21,19 @@ import (
 //
 // It is the engine.Conn of the Protocol, without what only HTTP/1.1 needs: Blocking, Fill,
 // WriteBuffers, SendFile and OnPeerGone.
-type session struct {
-	carriage // its engine.Conn is nil, because that may be over
-	addrs    net.Conn
-	waker    Waker
+type protocolConn struct {
+	streamConn // its engine.Conn is nil, because that may be over
+	addrs      net.Conn
+	waker      Waker
 
 	// A Task has these.
 	drive.State
-	memo   engine.Memo // of a Protocol that sleeps
-	input  *buf.Buffer // of Unread; nil: none
-	output *buf.Buffer // of Out; nil: none
-	owed   int         // bytes of input without credit: Unread, and what was used since
-	wanted int64       // what SetReadDeadline has set, in Nanos; 0: none
-	hasPut bool        // the Protocol has ended the stream
+	memo       engine.Memo // of a Protocol that sleeps
+	input      *buf.Buffer // of Unread; nil: none
+	output     *buf.Buffer // of Out; nil: none
+	uncredited int         // bytes of input without credit: Unread, and what was used since
+	deadline   int64       // what SetReadDeadline has set, in Nanos; 0: none
+	hasEnded   bool        // the Protocol has ended the stream
 
 	// Conn.mu guards these.
 	isBusy       bool // a Task is queued, or runs
@@ -41,18 +41,18 @@ type session struct {
 	isHalfClosed bool // HalfClosed was called
 }
 
-// A Waker is the part of engine.Waker that the sessions of streams need.
+// A Waker is the part of engine.Waker that protocolConns need.
 type Waker interface {
 	Wake(c engine.Conn, m engine.Memo) engine.Protocol
 }
 
 var (
-	_ engine.Conn = (*session)(nil)
-	_ engine.Task = (*session)(nil)
-	_ drive.Host  = (*session)(nil)
+	_ engine.Conn = (*protocolConn)(nil)
+	_ engine.Task = (*protocolConn)(nil)
+	_ drive.Host  = (*protocolConn)(nil)
 )
 
-// A step is what a Task of a session does.
+// A step is what a Task of a protocolConn does.
 type step uint8
 
 const (
@@ -65,26 +65,26 @@ const (
 	stepEnd // the stream is over
 )
 
-// Converse leaves the stream of an extended CONNECT to the Protocol that open returns, with
+// ServeProtocol leaves the stream of an extended CONNECT to the Protocol that open returns, with
 // what that sends first. The final head must have been sent. open gets the stream's
 // engine.Conn, with the addresses of addrs, and may block. If it returns nil, the stream is
-// reset. A Protocol that sleeps is woken by waker. Call Converse at the end of Serve, which
+// reset. A Protocol that sleeps is woken by waker. Call ServeProtocol at the end of Serve, which
 // returns outlived then: the stream may have ended already.
-func (s *Stream) Converse(addrs net.Conn, waker Waker, open func(c engine.Conn, out []byte) (engine.Protocol, []byte)) {
+func (s *Stream) ServeProtocol(addrs net.Conn, waker Waker, open func(c engine.Conn, out []byte) (engine.Protocol, []byte)) {
 	c := s.conn
-	x := &session{carriage: carriage{conn: c, prompter: c.prompter, stream: s}, addrs: addrs, waker: waker, isBusy: true}
+	x := &protocolConn{streamConn: streamConn{conn: c, prompter: c.prompter, stream: s}, addrs: addrs, waker: waker, isBusy: true}
 	x.ServedBy(x)
 	c.mu.Lock()
-	s.carriage, s.session = &x.carriage, x
-	x.isPrompted = c.told != StageServing
+	s.streamConn, s.protocol = &x.streamConn, x
+	x.isPrompted = c.notifiedStage != StageServing
 	c.heads, s.head = c.heads-s.head, 0
 	c.mu.Unlock()
-	x.lendOutput()
+	x.acquireOutput()
 	p, out := open(x, x.Out)
 	c.mu.Lock()
 	if p == nil {
 		defer c.unlock()
-		x.leave()
+		x.releaseStream()
 		return
 	}
 	s.task, s.readDue, s.writeDue = taskTunnel, 0, 0
@@ -100,7 +100,7 @@ func (s *Stream) Converse(addrs net.Conn, waker Waker, open func(c engine.Conn, 
 }
 
 // Run implements engine.Task.
-func (x *session) Run() {
+func (x *protocolConn) Run() {
 	for {
 		switch step := x.next(); step {
 		case stepNone:
@@ -115,21 +115,21 @@ func (x *session) Run() {
 }
 
 // Lost implements engine.Task. Closed may block.
-func (x *session) Lost(err error) {
+func (x *protocolConn) Lost(err error) {
 	x.conn.mu.Lock()
 	if x.stream == nil {
 		x.conn.mu.Unlock() // the connection may have ended
 		return
 	}
 	defer x.conn.unlock()
-	x.stream.note(err)
+	x.stream.setCause(err)
 	x.conn.reset(x.stream, h2.CodeInternalError)
 	x.conn.prompter.Prompt()
 	go x.end()
 }
 
-// rouse starts a Task if there is something to do; Conn.mu is locked.
-func (x *session) rouse() {
+// startTask starts a Task if there is something to do; Conn.mu is locked.
+func (x *protocolConn) startTask() {
 	if !x.isBusy && x.wants() != stepNone {
 		x.isBusy = true
 		x.conn.workers.Go(x)
@@ -137,7 +137,7 @@ func (x *session) rouse() {
 }
 
 // wants returns what is to be done; Conn.mu is locked, and no Task does something.
-func (x *session) wants() step {
+func (x *protocolConn) wants() step {
 	s := x.stream
 	switch {
 	case s == nil, s.output == outputLast:
@@ -161,7 +161,7 @@ func (x *session) wants() step {
 }
 
 // next begins the next step. After stepNone, another Task may run.
-func (x *session) next() step {
+func (x *protocolConn) next() step {
 	c, s := x.conn, x.stream
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,27 +169,27 @@ func (x *session) next() step {
 		return stepNone
 	}
 	x.credit()
-	if due := c.carriedDue; x.wanted != x.due {
-		x.due = x.wanted
-		if c.remind(&x.carriage); c.carriedDue != due {
+	if due := c.producerDue; x.deadline != x.due {
+		x.due = x.deadline
+		if c.scheduleTimeout(&x.streamConn); c.producerDue != due {
 			c.prompter.Prompt() // to arm
 		}
 	}
 	step := x.wants()
 	switch step {
 	case stepNone:
-		x.calm()
+		x.releaseIdle()
 		x.isBusy = false
 	case stepPrompted:
 		x.isPrompted = false
 	case stepFeed:
 		if len(x.Unread) == 0 {
-			x.dropInput()
-			x.Unread, x.input, x.owed = s.inbox[s.taken:], s.inboxBuffer, x.owed+len(s.inbox)-s.taken
+			x.releaseInput()
+			x.Unread, x.input, x.uncredited = s.inbox[s.taken:], s.inboxBuffer, x.uncredited+len(s.inbox)-s.taken
 			s.inbox, s.inboxBuffer, s.taken = nil, nil, 0
 		}
 	case stepTimedOut:
-		x.due, x.wanted = 0, 0
+		x.due, x.deadline = 0, 0
 	case stepHalfClosed:
 		x.isHalfClosed = true
 	}
@@ -197,9 +197,9 @@ func (x *session) next() step {
 }
 
 // do calls the Protocol. It returns what follows.
-func (x *session) do(step step) engine.Next {
-	x.awaken()
-	x.lendOutput()
+func (x *protocolConn) do(step step) engine.Next {
+	x.wake()
+	x.acquireOutput()
 	switch step {
 	case stepResume:
 		return x.Resume()
@@ -214,7 +214,7 @@ func (x *session) do(step step) engine.Next {
 }
 
 // act does what the Protocol wants after a step.
-func (x *session) act(next engine.Next) {
+func (x *protocolConn) act(next engine.Next) {
 	switch next {
 	case engine.Read:
 		return
@@ -225,7 +225,7 @@ func (x *session) act(next engine.Next) {
 	c, s := x.conn, x.stream
 	c.mu.Lock()
 	defer c.unlock()
-	x.hasPut = s.output == outputOpen
+	x.hasEnded = s.output == outputOpen
 	switch c.discard(s); {
 	case next == engine.Abort:
 		c.reset(s, h2.CodeCancel)
@@ -235,23 +235,23 @@ func (x *session) act(next engine.Next) {
 	c.prompter.Prompt()
 }
 
-// awaken wakes a Protocol that sleeps.
-func (x *session) awaken() {
+// wake wakes a Protocol that sleeps.
+func (x *protocolConn) wake() {
 	if x.Protocol == nil {
 		x.Protocol = x.waker.Wake(x, x.memo)
 		x.Can = x.Protocol.Capabilities()
 	}
 }
 
-// calm releases what a session without a Task does not need; Conn.mu is locked.
-func (x *session) calm() {
+// releaseIdle releases what a protocolConn without a Task does not need; Conn.mu is locked.
+func (x *protocolConn) releaseIdle() {
 	if len(x.Unread) == 0 {
-		x.dropInput()
+		x.releaseInput()
 	}
 	if len(x.Out) > 0 {
 		return
 	}
-	x.dropOutput()
+	x.releaseOutput()
 	if len(x.Unread) > 0 || x.Protocol == nil || x.stream.output != outputOpen || x.Pause() || !x.Can.Has(engine.CanSleep) {
 		return
 	}
@@ -260,14 +260,14 @@ func (x *session) calm() {
 	}
 }
 
-func (x *session) lendOutput() {
+func (x *protocolConn) acquireOutput() {
 	if x.output == nil {
 		x.output = buf.Get(0)
 		x.Out = x.output.B
 	}
 }
 
-func (x *session) dropOutput() {
+func (x *protocolConn) releaseOutput() {
 	if x.output != nil {
 		x.output.B = x.Out
 		x.output.Release()
@@ -275,7 +275,7 @@ func (x *session) dropOutput() {
 	}
 }
 
-func (x *session) dropInput() {
+func (x *protocolConn) releaseInput() {
 	if x.input != nil {
 		x.input.Release()
 		x.input, x.Unread = nil, nil
@@ -283,27 +283,27 @@ func (x *session) dropInput() {
 }
 
 // end makes the last call of the Protocol. Nothing else of the stream goes on.
-func (x *session) end() {
+func (x *protocolConn) end() {
 	c, s := x.conn, x.stream
 	c.mu.Lock()
 	err := x.err
 	c.mu.Unlock()
-	if !x.hasPut {
+	if !x.hasEnded {
 		err = x.cause()
 	}
-	if x.awaken(); x.Protocol != nil {
+	if x.wake(); x.Protocol != nil {
 		x.Protocol.Closed(err)
 	}
-	x.dropInput()
-	x.dropOutput()
+	x.releaseInput()
+	x.releaseOutput()
 	c.mu.Lock()
 	defer c.unlock()
 	s.inbox = s.emptied(&s.inboxBuffer, nil)
-	x.leave()
+	x.releaseStream()
 }
 
 // cause returns why the stream has ended without an end of either side.
-func (x *session) cause() error {
+func (x *protocolConn) cause() error {
 	x.conn.mu.Lock()
 	defer x.conn.mu.Unlock()
 	if x.err == nil || x.err == io.EOF {
@@ -312,23 +312,23 @@ func (x *session) cause() error {
 	return x.err
 }
 
-// leave gives up the stream; Conn.mu is locked.
-func (x *session) leave() {
+// releaseStream gives up the stream; Conn.mu is locked.
+func (x *protocolConn) releaseStream() {
 	s := x.stream
-	x.stream, s.session, s.carriage = nil, nil, nil
-	x.conn.leave(s)
+	x.stream, s.protocol, s.streamConn = nil, nil, nil
+	x.conn.ownerDone(s)
 }
 
 // detach gives the stream, as a Tunnel, to the Protocol's Detached.
-func (x *session) detach() {
+func (x *protocolConn) detach() {
 	c, s := x.conn, x.stream
 	rest := append([]byte(nil), x.Unread...)
 	x.Unread = nil
-	x.dropInput()
-	x.dropOutput()
+	x.releaseInput()
+	x.releaseOutput()
 	c.mu.Lock()
 	x.credit()
-	x.stream, s.session, s.carriage = nil, nil, nil
+	x.stream, s.protocol, s.streamConn = nil, nil, nil
 	c.mu.Unlock()
 	t := s.Tunnel(x.addrs)
 	t.Outlive()
@@ -342,8 +342,8 @@ func (x *session) detach() {
 const leastCredit = 4 << 10
 
 // Discard implements engine.Conn.
-func (x *session) Discard(n int) {
-	if x.State.Discard(n); x.owed-len(x.Unread) >= leastCredit {
+func (x *protocolConn) Discard(n int) {
+	if x.State.Discard(n); x.uncredited-len(x.Unread) >= leastCredit {
 		x.conn.mu.Lock()
 		defer x.conn.mu.Unlock()
 		x.credit()
@@ -351,12 +351,12 @@ func (x *session) Discard(n int) {
 }
 
 // credit returns credit for the input that was used; Conn.mu is locked.
-func (x *session) credit() {
-	used := x.owed - len(x.Unread)
+func (x *protocolConn) credit() {
+	used := x.uncredited - len(x.Unread)
 	if used == 0 {
 		return
 	}
-	x.owed -= used
+	x.uncredited -= used
 	before := len(x.conn.out)
 	if x.conn.consumedOf(x.stream, used, clock.Nanos()); len(x.conn.out) > before {
 		x.conn.prompter.Prompt()
@@ -364,18 +364,18 @@ func (x *session) credit() {
 }
 
 // BeginRun implements drive.Host.
-func (x *session) BeginRun() {}
+func (x *protocolConn) BeginRun() {}
 
 // EndRun implements drive.Host.
-func (x *session) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
+func (x *protocolConn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 	return next, next != engine.Abort && len(x.Out) >= maxHeld
 }
 
 // Began implements drive.Host.
-func (x *session) Began(bool) {}
+func (x *protocolConn) Began(bool) {}
 
 // Flush implements drive.Host: the Stream holds as much as it may.
-func (x *session) Flush() drive.Written {
+func (x *protocolConn) Flush() drive.Written {
 	if len(x.Out) == 0 {
 		return drive.WroteAll
 	}
@@ -398,10 +398,10 @@ func (x *session) Flush() drive.Written {
 }
 
 // ReadInRun implements drive.Host.
-func (x *session) ReadInRun([]byte) (int, error) { return 0, errors.ErrUnsupported }
+func (x *protocolConn) ReadInRun([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // Write implements engine.Conn.
-func (x *session) Write(p []byte) (int, error) {
+func (x *protocolConn) Write(p []byte) (int, error) {
 	if !x.stream.Send(p) || !x.stream.Flush() {
 		return 0, x.cause()
 	}
@@ -409,29 +409,29 @@ func (x *session) Write(p []byte) (int, error) {
 }
 
 // WriteReady implements engine.Conn. All of v is copied anyway.
-func (x *session) WriteReady(*net.Buffers) int64 { return 0 }
+func (x *protocolConn) WriteReady(*net.Buffers) int64 { return 0 }
 
 // SetReadDeadline implements engine.Conn.
-func (x *session) SetReadDeadline(now int64, timeout time.Duration) {
-	if x.wanted = 0; timeout > 0 {
-		x.wanted = now + int64(timeout)
+func (x *protocolConn) SetReadDeadline(now int64, timeout time.Duration) {
+	if x.deadline = 0; timeout > 0 {
+		x.deadline = now + int64(timeout)
 	}
 }
 
 // SetWriteTimeout implements engine.Conn.
-func (x *session) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
+func (x *protocolConn) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
 
 // LocalAddr implements engine.Conn.
-func (x *session) LocalAddr() net.Addr { return x.addrs.LocalAddr() }
+func (x *protocolConn) LocalAddr() net.Addr { return x.addrs.LocalAddr() }
 
 // RemoteAddr implements engine.Conn.
-func (x *session) RemoteAddr() net.Addr { return x.addrs.RemoteAddr() }
+func (x *protocolConn) RemoteAddr() net.Addr { return x.addrs.RemoteAddr() }
 
 // NetConn implements engine.Conn: it is the connection of HTTP/2.
-func (x *session) NetConn() net.Conn { return x.addrs }
+func (x *protocolConn) NetConn() net.Conn { return x.addrs }
 
 // IsSocket implements engine.Conn.
-func (x *session) IsSocket() bool { return false }
+func (x *protocolConn) IsSocket() bool { return false }
 
 // Workers implements engine.Conn.
-func (x *session) Workers() engine.Workers { return x.conn.workers }
+func (x *protocolConn) Workers() engine.Workers { return x.conn.workers }

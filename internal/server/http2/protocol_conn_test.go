@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// A talker is the Protocol of a session: it answers input with reply bytes for each byte.
+// A talker is the Protocol of a protocolConn: it answers input with reply bytes for each byte.
 type talker struct {
 	engine.Protocol
 	conn     engine.Conn
@@ -81,7 +81,7 @@ func (e *fakeEngine) converse(stream uint32) *talker {
 			e.t.Error("the head cannot be sent")
 		}
 		r.outlived = true
-		r.stream.Converse(nil, p, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		r.stream.ServeProtocol(nil, p, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
 			p.conn = c
 			return p, append(out, "hi"...)
 		})

@@ -34,7 +34,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 	switch {
 	case stream == nil && refuse != nil:
 		c.refuseStream(id, refuse)
-		return c.budget.Spend(now, costOf(refuse))
+		return c.budget.Charge(now, costOf(refuse))
 	case stream == nil:
 		return nil
 	case refuse != nil:
@@ -47,7 +47,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 	return c.headComplete(stream, err, isLast, now)
 }
 
-// costOf returns what the peer pays for the reset of a stream that was not opened.
+// costOf returns what the peer is charged for the reset of a stream that was not opened.
 func costOf(err *h2.Error) h2.Cost {
 	if err == h2.ErrRefused {
 		return h2.CostRefused
@@ -69,7 +69,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		if b.refuse, err = c.afterEnd(ev.Stream, true); err != nil {
 			return err
 		}
-		if err := c.budget.Spend(now, h2.CostIgnored); err != nil {
+		if err := c.budget.Charge(now, h2.CostIgnored); err != nil {
 			return err
 		}
 	case s != nil && s.input == inputEnded:
@@ -82,7 +82,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		c.newest = ev.Stream
 		c.endings.open(ev.Stream)
 		c.endings.set(ev.Stream, endedByUs)
-		if err := c.budget.Spend(now, h2.CostRefused); err != nil {
+		if err := c.budget.Charge(now, h2.CostRefused); err != nil {
 			return err
 		}
 	default:
@@ -149,7 +149,7 @@ func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Er
 	}
 	if !c.keepFields(s, s.Request.Fields()) {
 		c.reset(s, h2.CodeRefusedStream)
-		return c.budget.Spend(now, h2.CostRefused)
+		return c.budget.Charge(now, h2.CostRefused)
 	}
 	if err != nil { // an answer of HTTP/1.1 fits: 431, 414
 		c.refuseRequest(s, err, c.head.Method.In(s.Request.Fields().Raw()))
@@ -175,7 +175,7 @@ func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Er
 		s.input = inputStreamed
 		c.serve(s)
 	default:
-		s.heard = now
+		s.lastInput = now
 		c.bodyBegan(now)
 		c.makeRoom(s) // the body is consumed as it arrives
 	}
@@ -226,15 +226,15 @@ func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
 // the connection after the Tasks that are queued, and no later than that.
 func (c *Conn) serve(s *Stream) {
 	if c.lacksWindow(s) {
-		c.tighten(maxWaiting)
+		c.limitTasks(maxWaiting)
 	}
-	if c.isTight.Load() && !c.mayBegin(s) {
+	if c.limitsTasks.Load() && !c.mayBegin(s) {
 		c.postpone(s, clock.Nanos())
 		return
 	}
 	s.task = taskQueued
 	s.prompts = c.own.Waits() && !c.cfg.TasksMayWait
-	c.hasMade = c.hasMade || s.prompts
+	c.hasPromptingTasks = c.hasPromptingTasks || s.prompts
 	c.workers.Go(s)
 }
 
@@ -254,7 +254,7 @@ func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
 			code = h2.CodeEnhanceYourCalm
 		}
 		c.reset(s, code)
-		return c.budget.Spend(now, h2.CostRefused)
+		return c.budget.Charge(now, h2.CostRefused)
 	}
 	return c.inputComplete(s, true, now)
 }
@@ -271,10 +271,10 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 	if s == nil || s.output == outputReset {
 		return nil
 	}
-	c.budget.EarnBody(uint32(len(ev.Payload)))
+	c.budget.RefundBody(uint32(len(ev.Payload)))
 	if len(ev.Payload) > 0 {
 		s.received += int64(len(ev.Payload))
-		s.heard = now
+		s.lastInput = now
 	}
 	if s.declared >= 0 && s.received > s.declared {
 		return c.resetByUs(s, h2.ErrContentLength, now)
@@ -294,7 +294,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 		}
 	case inputStreamed:
 		s.inbox = s.keep(&s.inboxBuffer, s.inbox, ev.Payload) // within its window
-		s.rouse()
+		s.notify()
 	case inputDiscarded:
 		c.consumedOf(s, len(ev.Payload), now)
 	}
@@ -313,7 +313,7 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	if ev.Stream > c.newest {
 		return h2.ErrIdleStream
 	}
-	if err := c.budget.SpendOnData(now, ev, s != nil && s.input == inputStreamed); err != nil {
+	if err := c.budget.ChargeData(now, ev, s != nil && s.input == inputStreamed); err != nil {
 		return err
 	}
 	switch {
@@ -323,7 +323,7 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 			return err
 		}
 		c.refuseStream(ev.Stream, refuse)
-		return c.budget.Spend(now, h2.CostReset)
+		return c.budget.Charge(now, h2.CostReset)
 	case s.input == inputEnded:
 		return c.resetByUs(s, h2.ErrStreamClosed, now)
 	}
@@ -354,9 +354,9 @@ func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
 			s.trailer = new(field.Table)
 			c.trailer.CopyTo(s.trailer)
 		}
-		s.rouse()
+		s.notify()
 	case inputDiscarded:
-		c.settle(s)
+		c.removeIfOver(s)
 	}
 	return nil
 }
@@ -446,7 +446,7 @@ func (s *Stream) InterruptRead() {
 	defer c.mu.Unlock()
 	c.discard(s)
 	s.isInterrupted = true
-	s.wake.Broadcast()
+	s.changed.Broadcast()
 }
 
 // discard drops what was and will be received of a streamed body.

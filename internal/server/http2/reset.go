@@ -8,7 +8,7 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
 		}
-		return c.budget.Spend(now, h2.CostIgnored)
+		return c.budget.Charge(now, h2.CostIgnored)
 	}
 	cost := h2.Cost(h2.CostReset)
 	if s.output >= outputLast {
@@ -18,9 +18,9 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 		c.gauge.resets.Add(1)
 		c.endings.set(s.id, endedByPeer)
 	}
-	s.note(cancelled(ev.Code))
+	s.setCause(cancelled(ev.Code))
 	c.breakStream(s)
-	return c.budget.Spend(now, cost)
+	return c.budget.Charge(now, cost)
 }
 
 // streamFailed acts on a frame that is wrong for one stream.
@@ -34,7 +34,7 @@ func (c *Conn) streamFailed(id uint32, err *h2.Error, now int64) *h2.Error {
 	case c.endings.of(id) != endedByUs:
 		c.refuseStream(id, err)
 	}
-	return c.budget.Spend(now, h2.CostReset)
+	return c.budget.Charge(now, h2.CostReset)
 }
 
 // sendReset appends RST_STREAM.
@@ -45,9 +45,9 @@ func (c *Conn) sendReset(id uint32, code h2.Code) {
 
 // resetByUs resets s because of err, a fault of the peer.
 func (c *Conn) resetByUs(s *Stream, err *h2.Error, now int64) *h2.Error {
-	s.note(err)
+	s.setCause(err)
 	c.reset(s, err.Code)
-	return c.budget.Spend(now, h2.CostReset)
+	return c.budget.Charge(now, h2.CostReset)
 }
 
 // reset resets s.
@@ -76,20 +76,20 @@ func (c *Conn) breakStream(s *Stream) {
 	}
 	s.isReset.Store(true)
 	c.held -= len(s.held)
-	if s.held, s.last = s.held[:0], nil; s.carriage != nil {
+	if s.held, s.last = s.held[:0], nil; s.streamConn != nil {
 		s.held = s.emptied(&s.heldBuffer, s.held)
 	}
 	if s.onGone != nil {
 		s.onGone()
 		s.onGone = nil
 	}
-	s.rouse()
+	s.notify()
 	c.room.Broadcast() // its Task may wait there
-	c.settle(s)
+	c.removeIfOver(s)
 }
 
 // malformed resets s because of its field list.
 func (c *Conn) malformed(s *Stream, err *h2.Error, now int64) *h2.Error {
 	c.reset(s, err.Code)
-	return c.budget.Spend(now, h2.CostMalformed)
+	return c.budget.Charge(now, h2.CostMalformed)
 }

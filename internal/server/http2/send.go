@@ -13,9 +13,9 @@ const (
 	// maxOut is how many bytes may wait in Conn.out before Tasks wait. Each call of
 	// Send may exceed it once.
 	maxOut = 256 << 10
-	// calmOut is how many bytes may wait in Conn.out before the connection ends: the
+	// outLimit is how many bytes may wait in Conn.out before the connection ends: the
 	// peer sends what we must answer, and does not read.
-	calmOut = 2 << 20
+	outLimit = 2 << 20
 	// keptOut is how much memory an idle connection keeps for Conn.out, at most.
 	keptOut = 16 << 10
 	// turnSize is how large the output of a turn becomes at most by content. Engines keep
@@ -108,7 +108,7 @@ func (s *Stream) awaitRoom(content []byte) bool {
 			c.room.Wait()
 			c.workers.Excuse(-1)
 		}
-		c.loseRoom(s)
+		c.uncount(s)
 	}
 	return s.output != outputReset
 }
@@ -154,7 +154,7 @@ func (c *Conn) hold(s *Stream, p []byte) (rest []byte) {
 	if n := min(len(p), most-len(s.held)); n > 0 {
 		s.held = s.keep(&s.heldBuffer, s.held, p[:n])
 		if c.held += n; c.stored() > maxWaiting/2 {
-			c.tighten(maxHeld)
+			c.limitTasks(maxHeld)
 		}
 		p = p[n:]
 		c.schedule(s)
@@ -253,15 +253,15 @@ func (c *Conn) resetAfter(s *Stream, code h2.Code) {
 	}
 }
 
-// served ends the Task of s.
-func (c *Conn) served(s *Stream) {
+// taskDone ends the Task of s.
+func (c *Conn) taskDone(s *Stream) {
 	c.mu.Lock()
 	defer c.unlock()
-	c.leave(s)
+	c.ownerDone(s)
 }
 
-// leave is called when no Task and no Tunnel has s any more.
-func (c *Conn) leave(s *Stream) {
+// ownerDone is called when no Task and no Tunnel has s any more.
+func (c *Conn) ownerDone(s *Stream) {
 	s.task = taskEnded
 	c.answered(s, 0)
 	switch s.output {
@@ -270,7 +270,7 @@ func (c *Conn) leave(s *Stream) {
 	case outputEnded:
 		c.outputComplete(s)
 	case outputReset:
-		c.settle(s)
+		c.removeIfOver(s)
 	}
 	// Also for the timers of content that waits, and of an idle connection.
 	if c.hasOutput() || s.output == outputLast || c.streams.count() == 0 || c.phase == phaseDraining {
@@ -282,15 +282,15 @@ func (c *Conn) leave(s *Stream) {
 // peer is told to stop (RFC 9113 section 8.1).
 func (c *Conn) outputComplete(s *Stream) {
 	if s.task >= taskQueued {
-		return // leave calls it again
+		return // ownerDone calls it again
 	}
 	s.onGone = nil
 	if s.input != inputEnded {
 		c.reset(s, h2.CodeNoError)
 		return
 	}
-	c.budget.Earn(h2.EarnRequest)
-	c.settle(s)
+	c.budget.Refund(h2.RequestRefund)
+	c.removeIfOver(s)
 }
 
 // schedule queues s if it has content to send and a window for it.
@@ -306,7 +306,7 @@ func (c *Conn) schedule(s *Stream) {
 
 // hasContent tells whether s, which is not over, has something to send.
 func (s *Stream) hasContent() bool {
-	return len(s.held) > 0 || s.output == outputLast || s.isOwed()
+	return len(s.held) > 0 || s.output == outputLast || s.producerHasMore()
 }
 
 // hasOutput tells whether Run would send something.
@@ -325,9 +325,9 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	now := clock.Nanos()
 	if c.host.IsClosing() {
 		c.warn()
-		c.tellCarried(now)
+		c.notifyStage(now)
 	}
-	c.answer(now)
+	c.takePrompts(now)
 	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
@@ -352,7 +352,7 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 func (c *Conn) takeOut(out []byte) []byte {
 	out = append(out, c.out...)
 	c.out = c.out[:0]
-	c.budget.Paid()
+	c.budget.AcksSent()
 	if cap(c.out) > keptOut && c.streams.count() == 0 || cap(c.out) > maxOut {
 		c.out = nil
 	}
@@ -374,8 +374,8 @@ func grow(out []byte, n int) []byte {
 // appendContent appends one frame of the content of s, which the scheduler has chosen.
 func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	room := int(min(frameSize, int64(turnSize-h2.FrameHeadSize-len(out)), int64(c.sendWindow), int64(s.sendWindow)))
-	if len(s.held) == 0 && s.output == outputOpen && s.isOwed() && room > 0 {
-		c.ask(s, room)
+	if len(s.held) == 0 && s.output == outputOpen && s.producerHasMore() && room > 0 {
+		c.produce(s, room)
 	}
 	p := s.held
 	isHeld := len(p) > 0
@@ -418,14 +418,14 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 		c.outputComplete(s)
 	case !s.hasContent():
 		c.ready.Remove(&s.node)
-		if s.carriage != nil {
-			c.remind(s.carriage) // its time may have come meanwhile
+		if s.streamConn != nil {
+			c.scheduleTimeout(s.streamConn) // its time may have come meanwhile
 		}
 	case s.sendWindow <= 0:
 		c.ready.Remove(&s.node)
 	}
 	if isHeld {
-		s.rouse()
+		s.notify()
 	}
 	return out
 }

@@ -17,7 +17,7 @@ func TestOutputGrows(t *testing.T) {
 			e := withWindow(t, 64<<10)
 			var sources []*source
 			for i := range test.streams {
-				sources = append(sources, e.carry(uint32(2*i+1), ""))
+				sources = append(sources, e.produce(uint32(2*i+1), ""))
 			}
 			e.isBlocked = true
 			for _, s := range sources {

@@ -39,7 +39,7 @@ const (
 	taskDeferred           // the request is complete, or its body streamed, and waits for room; see admission
 	taskEnded
 	taskQueued
-	taskTunnel // it has ended, and a Tunnel or a session has the stream
+	taskTunnel // it has ended, and a Tunnel or a protocolConn has the stream
 )
 
 // A Stream carries one request and its response. A Host makes it, sets Request and
@@ -69,7 +69,7 @@ type Stream struct {
 	readDue       int64        // when ReadBody stops to wait, in Nanos; 0: never
 	isDecoded     bool         // the head was complete and valid
 	isConnect     bool         // of an extended CONNECT
-	heard         int64        // when the last part of the body arrived, in Nanos
+	lastInput     int64        // when the last part of the body arrived, in Nanos
 
 	// Output. What is to be sent is held, then last.
 	sendWindow   h2.SendWindow
@@ -87,12 +87,12 @@ type Stream struct {
 	node         h2.Node[Stream]
 	inOrder      int // how much content it sends before it shares the connection; see takeTurns
 
-	wake     sync.Cond // something has changed that ReadBody or Send may wait for
-	onGone   func()
-	carriage *carriage // nil: the Task, or a Tunnel, has the content
-	session  *session  // that carriage is a part of; nil: of none
-	prompts  bool      // the Task prompts first; see serve
-	isTunnel bool      // there is a Tunnel, which may be called late
+	changed    sync.Cond // something has changed that ReadBody or Send may wait for
+	onGone     func()
+	streamConn *streamConn   // nil: the Task, or a Tunnel, has the content
+	protocol   *protocolConn // that streamConn is a part of; nil: of none
+	prompts    bool          // the Task prompts first; see serve
+	isTunnel   bool          // there is a Tunnel, which may be called late
 
 	isReset atomic.Bool // output is outputReset; for Run, which takes no lock
 }
@@ -109,7 +109,7 @@ const (
 func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.conn, s.id = c, id
 	s.node.Owner, s.node.ID = s, id
-	s.wake.L = &c.mu
+	s.changed.L = &c.mu
 	s.input, s.output, s.task = inputOpen, outputNone, taskNone
 	c.ready.Place(&s.node, h2.DefaultPriority())
 	s.inOrder = inOrderSize
@@ -148,7 +148,7 @@ func (s *Stream) keep(b **buf.Buffer, held, p []byte) []byte {
 // emptied returns held without bytes.
 func (s *Stream) emptied(b **buf.Buffer, held []byte) []byte {
 	if *b == nil {
-		if s.carriage != nil {
+		if s.streamConn != nil {
 			return nil
 		}
 		return held[:0]
@@ -180,11 +180,11 @@ func (s *Stream) OnGone(f func()) {
 	s.onGone = f
 }
 
-// rouse tells who waits for s that something has changed.
-func (s *Stream) rouse() {
-	s.wake.Broadcast()
-	if s.session != nil {
-		s.session.rouse()
+// notify tells who waits for s that something has changed.
+func (s *Stream) notify() {
+	s.changed.Broadcast()
+	if s.protocol != nil {
+		s.protocol.startTask()
 	}
 }
 
@@ -192,7 +192,7 @@ func (s *Stream) rouse() {
 // make it go on.
 func (s *Stream) wait() {
 	s.conn.workers.Excuse(1)
-	s.wake.Wait()
+	s.changed.Wait()
 	s.conn.workers.Excuse(-1)
 }
 
@@ -201,20 +201,20 @@ func (s *Stream) Run() {
 	if s.prompts {
 		s.conn.prompter.Prompt()
 	}
-	if !s.isReset.Load() && (s.conn.isTight.Load() && s.isPostponed() || s.Request.Serve()) {
+	if !s.isReset.Load() && (s.conn.limitsTasks.Load() && s.isPostponed() || s.Request.Serve()) {
 		return // s may have ended already
 	}
-	s.conn.served(s)
+	s.conn.taskDone(s)
 }
 
 // Lost implements engine.Task.
 func (s *Stream) Lost(err error) {
 	s.conn.mu.Lock()
-	x := s.session
+	x := s.protocol
 	s.conn.mu.Unlock()
 	if x != nil {
 		x.Lost(err)
 		return
 	}
-	s.conn.served(s)
+	s.conn.taskDone(s)
 }

@@ -13,19 +13,19 @@ import (
 // timers are the times at which something is due, in Nanos; 0: never. The engine knows
 // the earliest one.
 type timers struct {
-	blockDue   int64  // the preface and the first SETTINGS, a field block or a frame must be complete
-	unit       uint32 // which one; see h2.Parser.Unit
-	ackDue     int64  // our SETTINGS must be acknowledged
-	bodyDue    int64  // a body that is waited for must go on
-	stallDue   int64  // the peer must open a window for content that waits
-	idleDue    int64  // a connection without streams ends
-	restDue    int64  // a connection without streams begins to rest
-	drainDue   int64  // the peer must acknowledge the PING after the first GOAWAY
-	carriedDue int64  // a Carried may have something to do
-	roomDue    int64  // a deferred stream may begin, or rest
-	armed      int64  // what the engine knows
-	isPrefaced bool   // the first SETTINGS frame has come
-	isResting  bool   // there was no stream since restDue
+	blockDue    int64  // the preface and the first SETTINGS, a field block or a frame must be complete
+	unit        uint32 // which one; see h2.Parser.Unit
+	ackDue      int64  // our SETTINGS must be acknowledged
+	bodyDue     int64  // a body that is waited for must go on
+	stallDue    int64  // the peer must open a window for content that waits
+	idleDue     int64  // a connection without streams ends
+	sleepDue    int64  // a connection without streams may sleep
+	drainDue    int64  // the peer must acknowledge the PING after the first GOAWAY
+	producerDue int64  // a Producer may have something to do
+	roomDue     int64  // a deferred stream may begin, or rest
+	armed       int64  // what the engine knows
+	isPrefaced  bool   // the first SETTINGS frame has come
+	maySleep    bool   // there was no stream since sleepDue
 }
 
 func (c *Conn) startTimers(now int64) {
@@ -40,8 +40,8 @@ func (c *Conn) bodyBegan(now int64) {
 	}
 }
 
-// heard is called after input.
-func (c *Conn) heard(now int64) {
+// inputHandled is called after input.
+func (c *Conn) inputHandled(now int64) {
 	unit := c.parser.Unit()
 	switch {
 	case !c.isPrefaced:
@@ -57,7 +57,7 @@ func (c *Conn) heard(now int64) {
 	if c.bodyDue != 0 {
 		_, c.bodyDue = c.lateBody()
 	}
-	if c.streams.count() == 0 && c.restDue == 0 && !c.isResting && c.isPrefaced {
+	if c.streams.count() == 0 && c.sleepDue == 0 && !c.maySleep && c.isPrefaced {
 		c.becomeIdle(now)
 	}
 }
@@ -69,7 +69,7 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 		t := int64(0)
 		switch {
 		case s.input == inputOpen && s.isDecoded && s.task == taskNone:
-			t = s.Request.BodyDue(s.heard)
+			t = s.Request.BodyDue(s.lastInput)
 		case s.isReading:
 			t = s.readDue
 		}
@@ -112,7 +112,7 @@ func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
 func (c *Conn) lateContent() (first *Stream, due int64) {
 	for s := range c.streams.each() {
 		isDeferred := s.task == taskDeferred
-		if len(s.held)+len(s.last) == 0 && !s.isOwed() && !isDeferred || s.output >= outputEnded {
+		if len(s.held)+len(s.last) == 0 && !s.producerHasMore() && !isDeferred || s.output >= outputEnded {
 			continue
 		}
 		at := s.progress.at
@@ -139,7 +139,7 @@ func (c *Conn) lateContent() (first *Stream, due int64) {
 // arm tells the engine when the next time-out is due.
 func (c *Conn) arm() {
 	due := int64(0)
-	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.restDue, c.drainDue, c.carriedDue, c.roomDue} {
+	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.sleepDue, c.drainDue, c.producerDue, c.roomDue} {
 		if t != 0 && (due == 0 || t < due) {
 			due = t
 		}
@@ -175,15 +175,15 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		c.drain()
 	}
 	c.timeOutStreams(now)
-	c.timeOutCarried(now)
+	c.timeOutProducers(now)
 	c.timeOutRoom(now)
 	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
 		return out, engine.CloseLinger
 	}
-	if isDue(c.restDue) {
-		c.rest()
+	if isDue(c.sleepDue) {
+		c.prepareSleep()
 	}
 	if c.hasOutput() {
 		c.prompter.Prompt()
@@ -203,11 +203,11 @@ func (c *Conn) timeOutStreams(now int64) {
 		switch {
 		case s.isWriting && s.writeDue != 0 && s.writeDue <= now:
 			s.isWriting = false
-			s.wake.Broadcast()
+			s.changed.Broadcast()
 		case s.isReading:
 			s.isReading = false
-			s.wake.Broadcast()
-		case s.Request.BodyLate(s.heard, now):
+			s.changed.Broadcast()
+		case s.Request.BodyLate(s.lastInput, now):
 			c.refuseRequest(s, server.ErrTimeout, nil)
 		}
 	}
@@ -220,7 +220,7 @@ func (c *Conn) timeOutStreams(now int64) {
 		if s.task == taskDeferred {
 			code = h2.CodeRefusedStream // it was not processed
 		}
-		s.note(errStalled)
+		s.setCause(errStalled)
 		c.reset(s, code)
 	}
 }
@@ -241,7 +241,7 @@ func (s *Stream) SetReadDeadline(now int64, timeout time.Duration) {
 // rearm changes the deadline of a wait.
 func (s *Stream) rearm(due int64) {
 	if due != 0 && due <= clock.Nanos() { // at once: deadlines of engines are late
-		s.wake.Broadcast()
+		s.changed.Broadcast()
 	} else {
 		s.armWait(due)
 	}

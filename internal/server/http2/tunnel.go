@@ -82,7 +82,7 @@ func (t *Tunnel) Revoke() {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	t.isClosed = true
-	t.stream.wake.Broadcast()
+	t.stream.changed.Broadcast()
 }
 
 // Close implements net.Conn. It ends the stream after what was written, and has it reset
@@ -104,7 +104,7 @@ func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
 	}
 	defer c.unlock()
 	t.isClosed = true
-	s.wake.Broadcast()
+	s.changed.Broadcast()
 	c.discard(s)
 	switch s.output {
 	case outputNone:
@@ -114,7 +114,7 @@ func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
 	}
 	if s.task == taskTunnel {
 		c.tunnels--
-		c.leave(s)
+		c.ownerDone(s)
 	}
 	c.prompter.Prompt()
 	return nil
@@ -144,7 +144,7 @@ func (t *Tunnel) Read(p []byte) (int, error) {
 		}
 		s.armWait(s.readDue)
 		s.isReading = true
-		s.wake.Wait()
+		s.changed.Wait()
 		s.isReading = false
 	}
 }
@@ -179,7 +179,7 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 		}
 		s.armWait(s.writeDue)
 		s.isWriting = true
-		s.wake.Wait()
+		s.changed.Wait()
 		s.isWriting = false
 	}
 }
@@ -197,7 +197,7 @@ func (t *Tunnel) CloseWrite() error {
 		return errTunnelReset
 	}
 	c.finish(s, nil)
-	s.wake.Broadcast()
+	s.changed.Broadcast()
 	c.prompter.Prompt()
 	return nil
 }

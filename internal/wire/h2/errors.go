@@ -94,8 +94,8 @@ var (
 	ErrStreamWindowExceeded = streamError(CodeFlowControlError, "more data than the window of the stream admits")
 )
 
-// ErrCalm: the peer has used its Budget up.
-var ErrCalm = connectionError(CodeEnhanceYourCalm, "the peer causes too much work")
+// ErrExcessiveLoad: the peer has used its Budget up.
+var ErrExcessiveLoad = connectionError(CodeEnhanceYourCalm, "the peer causes too much work")
 
 // Violations that the state of a stream shows (RFC 9113 section 5.1), and what else ends
 // a stream or a connection.

@@ -9,7 +9,7 @@ type Cost uint16
 // Token is what a frame costs that we have to look at and that brings nothing.
 const Token Cost = 32
 
-// What a peer pays. The CVE names a published attack by the same means.
+// What a peer is charged. The CVE names a published attack by the same means.
 const (
 	CostReset        = 5 * Token // RST_STREAM of an unanswered stream (CVE-2023-44487), or one of ours for an error of the peer (CVE-2025-8671)
 	CostMalformed    = 5 * Token // a malformed field list (CVE-2019-9516)
@@ -30,12 +30,12 @@ const (
 	smallUpdate = 1 << 10 // increment of a WINDOW_UPDATE
 )
 
-// What a peer has and earns.
+// What a peer has and gets back.
 const (
 	budgetSize      = 2000 * Token // of a new connection, and the most there is
-	budgetTick      = 5_000_000    // nanoseconds in which one Token is earned: 200 in a second
-	EarnRequest     = Token        // a finished request
-	earnedBodyBytes = 1 << 10      // so many bytes of a request's body earn a Token
+	budgetTick      = 5_000_000    // nanoseconds in which one Token comes back: 200 in a second
+	RequestRefund   = Token        // a finished request
+	refundBodyBytes = 1 << 10      // so many bytes of a request's body give back a Token
 	packedBudget    = 6
 
 	// What a DATA frame may be answered with: credit for the stream and for the connection,
@@ -46,33 +46,33 @@ const (
 	maxLate = 1 << 20
 )
 
-// A Budget pays for the work that a peer causes with frames that cost it little. When it
-// is used up, the connection ends with ErrCalm. The zero value is full. Times are
+// A Budget bounds the work that a peer causes with frames that cost it little. When it
+// is used up, the connection ends with ErrExcessiveLoad. The zero value is full. Times are
 // nanoseconds of a clock that does not go back.
 type Budget struct {
-	tick   uint32 // time of the last refill, in budgetTick
-	spent  Cost
-	acks   uint16
-	echoes uint16 // answers to our DATA that the peer has not given
-	late   uint32 // bytes of abandoned content that may come in small frames
+	tick    uint32 // time of the last refill, in budgetTick
+	charged Cost
+	acks    uint16
+	echoes  uint16 // answers to our DATA that the peer has not given
+	late    uint32 // bytes of abandoned content that may come in small frames
 }
 
 // maxAcks is how many acknowledgements may wait for a peer that does not read.
 const maxAcks = 1000
 
-// Spend pays cost at the time now. It returns ErrCalm if the budget is used up.
-func (b *Budget) Spend(now int64, cost Cost) *Error {
+// Charge takes cost from the budget at the time now. It returns ErrExcessiveLoad if the budget is used up.
+func (b *Budget) Charge(now int64, cost Cost) *Error {
 	tick := uint32(now / budgetTick)
 	// A negative time is that of another process, after a hand-over.
-	if earned := int32(tick - b.tick); earned > 0 {
-		b.Earn(Cost(min(earned, int32(budgetSize/Token))) * Token)
+	if refill := int32(tick - b.tick); refill > 0 {
+		b.Refund(Cost(min(refill, int32(budgetSize/Token))) * Token)
 	}
 	b.tick = tick
-	if cost > budgetSize-b.spent {
-		b.spent = budgetSize
-		return ErrCalm
+	if cost > budgetSize-b.charged {
+		b.charged = budgetSize
+		return ErrExcessiveLoad
 	}
-	b.spent += cost
+	b.charged += cost
 	return nil
 }
 
@@ -80,26 +80,26 @@ func (b *Budget) Spend(now int64, cost Cost) *Error {
 // answers to it cost nothing. A peer that returns a few bytes of window at a time gets none.
 func (b *Budget) SentData() { b.echoes = min(b.echoes+echoesOfData, maxEchoes) }
 
-// SpendEcho is Spend for a frame that may answer DATA.
-func (b *Budget) SpendEcho(now int64, cost Cost) *Error {
+// ChargeEcho is Charge for a frame that may answer DATA.
+func (b *Budget) ChargeEcho(now int64, cost Cost) *Error {
 	if b.echoes > 0 {
 		b.echoes--
 		return nil
 	}
-	return b.Spend(now, cost)
+	return b.Charge(now, cost)
 }
 
-// SpendOnUpdate pays for a WINDOW_UPDATE.
-func (b *Budget) SpendOnUpdate(now int64, increment uint32) *Error {
+// ChargeUpdate charges for a WINDOW_UPDATE.
+func (b *Budget) ChargeUpdate(now int64, increment uint32) *Error {
 	if increment < smallUpdate {
-		return b.SpendEcho(now, CostSmallUpdate)
+		return b.ChargeEcho(now, CostSmallUpdate)
 	}
 	return nil
 }
 
-// SpendOnData pays for a DATA frame. isStreamed: its content is read while it arrives, so
+// ChargeData charges for a DATA frame. isStreamed: its content is read while it arrives, so
 // that small frames do not make the request take longer.
-func (b *Budget) SpendOnData(now int64, ev *Event, isStreamed bool) *Error {
+func (b *Budget) ChargeData(now int64, ev *Event, isStreamed bool) *Error {
 	cost := Cost(ev.Padding) * Token / costPaddingBytes
 	size := ev.Length - uint32(ev.Padding)
 	switch isLast := ev.Has(EndStream); {
@@ -111,7 +111,7 @@ func (b *Budget) SpendOnData(now int64, ev *Event, isStreamed bool) *Error {
 	default:
 		cost += CostTinyData
 	}
-	return b.Spend(now, cost)
+	return b.Charge(now, cost)
 }
 
 // Abandon says that content is not read any more that was read while it arrived. The peer may
@@ -119,44 +119,44 @@ func (b *Budget) SpendOnData(now int64, ev *Event, isStreamed bool) *Error {
 // nothing.
 func (b *Budget) Abandon(window int32) { b.late = min(b.late+uint32(max(window, 0)), maxLate) }
 
-// OweSettings pays for SETTINGS whose acknowledgement was added to what waits to be sent. It
-// returns ErrCalm if too many acknowledgements wait.
-func (b *Budget) OweSettings(now int64) *Error {
+// ChargeSettings charges for SETTINGS whose acknowledgement was added to what waits to be sent. It
+// returns ErrExcessiveLoad if too many acknowledgements wait.
+func (b *Budget) ChargeSettings(now int64) *Error {
 	if b.acks++; b.acks > maxAcks {
-		return ErrCalm
+		return ErrExcessiveLoad
 	}
-	return b.Spend(now, CostSettings)
+	return b.Charge(now, CostSettings)
 }
 
-// OwePing is OweSettings for PING, which may answer DATA.
-func (b *Budget) OwePing(now int64) *Error {
+// ChargePing is ChargeSettings for PING, which may answer DATA.
+func (b *Budget) ChargePing(now int64) *Error {
 	if b.acks++; b.acks > maxAcks {
-		return ErrCalm
+		return ErrExcessiveLoad
 	}
-	return b.SpendEcho(now, CostPing)
+	return b.ChargeEcho(now, CostPing)
 }
 
-// Owes tells whether an acknowledgement waits to be sent.
-func (b *Budget) Owes() bool { return b.acks > 0 }
+// HasAcks tells whether an acknowledgement waits to be sent.
+func (b *Budget) HasAcks() bool { return b.acks > 0 }
 
-// Paid says that nothing waits to be sent any more.
-func (b *Budget) Paid() { b.acks = 0 }
+// AcksSent says that nothing waits to be sent any more.
+func (b *Budget) AcksSent() { b.acks = 0 }
 
-// Earn gives back cost, up to the size of a new Budget.
-func (b *Budget) Earn(cost Cost) { b.spent -= min(cost, b.spent) }
+// Refund gives back cost, up to the size of a new Budget.
+func (b *Budget) Refund(cost Cost) { b.charged -= min(cost, b.charged) }
 
-// EarnBody gives back what n bytes of a request's body earn. A frame of less than 32
-// bytes earns nothing.
-func (b *Budget) EarnBody(n uint32) {
-	b.Earn(Cost(min(n, uint32(budgetSize/Token)*earnedBodyBytes) / (earnedBodyBytes / uint32(Token))))
+// RefundBody gives back what n bytes of a request's body are worth. A frame of less than 32
+// bytes is worth nothing.
+func (b *Budget) RefundBody(n uint32) {
+	b.Refund(Cost(min(n, uint32(budgetSize/Token)*refundBodyBytes) / (refundBodyBytes / uint32(Token))))
 }
 
-// Tokens returns how many Tokens there were after the last Spend or Earn.
-func (b *Budget) Tokens() int { return int((budgetSize - b.spent) / Token) }
+// Tokens returns how many Tokens there were after the last Charge or Refund.
+func (b *Budget) Tokens() int { return int((budgetSize - b.charged) / Token) }
 
-// AppendPacked appends the Budget as 6 bytes, without what either side owes.
+// AppendPacked appends the Budget as 6 bytes, without what either side has to answer.
 func (b *Budget) AppendPacked(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, uint16(b.spent))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(b.charged))
 	return binary.BigEndian.AppendUint32(dst, b.tick)
 }
 
@@ -166,8 +166,8 @@ func CutBudget(in []byte) (b Budget, rest []byte, ok bool) {
 	if len(in) < packedBudget {
 		return b, nil, false
 	}
-	b.spent, b.tick = Cost(binary.BigEndian.Uint16(in)), binary.BigEndian.Uint32(in[2:])
-	if b.spent > budgetSize {
+	b.charged, b.tick = Cost(binary.BigEndian.Uint16(in)), binary.BigEndian.Uint32(in[2:])
+	if b.charged > budgetSize {
 		return Budget{}, nil, false
 	}
 	return b, in[packedBudget:], true

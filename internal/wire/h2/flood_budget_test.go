@@ -7,9 +7,9 @@ import (
 
 const second = 1_000_000_000
 
-// spendAll spends cost until the budget is used up, and returns how often that went well.
-func spendAll(b *Budget, now int64, cost Cost) (times int) {
-	for b.Spend(now, cost) == nil {
+// chargeAll charges cost until the budget is used up, and returns how often that went well.
+func chargeAll(b *Budget, now int64, cost Cost) (times int) {
+	for b.Charge(now, cost) == nil {
 		times++
 	}
 	return times
@@ -27,13 +27,13 @@ func TestBudgetBounds(t *testing.T) {
 	} {
 		var b Budget
 		now := int64(12345 * second)
-		if n := spendAll(&b, now, c.cost); n != c.once || b.Tokens() != 0 {
+		if n := chargeAll(&b, now, c.cost); n != c.once || b.Tokens() != 0 {
 			t.Errorf("%s: %d at once", name, n)
 		}
-		if n := spendAll(&b, now+second, c.cost); n != c.eachSec {
+		if n := chargeAll(&b, now+second, c.cost); n != c.eachSec {
 			t.Errorf("%s: %d after a second", name, n)
 		}
-		if n := spendAll(&b, now+1000*second, c.cost); n != c.once {
+		if n := chargeAll(&b, now+1000*second, c.cost); n != c.once {
 			t.Errorf("%s: %d after a long time", name, n)
 		}
 	}
@@ -42,9 +42,9 @@ func TestBudgetBounds(t *testing.T) {
 // A slow refill is not lost by frequent calls.
 func TestBudgetRefillsInSmallSteps(t *testing.T) {
 	var b Budget
-	spendAll(&b, 0, Token)
+	chargeAll(&b, 0, Token)
 	for now := int64(0); now < second; now += second / 10_000 {
-		b.Spend(now, 0)
+		b.Charge(now, 0)
 	}
 	if b.Tokens() != 199 { // the 200th is due at the end of the second
 		t.Error(b.Tokens())
@@ -53,20 +53,20 @@ func TestBudgetRefillsInSmallSteps(t *testing.T) {
 
 func TestBudgetEarns(t *testing.T) {
 	for name, c := range map[string]struct {
-		earn func(b *Budget)
-		want int
+		refund func(b *Budget)
+		want   int
 	}{
-		"request":        {func(b *Budget) { b.Earn(EarnRequest) }, 1},
-		"1 KiB":          {func(b *Budget) { b.EarnBody(1 << 10) }, 1},
-		"pieces of 64 B": {func(b *Budget) { repeat(16, func() { b.EarnBody(64) }) }, 1},
-		"pieces of 31 B": {func(b *Budget) { repeat(1000, func() { b.EarnBody(31) }) }, 0},
-		"1 MiB":          {func(b *Budget) { b.EarnBody(1 << 20) }, 1024},
-		"4 GiB":          {func(b *Budget) { b.EarnBody(math.MaxUint32) }, 2000},
-		"many requests":  {func(b *Budget) { repeat(3000, func() { b.Earn(EarnRequest) }) }, 2000},
+		"request":        {func(b *Budget) { b.Refund(RequestRefund) }, 1},
+		"1 KiB":          {func(b *Budget) { b.RefundBody(1 << 10) }, 1},
+		"pieces of 64 B": {func(b *Budget) { repeat(16, func() { b.RefundBody(64) }) }, 1},
+		"pieces of 31 B": {func(b *Budget) { repeat(1000, func() { b.RefundBody(31) }) }, 0},
+		"1 MiB":          {func(b *Budget) { b.RefundBody(1 << 20) }, 1024},
+		"4 GiB":          {func(b *Budget) { b.RefundBody(math.MaxUint32) }, 2000},
+		"many requests":  {func(b *Budget) { repeat(3000, func() { b.Refund(RequestRefund) }) }, 2000},
 	} {
 		var b Budget
-		b.Spend(0, budgetSize)
-		if c.earn(&b); b.Tokens() != c.want {
+		b.Charge(0, budgetSize)
+		if c.refund(&b); b.Tokens() != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, b.Tokens(), c.want)
 		}
 	}
@@ -81,7 +81,7 @@ func repeat(n int, f func()) {
 func TestBudgetPadding(t *testing.T) {
 	var b Budget
 	n := 0
-	for b.SpendOnData(0, &Event{Length: 256, Padding: 256, Marks: EndStream}, false) == nil {
+	for b.ChargeData(0, &Event{Length: 256, Padding: 256, Marks: EndStream}, false) == nil {
 		n += 256
 	}
 	if n != 2000*costPaddingBytes {
@@ -92,22 +92,22 @@ func TestBudgetPadding(t *testing.T) {
 func TestBudgetOwes(t *testing.T) {
 	var b Budget
 	for i := range maxAcks {
-		owe := b.OweSettings
+		charge := b.ChargeSettings
 		if i%2 == 0 {
-			owe = b.OwePing
+			charge = b.ChargePing
 		}
-		if err := owe(0); err != nil || !b.Owes() {
-			t.Fatal(err, b.Owes())
+		if err := charge(0); err != nil || !b.HasAcks() {
+			t.Fatal(err, b.HasAcks())
 		}
 	}
-	if b.OweSettings(0) != ErrCalm || b.OwePing(0) != ErrCalm {
+	if b.ChargeSettings(0) != ErrExcessiveLoad || b.ChargePing(0) != ErrExcessiveLoad {
 		t.Errorf("more than %d acknowledgements wait", maxAcks)
 	}
-	if b.Paid(); b.Owes() || b.OweSettings(0) != nil || b.OwePing(0) != nil {
-		t.Error("owes after Paid")
+	if b.AcksSent(); b.HasAcks() || b.ChargeSettings(0) != nil || b.ChargePing(0) != nil {
+		t.Error("has acknowledgements after AcksSent")
 	}
-	b.spent = budgetSize
-	if b.OweSettings(0) != ErrCalm || b.OwePing(0) != ErrCalm {
+	b.charged = budgetSize
+	if b.ChargeSettings(0) != ErrExcessiveLoad || b.ChargePing(0) != ErrExcessiveLoad {
 		t.Error("the budget is used up")
 	}
 }
@@ -120,17 +120,17 @@ func TestBudgetEchoes(t *testing.T) {
 	}
 	const more = 1000
 	for i := range maxEchoes/2 + more {
-		if _ = b.OwePing(0); i < maxEchoes/2 {
-			_ = b.SpendOnUpdate(0, 1)
+		if _ = b.ChargePing(0); i < maxEchoes/2 {
+			_ = b.ChargeUpdate(0, 1)
 		}
-		b.Paid()
+		b.AcksSent()
 	}
-	if want := Cost(more) * Token; b.spent != want {
-		t.Errorf("%d, want %d", b.spent, want)
+	if want := Cost(more) * Token; b.charged != want {
+		t.Errorf("%d, want %d", b.charged, want)
 	}
 	b = Budget{}
 	b.SentData()
-	if _ = b.OweSettings(0); b.spent != CostSettings {
+	if _ = b.ChargeSettings(0); b.charged != CostSettings {
 		t.Error("SETTINGS are no answer to DATA")
 	}
 }
@@ -151,16 +151,16 @@ func TestBudgetOfFrames(t *testing.T) {
 		"tiny, with padding": {Event{Length: 129, Padding: 128}, false, CostTinyData + Token/2},
 	} {
 		var b Budget
-		if err := b.SpendOnData(0, &c.ev, c.isStreamed); err != nil || b.spent != c.want {
-			t.Errorf("%s: %d, %v, want %d", name, b.spent, err, c.want)
+		if err := b.ChargeData(0, &c.ev, c.isStreamed); err != nil || b.charged != c.want {
+			t.Errorf("%s: %d, %v, want %d", name, b.charged, err, c.want)
 		}
 	}
 	var b Budget
-	if _ = b.SpendOnUpdate(0, smallUpdate); b.spent != 0 {
-		t.Errorf("%d for an update", b.spent)
+	if _ = b.ChargeUpdate(0, smallUpdate); b.charged != 0 {
+		t.Errorf("%d for an update", b.charged)
 	}
-	if _ = b.SpendOnUpdate(0, smallUpdate-1); b.spent != CostSmallUpdate {
-		t.Errorf("%d for a small update", b.spent)
+	if _ = b.ChargeUpdate(0, smallUpdate-1); b.charged != CostSmallUpdate {
+		t.Errorf("%d for a small update", b.charged)
 	}
 }
 
@@ -172,12 +172,12 @@ func TestBudgetAbandon(t *testing.T) {
 	b.Abandon(25)
 	small := &Event{Length: 10}
 	for i, want := range []Cost{0, 0, CostTinyData} {
-		if err := b.SpendOnData(0, small, false); err != nil || b.spent != want {
-			t.Errorf("frame %d: %d spent, %v", i, b.spent, err)
+		if err := b.ChargeData(0, small, false); err != nil || b.charged != want {
+			t.Errorf("frame %d: %d charged, %v", i, b.charged, err)
 		}
 	}
-	if err := b.SpendOnData(0, &Event{}, false); err != nil || b.spent != CostTinyData+CostEmptyFrame {
-		t.Errorf("an empty frame: %d spent, %v", b.spent, err)
+	if err := b.ChargeData(0, &Event{}, false); err != nil || b.charged != CostTinyData+CostEmptyFrame {
+		t.Errorf("an empty frame: %d charged, %v", b.charged, err)
 	}
 	for range 10 {
 		b.Abandon(1<<31 - 1)
@@ -190,18 +190,18 @@ func TestBudgetAbandon(t *testing.T) {
 // After a hand-over the clock may be another one.
 func TestBudgetOfAnotherClock(t *testing.T) {
 	var b Budget
-	b.Spend(5000*second, budgetSize)
-	if b.Spend(0, Token) == nil {
-		t.Error("earned while the clock went back")
+	b.Charge(5000*second, budgetSize)
+	if b.Charge(0, Token) == nil {
+		t.Error("refunded while the clock went back")
 	}
-	if n := spendAll(&b, second, Token); n != 200 {
+	if n := chargeAll(&b, second, Token); n != 200 {
 		t.Errorf("%d tokens a second later", n)
 	}
 }
 
 func TestPackedBudget(t *testing.T) {
 	var b Budget
-	b.Spend(77*second, 1234)
+	b.Charge(77*second, 1234)
 	wire := b.AppendPacked([]byte("x"))
 	if len(wire) != 1+packedBudget {
 		t.Fatalf("%d bytes", len(wire)-1)
@@ -213,15 +213,15 @@ func TestPackedBudget(t *testing.T) {
 		t.Error("too short")
 	}
 	if _, _, ok := CutBudget([]byte("\xff\xff\x00\x00\x00\x00")); ok {
-		t.Error("more spent than there is")
+		t.Error("more charged than there is")
 	}
 }
 
 func TestBudgetAllocatesNothing(t *testing.T) {
 	var b Budget
 	if n := testing.AllocsPerRun(100, func() {
-		b.Spend(0, CostPing)
-		b.Earn(EarnRequest)
+		b.Charge(0, CostPing)
+		b.Refund(RequestRefund)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

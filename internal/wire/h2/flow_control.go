@@ -24,7 +24,7 @@ func (w *SendWindow) shift(n int64) (ok bool) {
 	return true
 }
 
-// Take books n bytes that are sent.
+// Take counts n bytes that are sent.
 func (w *SendWindow) Take(n int) { *w -= SendWindow(n) }
 
 // MinData is the least room for which the content of another DATA frame is looked for, unless
@@ -99,7 +99,7 @@ func NewReceiveWindow(now int64, granted, size, most uint32) ReceiveWindow {
 	return ReceiveWindow{left: int32(min(granted, maxWindow)), size: size, least: size, most: min(max(size, most), maxWindow), updated: now}
 }
 
-// Received books the n bytes of a DATA frame, padding included. ok is false if the
+// Received counts the n bytes of a DATA frame, padding included. ok is false if the
 // window does not admit them: ErrWindowExceeded or ErrStreamWindowExceeded.
 func (w *ReceiveWindow) Received(n uint32) (ok bool) {
 	if int64(n) > int64(w.left) {
@@ -110,7 +110,7 @@ func (w *ReceiveWindow) Received(n uint32) (ok bool) {
 	return true
 }
 
-// Consumed books n bytes of those received as used or discarded: their credit is owed.
+// Consumed counts n bytes of those received as used or discarded: their credit may be returned.
 func (w *ReceiveWindow) Consumed(n uint32) { w.held -= min(n, w.held) }
 
 // Held returns how many bytes were received and not consumed.
@@ -138,7 +138,7 @@ func (w *ReceiveWindow) Shift(from, to uint32) {
 // returned when it is half of the window. If this half was used within one round trip,
 // the window limits the peer, and doubles.
 func (w *ReceiveWindow) Update(now int64, g *Growth) (increment uint32) {
-	if w.owed() < int64(max(w.size/2, 1)) {
+	if w.returnable() < int64(max(w.size/2, 1)) {
 		return 0
 	}
 	elapsed, round := now-w.updated, g.RoundTrip.Nanos()
@@ -148,7 +148,7 @@ func (w *ReceiveWindow) Update(now int64, g *Growth) (increment uint32) {
 	} else if elapsed > max(shrinkRounds*round, shrinkNanos) {
 		w.resize(max(w.least, w.size/2), g)
 	}
-	increment = uint32(max(w.owed(), 0))
+	increment = uint32(max(w.returnable(), 0))
 	w.left += int32(increment)
 	return increment
 }
@@ -162,8 +162,8 @@ func (w *ReceiveWindow) resize(size uint32, g *Growth) {
 	w.size = size
 }
 
-// owed returns the credit that may be returned.
-func (w *ReceiveWindow) owed() int64 { return int64(w.size) - int64(w.left) - int64(w.held) }
+// returnable returns the credit that may be returned.
+func (w *ReceiveWindow) returnable() int64 { return int64(w.size) - int64(w.left) - int64(w.held) }
 
 // roundTripInterval is the least time between two measurements, in nanoseconds.
 const roundTripInterval = 1_000_000_000

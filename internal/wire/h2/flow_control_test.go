@@ -31,7 +31,7 @@ func TestCreditIsReturnedInHalves(t *testing.T) {
 	g := Growth{}
 	w := NewReceiveWindow(0, 65_535, 1<<16, 1<<16)
 	if w.Update(0, &g) != 0 {
-		t.Fatal("nothing is owed")
+		t.Fatal("nothing is due")
 	}
 	if !w.Received(65_535) || w.Received(1) || w.Held() != 65_535 || w.Left() != 0 {
 		t.Fatal("RFC 9113 section 6.9.1")
@@ -41,15 +41,15 @@ func TestCreditIsReturnedInHalves(t *testing.T) {
 	}
 	w.Consumed(1<<15 - 2)
 	if w.Update(0, &g) != 0 {
-		t.Fatal("less than a half is owed")
+		t.Fatal("less than a half is due")
 	}
 	w.Consumed(1)
 	if n := w.Update(0, &g); n != 1<<15 || w.Left() != 1<<15 {
-		t.Fatalf("a half is owed, returned %d", n)
+		t.Fatalf("a half is due, returned %d", n)
 	}
 	w.Consumed(1 << 20) // more than was received
 	if n := w.Update(0, &g); n != 1<<15 || w.Held() != 0 || w.Left() != 1<<16 {
-		t.Fatalf("all is owed, returned %d", n)
+		t.Fatalf("all is due, returned %d", n)
 	}
 }
 

@@ -119,7 +119,7 @@ func (d *Decoder) Discard() {
 // unless that ends the connection, as violation does.
 func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, violation *Error, list error) {
 	if ev.Padding > 0 || ev.Has(FrameStart) && ev.Length == 0 {
-		if err := b.Spend(now, CostEmptyFrame); err != nil {
+		if err := b.Charge(now, CostEmptyFrame); err != nil {
 			return false, err, nil
 		}
 	}
@@ -138,7 +138,7 @@ func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, violatio
 		d.keep(ev.Payload, before)
 	}
 	if d.beyond > 0 {
-		if err := b.Spend(now, Cost(min(1+d.beyond>>10, 1000))*CostDecodedKiB); err != nil {
+		if err := b.Charge(now, Cost(min(1+d.beyond>>10, 1000))*CostDecodedKiB); err != nil {
 			return true, err, nil
 		}
 	}

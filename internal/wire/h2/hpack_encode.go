@@ -49,7 +49,7 @@ func (e *Encoder) SetLimit(size int) {
 	e.low = min(e.low, e.want)
 }
 
-// Begin starts a block: it appends the size updates that are owed (RFC 7541 section
+// Begin starts a block: it appends the size updates that are due (RFC 7541 section
 // 4.2).
 func (e *Encoder) Begin(dst []byte) []byte {
 	if e.low < e.limit {
