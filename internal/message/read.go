@@ -62,11 +62,16 @@ func (h *Header) ReadTrailer(r *bufio.Reader, limits h1.Limits) error {
 }
 
 // ReaderLimits returns the limits of a head that is read from r. They follow
-// from the size of r's buffer.
-func ReaderLimits(r *bufio.Reader) h1.Limits { return BufferLimits(r.Size()) }
+// from the size of r's buffer, which a program has chosen for this message: with
+// a field for every eight bytes, their table takes up three times as much.
+func ReaderLimits(r *bufio.Reader) h1.Limits {
+	limits := BufferLimits(r.Size())
+	limits.MaxFields = max(limits.MaxFields, r.Size()/8)
+	return limits
+}
 
-// BufferLimits returns the limits of a head that is read with a buffer of size
-// bytes.
+// BufferLimits returns the limits of a head that a server or a client reads with a
+// buffer of size bytes.
 func BufferLimits(size int) h1.Limits {
 	return h1.Limits{MaxLine: size, MaxHead: size, MaxFields: max(size/64, h1.DefaultLimits.MaxFields)}
 }

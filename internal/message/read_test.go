@@ -160,6 +160,7 @@ func TestBufferLimits(t *testing.T) {
 		if got := BufferLimits(size); got != want {
 			t.Errorf("%d: %+v, want %+v", size, got, want)
 		}
+		want.MaxFields = max(fields, size/8)
 		if got := ReaderLimits(bufio.NewReaderSize(nil, size)); got != want {
 			t.Errorf("a reader of %d: %+v, want %+v", size, got, want)
 		}

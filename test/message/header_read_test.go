@@ -41,12 +41,12 @@ func TestRequestReadErrors(t *testing.T) {
 		"GET /" + host + "a b: c\r\n\r\n":  h1.ErrFieldName,
 		"GET /" + host + "a: \x00\r\n\r\n": h1.ErrControl,
 		"GET /\n":                          h1.ErrBareLF,
-		"GET /" + host + "Content-Length: x\r\n\r\n":                                                                    sluice.ErrNonNumericChars,
-		"GET /" + host + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n":                                               sluice.ErrDuplicateContentLength,
-		"GET /" + host + "Transfer-Encoding: gzip\r\n\r\n":                                                              sluice.ErrUnsupportedTransferEncoding,
-		"GET /" + host + "Transfer-Encoding: identity\r\n\r\n":                                                          sluice.ErrUnsupportedTransferEncoding,
-		"GET /" + host + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n":                                      h1.ErrLengthAndCoding,
-		"GET /" + host + strings.Repeat("X: y\r\n", message.BufferLimits(harness.Reader("").Size()).MaxFields) + "\r\n": h1.ErrTooManyFields,
+		"GET /" + host + "Content-Length: x\r\n\r\n":                                                             sluice.ErrNonNumericChars,
+		"GET /" + host + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n":                                        sluice.ErrDuplicateContentLength,
+		"GET /" + host + "Transfer-Encoding: gzip\r\n\r\n":                                                       sluice.ErrUnsupportedTransferEncoding,
+		"GET /" + host + "Transfer-Encoding: identity\r\n\r\n":                                                   sluice.ErrUnsupportedTransferEncoding,
+		"GET /" + host + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n":                               h1.ErrLengthAndCoding,
+		"GET /" + host + strings.Repeat("X: y\r\n", message.ReaderLimits(harness.Reader("")).MaxFields) + "\r\n": h1.ErrTooManyFields,
 	} {
 		h := new(sluice.RequestHeader)
 		h.SetHost("old")
