@@ -85,3 +85,51 @@ func TestAStreamWriterIsHeldUp(t *testing.T) {
 		}
 	})
 }
+
+// counting takes most bytes in one Write, and says so with err.
+type counting struct {
+	got  []byte
+	most int
+	err  error
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	n := min(len(p), c.most)
+	c.got = append(c.got, p[:n]...)
+	return n, c.err
+}
+
+// What a Writer did not take can still be read.
+func TestPipeWriteTo(t *testing.T) {
+	for name, c := range map[string]struct {
+		w    counting
+		err  error
+		rest string
+	}{
+		"all":        {counting{most: 10}, nil, ""},
+		"some":       {counting{most: 3}, io.ErrShortWrite, "t"},
+		"some, told": {counting{most: 3, err: errSource}, errSource, "t"},
+		"none":       {counting{err: errSource}, errSource, "text"},
+	} {
+		r := start(func(w *bufio.Writer) { w.WriteString("text") })
+		n, err := r.WriteTo(&c.w)
+		if int(n) != len(c.w.got) || err != c.err {
+			t.Errorf("%s: %d, %v, want %v", name, n, err, c.err)
+		}
+		if rest, err := io.ReadAll(r); string(rest) != c.rest || err != nil {
+			t.Errorf("%s: the rest is %q, %v", name, rest, err)
+		}
+	}
+	broken := NewPipe()
+	go broken.Run(func(*bufio.Writer) { panic("function") }, func(any) error { return errSource })
+	if n, err := broken.WriteTo(io.Discard); n != 0 || err != errSource {
+		t.Errorf("a panic: %d, %v", n, err)
+	}
+}
+
+// A Read without room waits for nothing.
+func TestPipeReadNothing(t *testing.T) {
+	if n, err := NewPipe().Read(nil); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}

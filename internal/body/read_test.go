@@ -148,3 +148,40 @@ func TestReader(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendSized: the length is read and no more, and one beyond the limit is not waited for.
+func TestAppendSized(t *testing.T) {
+	long := strings.Repeat("x", 3000)
+	for _, c := range []struct {
+		in            string
+		length, limit int
+		want          string
+		err           error
+	}{
+		{"12345rest", 5, 0, "12345", nil},
+		{"12345rest", 5, 5, "12345", nil},
+		{"12345rest", 5, 4, "", ErrTooLarge},
+		{"rest", 0, 1, "", nil},
+		{"rest", message.TooLong, 0, "", ErrTooLarge},
+		{"123", 5, 0, "123", io.ErrUnexpectedEOF},
+		{long + "rest", 3000, 0, long, nil},
+		{"12345", -2, 0, "12345", nil},
+		{"12345", -2, -1, "12345", nil},
+		{"12345", -2, 4, "1234", ErrTooLarge},
+	} {
+		in := bufio.NewReaderSize(iotest.HalfReader(strings.NewReader(c.in)), 16)
+		got, err := Append([]byte("pre"), in, c.length, c.limit)
+		if string(got) != "pre"+c.want || err != c.err {
+			t.Errorf("%.9q, length %d, limit %d: %q, %v", c.in, c.length, c.limit, got, err)
+		}
+		if rest, _ := io.ReadAll(in); c.err == nil && c.length >= 0 && string(rest) != "rest" {
+			t.Errorf("%.9q, length %d: the rest is %q", c.in, c.length, rest)
+		}
+	}
+	in := bufio.NewReader(iotest.ErrReader(errSource))
+	for _, length := range []int{5, -1, -2} {
+		if _, err := Append(nil, in, length, 0); err != errSource {
+			t.Errorf("length %d of a reader that fails: %v", length, err)
+		}
+	}
+}
