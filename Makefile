@@ -34,11 +34,8 @@ release: ## is every module installable by version? In a copy; changes nothing h
 tidy: ## go mod tidy in every module
 	@bash .ci/release tidy
 
-cover: ## coverage of the root module, as build/cover.html
-	@mkdir -p build
-	go test -coverpkg=./... -coverprofile=build/cover.out ./...
-	go tool cover -html=build/cover.out -o build/cover.html
-	@go tool cover -func=build/cover.out | tail -n 1
+cover: ## is each package covered by its own tests?
+	@bash .ci/run cover
 
 cross: ## builds for the other platforms
 	@bash .ci/run cross

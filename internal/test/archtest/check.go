@@ -79,7 +79,6 @@ func check(repo fs.FS, r rules) ([]violation, error) {
 		c.checkState(p)
 		c.checkDocs(p)
 		c.checkSurface(p)
-		c.checkPackageSize(p)
 		for _, s := range p.sources {
 			c.checkSize(s)
 			c.checkNolint(s)

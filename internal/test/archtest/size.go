@@ -1,7 +1,6 @@
 package archtest
 
 import (
-	"fmt"
 	"go/ast"
 	"path"
 	"regexp"
@@ -29,19 +28,6 @@ func (c *checker) checkSize(s *source) {
 				"%s has %d lines, more than %d: keep the control flow here and move its leaves into functions, or put a line `%sreason` directly before func",
 				f.Name.Name, n, c.rules.maxFuncLines, longMarker)
 		}
-	}
-}
-
-// checkPackageSize bounds the lines of a package without its tests.
-func (c *checker) checkPackageSize(p *pkg) {
-	most, n := c.rules.maxPackageLines[p.dir], 0
-	for _, s := range p.sources {
-		if !s.isTest() {
-			n += len(s.lines)
-		}
-	}
-	if most > 0 && n > most {
-		c.found = append(c.found, violation{file: p.dir, rule: "size", text: fmt.Sprintf("%d lines without tests, more than %d: put what needs none of its types into a package below it", n, most)})
 	}
 }
 
