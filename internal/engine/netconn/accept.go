@@ -199,8 +199,7 @@ func (s *serving) take(nc net.Conn) *conn {
 		return nil
 	}
 	c := s.driver.newConn(nc, s.acceptor, s.hooks.Departed)
-	c.mayGo, c.isOurs = isBare(nc), s.isOurs
-	c.canRest = c.mayGo
+	c.kind, c.isOurs = kindOf(nc), s.isOurs
 	c.register()
 	if s.hasEnded() && s.err != nil && s.driver.closing.Load() {
 		// Serve has returned, so Shutdown may have returned, too.
@@ -234,7 +233,7 @@ func (s *serving) diverts(nc net.Conn) bool {
 // ServeConn implements engine.Engine. It serves on the caller's goroutine: a handler
 // that calls runtime.Goexit ends that.
 func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
-	c, err := d.take(nc, engine.Parcel{Leftover: leftover}, a, false)
+	c, err := d.take(nc, engine.Parcel{Leftover: leftover}, a, kindAny)
 	if err != nil {
 		return err
 	}
@@ -253,7 +252,7 @@ func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) erro
 	p, err := p.For(a)
 	if err == nil {
 		var c *conn
-		if c, err = d.take(nc, p, a, isBare(nc)); err == nil {
+		if c, err = d.take(nc, p, a, kindOf(nc)); err == nil {
 			go c.run()
 			return nil
 		}
@@ -263,7 +262,7 @@ func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) erro
 }
 
 // take returns a conn for nc, unless the engine shuts down.
-func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, mayGo bool) (*conn, error) {
+func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, k kind) (*conn, error) {
 	hooks := engine.HooksOf(a)
 	if hooks.Arrived != nil {
 		hooks.Arrived()
@@ -275,7 +274,7 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, mayGo boo
 		c.packed = &state
 	}
 	// The former owner of an adopted socket sets no deadlines on it.
-	c.mayGo, c.isOurs, c.canRest = mayGo, mayGo, mayGo
+	c.kind, c.isOurs = k, k != kindAny
 	c.register()
 	if d.closing.Load() {
 		c.conclude()

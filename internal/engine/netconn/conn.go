@@ -36,27 +36,25 @@ type conn struct {
 
 	reader   *backgroundReader
 	feeder   *feeder                  // of the next write of a protocol that IsDuplex; nil: none yet
-	mu       sync.Mutex               // guards isReading, and the making of extra
 	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
 	socket   syscall.RawConn          // of nc, for WriteReady; nil: not used yet
 	prompter atomic.Pointer[prompter] // nil: not asked for
 	state    atomic.Uint32
 	killed   atomic.Bool // it must end as soon as possible
 
-	phase     phase
-	timing    timing
-	prompts   uint8 // served since the last read
-	mayGo     bool  // DetachIdle may take it
-	isOurs    bool  // only the engine sets deadlines on nc
-	isPoked   bool  // flagPoked or flagEvicted was seen, and no read has timed out since
-	isUsed    bool  // there was input since hotUntil was set
-	isLeaving bool  // prompted because of Shutdown
-	isStuck   bool  // the peer has not accepted the output within the write time-out
-	isReading bool  // a Run's read may wait
-	canRest   bool  // nc is a bare socket, and its goroutine the engine's
-	mayRest   bool  // the same, and it has waited for hotTime
-	isResting bool  // it waits for rest
-	one       [1]byte
+	phase    phase
+	timing   timing
+	prompts  uint8 // served since the last read
+	kind     kind
+	activity activity
+	isOurs   bool // only the engine sets deadlines on nc
+	isPoked  bool // flagPoked or flagEvicted was seen, and no read has timed out since
+	isStuck  bool // the peer has not accepted the output within the write time-out
+	one      [1]byte
+	mu       struct {
+		sync.Mutex      // guards the making of extra, too
+		isReading  bool // a Run's read may wait
+	}
 }
 
 // runState holds what is rarely asked for during a Run and ends with it. Users may look
@@ -90,7 +88,7 @@ func (c *conn) extras() *runState {
 	run := c.extra.Load()
 	if run == nil {
 		run = &runState{}
-		run.isReading.Store(c.isReading)
+		run.isReading.Store(c.mu.isReading)
 		c.extra.Store(run)
 	}
 	return run
@@ -100,7 +98,7 @@ func (c *conn) extras() *runState {
 func (c *conn) setReading(is bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.isReading = is
+	c.mu.isReading = is
 	if run := c.extra.Load(); run != nil {
 		run.isReading.Store(is)
 	}
@@ -190,7 +188,7 @@ func (c *conn) endExtra(run *runState) (wasClosed bool) {
 // Began implements drive.Host.
 func (c *conn) Began(isSuccessor bool) {
 	if isSuccessor && !c.Can.Has(engine.CanPack) {
-		c.mayGo = false
+		c.setFixed()
 	}
 }
 

@@ -82,7 +82,7 @@ func (c *conn) mayTime() bool {
 // costs a read for each request, or keeps its buffers.
 func (c *conn) prepareToCool() {
 	switch {
-	case c.hotUntil != 0 || c.In == nil && (c.mayRest || !c.canRest):
+	case c.hotUntil != 0 || c.In == nil && (c.activity == cold || c.kind == kindAny):
 	case c.mayTime():
 		c.hotUntil = clock.Nanos() + hotTime
 	case c.driver.options.ReduceMemory:
@@ -105,11 +105,12 @@ func (c *conn) armWait() {
 func (c *conn) cool(now int64) {
 	switch {
 	case c.hotUntil == 0 || now < c.hotUntil:
-	case c.isUsed:
-		c.isUsed = false
+	case c.activity == active:
+		c.idled()
 		c.hotUntil = now + hotTime
 	default:
-		c.hotUntil, c.mayRest = 0, c.canRest
+		c.idled()
+		c.hotUntil = 0
 		c.releaseBuffers()
 	}
 }

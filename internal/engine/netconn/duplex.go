@@ -67,7 +67,7 @@ func (f *feeder) take(in []byte) (used int) {
 		return 0
 	}
 	c := f.conn
-	c.isUsed = true
+	c.setActive()
 	used, next := c.FeedBlocked(in)
 	if next == engine.Abort {
 		_ = c.closer(next).Close() // ends the write

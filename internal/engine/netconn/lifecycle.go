@@ -44,7 +44,7 @@ func (c *conn) rest() {
 
 // goOn serves the connection on, with what rest has read.
 func (c *conn) goOn(n int, err error) {
-	c.isResting = false
+	c.endRest()
 	c.handOn(c.resume(n, err))
 }
 
@@ -52,7 +52,7 @@ func (c *conn) goOn(n int, err error) {
 // whether it may serve another one. If the connection rests, it has another goroutine then.
 func (c *conn) handOn(detached net.Conn) bool {
 	switch {
-	case c.isResting:
+	case c.activity == resting:
 		go c.rest()
 		return true
 	case detached != nil:
@@ -137,7 +137,7 @@ func (c *conn) live(detached net.Conn) {
 func (c *conn) end() {
 	if v := recover(); v != nil {
 		c.Fail(&engine.PanicError{Value: v, Stack: debug.Stack()})
-	} else if c.phase == phaseEnded || c.phase == phaseDetached || c.isResting {
+	} else if c.phase == phaseEnded || c.phase == phaseDetached || c.activity == resting {
 		return
 	}
 	c.Fail(engine.ErrGoexit)
@@ -222,7 +222,7 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 // connection if next is Detach.
 func (c *conn) finish(next engine.Next) (detached net.Conn) {
 	switch {
-	case c.isResting:
+	case c.activity == resting:
 		return nil
 	case c.phase == phaseHanded:
 		c.giveAway()

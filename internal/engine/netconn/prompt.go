@@ -100,7 +100,7 @@ func (c *conn) servePrompt() engine.Next {
 	c.attachBuffers()
 	runtime.Gosched() // the Tasks that are about to end have their output in the same write
 	c.takePrompt()
-	c.isUsed = true
+	c.setActive()
 	return c.Prompted()
 }
 

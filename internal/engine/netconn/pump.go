@@ -46,9 +46,9 @@ func (c *conn) releaseBuffers() {
 // pump drives with in, and reads and drives, until the connection rests, or ends in the way
 // that pump returns.
 func (c *conn) pump(in []byte, next engine.Next) engine.Next {
-	for next == engine.Read && !c.isResting {
+	for next == engine.Read && c.activity != resting {
 		if len(in) > 0 {
-			c.isUsed = true
+			c.setActive()
 			next = c.Drive(in)
 		}
 		if in = c.Unread; len(in) == 0 && next == engine.Read { // else it was read by Fill in Prompted
@@ -76,8 +76,7 @@ func (c *conn) await() (in []byte, next engine.Next) {
 		c.armPoll()
 	}
 	c.prompts = 0
-	if c.mayRest && c.reader == nil {
-		c.mayRest, c.isResting = false, true
+	if c.beginsRest() {
 		c.sleep()
 		return nil, engine.Read
 	}
@@ -140,7 +139,7 @@ func (c *conn) park() bool {
 	if isPartial := c.Pause(); isPartial {
 		state |= flagPartial
 	}
-	if !c.mayGo || c.IsPartial && !c.CanRewind() {
+	if c.kind != kindSocket || c.IsPartial && !c.CanRewind() {
 		state |= flagFixed
 	}
 	isPolite := c.Can.Has(engine.SaysGoodbye)
@@ -156,8 +155,8 @@ func (c *conn) park() bool {
 		return !c.killed.Load()
 	case !c.driver.closing.Load():
 		return true
-	case isPolite && !c.isLeaving:
-		c.isLeaving = true
+	case isPolite && c.phase == phaseOpen:
+		c.phase = phaseLeaving
 		c.Prompter().Prompt()
 		return true
 	}

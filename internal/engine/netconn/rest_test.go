@@ -41,7 +41,7 @@ func (d *driver) serveResting(a engine.Acceptor) (client net.Conn, served *readC
 	client, server := net.Pipe()
 	served = &readCounter{Conn: server}
 	c := d.newConn(served, a, nil)
-	c.mayGo, c.isOurs, c.canRest = true, true, true
+	c.kind, c.isOurs = kindSocket, true
 	c.register()
 	go c.run()
 	return client, served
