@@ -48,8 +48,7 @@ func (t *Table) Reset() {
 		t.slots = [numIDs]uint16{}
 		t.owner.Moved()
 	}
-	t.buf = t.buf[:0]
-	t.raw = 0
+	t.buf, t.raw = t.buf[:0], 0
 	if len(t.fields) > 0 {
 		t.fields = t.fields[:0]
 		t.slots = [numIDs]uint16{}
