@@ -44,9 +44,7 @@ type RequestCtx struct {
 	maxBodySize int
 	readTimeout time.Duration
 
-	hijackHandler   HijackHandler
-	hijackDropped   func()                   // of OnHijackDropped
-	takeover        *takeover                // set by takeOver
+	leaving
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[cancelState]
 	content         body.Memory // the body stream for files in memory
@@ -127,11 +125,10 @@ func (ctx *RequestCtx) reset() {
 	}
 	ctx.requestStream.reset()
 	ctx.time, ctx.bodyHeld = 0, 0
-	if dropped := ctx.hijackDropped; dropped != nil {
-		ctx.hijackDropped = nil
+	if dropped := ctx.takeDropped(); dropped != nil {
 		dropped()
 	}
-	ctx.hijackHandler, ctx.takeover = nil, nil
+	ctx.stay()
 	if ctx.timeoutResponse.Load() != nil {
 		ctx.timeoutResponse.Store(nil)
 	}
@@ -183,7 +180,7 @@ func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {
 	ctx.ownLogger = logger
 	ctx.netConn = nil
 	ctx.time = clock.Nanos()
-	ctx.hijackHandler, ctx.takeover = nil, nil
+	ctx.stay()
 	ctx.timeoutResponse.Store(nil)
 }
 
@@ -262,7 +259,7 @@ func (ctx *RequestCtx) doneState() *cancelState {
 		d.Cancel()
 	default:
 		ctx.server.done.Add(d)
-		if ctx.facts.Stream != 0 || ctx.hijackHandler == nil {
+		if ctx.facts.Stream != 0 || !ctx.Hijacked() {
 			ctx.exchange.OnPeerGone(d.Cancel)
 		}
 	}

@@ -205,7 +205,7 @@ func (ctx *RequestCtx) askForBody() bool {
 		return true
 	}
 	ctx.requestStream.awaitsContinue = false
-	return ctx.phase == phaseFlushed || ctx.exchange.SendInterim(StatusContinue, nil)
+	return ctx.isFlushed() || ctx.exchange.SendInterim(StatusContinue, nil)
 }
 
 // warn logs, once for each server, that a handler reads a whole body into

@@ -147,8 +147,7 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	defer ctx.wire.Unlock()
 	ctx.netConn = x.NetConn() // ctx still reports its addresses after the connection's end
 	ctx.exchange = nil
-	if dropped := ctx.hijackDropped; dropped != nil {
-		ctx.hijackDropped = nil
+	if dropped := ctx.takeDropped(); dropped != nil {
 		go dropped() // it may wait for calls that need the lock
 	}
 	ctx.cfg.retain()
@@ -157,5 +156,5 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	}
 	fresh = &RequestCtx{exchange: x, facts: ctx.facts, start: ctx.start}
 	fresh.attach(ctx.server, ctx.cfg)
-	return fresh, isTorn || ctx.phase == phaseFlushed
+	return fresh, isTorn || ctx.isFlushed()
 }

@@ -100,7 +100,7 @@ func (ctx *RequestCtx) Flush() error {
 	switch {
 	case ctx.isSilent():
 		return ErrTakenOver
-	case ctx.takeover != nil:
+	case ctx.isTakenOver():
 		ctx.settleTakeover()
 	}
 	resp := &ctx.Response

@@ -121,6 +121,26 @@ func (ctx *RequestCtx) HijackSetNoResponse(noResponse bool) { ctx.hijackNoRespon
 // Hijacked tells whether Hijack was called.
 func (ctx *RequestCtx) Hijacked() bool { return ctx.hijackHandler != nil }
 
+// leaving is how the connection leaves HTTP after the response. The zero value is that it
+// does not. The fields are touched in this file only.
+type leaving struct {
+	hijackHandler HijackHandler
+	hijackDropped func()    // of OnHijackDropped
+	takeover      *takeover // set by takeOver
+}
+
+// stay undoes Hijack and takeOver.
+func (l *leaving) stay() { l.hijackHandler, l.takeover = nil, nil }
+
+// takeDropped returns what OnHijackDropped has set, once; nil: nothing.
+func (l *leaving) takeDropped() func() {
+	dropped := l.hijackDropped
+	if dropped != nil {
+		l.hijackDropped = nil
+	}
+	return dropped
+}
+
 // takeover is what takeOver has arranged.
 type takeover struct {
 	upgrade.Takeover
@@ -175,7 +195,7 @@ func (ctx *RequestCtx) leave() server.Outcome {
 	switch {
 	case ctx.hijackHandler != nil:
 		ctx.cfg.retain()
-		if ctx.hijackNoResponse && (ctx.phase != phaseFlushed || ctx.form.Next == message.UseHijack) { // otherwise there is one
+		if ctx.hijackNoResponse && (!ctx.isFlushed() || ctx.form.Next == message.UseHijack) { // otherwise there is one
 			return server.OutcomeSilent
 		}
 		return server.OutcomeHijack
@@ -194,8 +214,8 @@ func (r *servedRequest) Decline(status int) {
 	if status == StatusNotImplemented && r.facts.Stream != 0 {
 		r.cfg.logger.Printf("a request of HTTP/2 cannot be hijacked: %q", (*RequestCtx)(r).Path())
 	}
-	r.hijackHandler, r.takeover = nil, nil
-	if status != 0 && r.phase != phaseFlushed {
+	r.stay()
+	if status != 0 && !(*RequestCtx)(r).isFlushed() {
 		(*RequestCtx)(r).Error(StatusMessage(status), status)
 	}
 }
@@ -215,9 +235,9 @@ func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
 	switch {
 	case ctx.leavesHTTP():
 		return ErrTakenOver
-	case ctx.phase == phaseFlushed:
+	case ctx.isFlushed():
 		return ErrHeadSent
-	case ctx.timeoutResponse.Load() != nil:
+	case ctx.LastTimeoutErrorResponse() != nil:
 		return ErrNilConnection
 	case t.Family == nil:
 		return nil
@@ -254,7 +274,7 @@ func isTunnelStatus(status int) bool {
 // If the handler has replaced the response since takeOver, the client gets that one.
 func (ctx *RequestCtx) settleTakeover() {
 	t, resp := ctx.takeover, &ctx.Response
-	if ctx.phase != phaseFlushed {
+	if !ctx.isFlushed() {
 		status := resp.StatusCode()
 		if !isTunnelStatus(status) || t.Status != 0 && (status != t.Status || t.Name != "" && string(resp.Header.Peek(t.Name)) != t.Value) {
 			ctx.takeover = nil
@@ -290,7 +310,7 @@ func (ctx *RequestCtx) mayBeginBody() bool {
 // BeginBody implements server.Request.
 func (r *servedRequest) BeginBody() {
 	ctx := (*RequestCtx)(r)
-	if ctx.phase != phaseFlushed {
+	if !ctx.isFlushed() {
 		ctx.Response.Header.forgetFraming()
 		ctx.flushHead()
 	}
