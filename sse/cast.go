@@ -32,8 +32,8 @@ type cast struct {
 	onMiss  func(i int) // c.miss
 }
 
-// begin adds an event to the log; mu is held.
-func (h *Hub) begin(topic string, m mark, e *Event) *cast {
+// beginLocked adds an event to the log; mu is held.
+func (h *Hub) beginLocked(topic string, m mark, e *Event) *cast {
 	t, before := h.log.add(topic, m, e, clock.Nanos())
 	if t == nil || len(t.members) == 0 {
 		return nil
@@ -44,18 +44,18 @@ func (h *Hub) begin(topic string, m mark, e *Event) *cast {
 	return c
 }
 
-// cast sends the event; the order of its topic is held.
-func (h *Hub) cast(c *cast) {
+// castLocked sends the event; the order of its topic is held.
+func (h *Hub) castLocked(c *cast) {
 	if c == nil {
 		return
 	}
 	for from, hasMore := 0, true; hasMore; from += castBatch {
 		h.mu.Lock()
-		hasMore = h.collect(c, from)
+		hasMore = h.collectLocked(c, from)
 		h.mu.Unlock()
 		c.send()
 		h.mu.Lock()
-		h.finish(c)
+		h.finishLocked(c)
 		h.mu.Unlock()
 	}
 	h.mu.Lock()
@@ -65,17 +65,17 @@ func (h *Hub) cast(c *cast) {
 	releaseCast(c)
 }
 
-// collect makes those members of a batch the next targets that get the event now. Those that
+// collectLocked makes those members of a batch the next targets that get the event now. Those that
 // need something else are prompted. A member that lags, or that another cast has, will
 // send the event itself. mu is held.
-func (h *Hub) collect(c *cast, from int) (hasMore bool) {
+func (h *Hub) collectLocked(c *cast, from int) (hasMore bool) {
 	members := c.topic.members
 	to := min(from+castBatch, len(members))
 	for _, s := range members[min(from, to):to] {
 		sub := s.of(c.topic)
 		switch {
 		case sub.sent != c.before || s.isCast:
-		case s.target.Generation == 0 || s.form != formChunked || s.more != nil && (s.more.had != nil || h.lagsElsewhere(s, sub)):
+		case s.target.Generation == 0 || s.form != formChunked || s.more != nil && (s.more.had != nil || h.lagsElsewhereLocked(s, sub)):
 			s.prompt()
 		default:
 			s.isCast = true
@@ -86,8 +86,8 @@ func (h *Hub) collect(c *cast, from int) (hasMore bool) {
 	return to < len(members)
 }
 
-// lagsElsewhere tells whether s lags in another topic than that of sub.
-func (h *Hub) lagsElsewhere(s *stream, sub *subscription) bool {
+// lagsElsewhereLocked tells whether s lags in another topic than that of sub.
+func (h *Hub) lagsElsewhereLocked(s *stream, sub *subscription) bool {
 	for i := range s.subscriptions() {
 		if in := s.subscription(i); in != sub && in.sent < in.topic.last {
 			return true
@@ -119,16 +119,16 @@ func (c *cast) send() {
 // miss is called for the targets that have missed the event.
 func (c *cast) miss(i int) { c.missed[c.from+i] = true }
 
-// finish ends a batch. Streams that have missed the event, or for which there are other ones
+// finishLocked ends a batch. Streams that have missed the event, or for which there are other ones
 // meanwhile, are prompted. mu is held.
-func (h *Hub) finish(c *cast) {
+func (h *Hub) finishLocked(c *cast) {
 	for i, s := range c.streams[:c.count] {
 		s.isCast = false
 		if s.phase == phaseOpen {
 			if !c.missed[i] {
 				s.of(c.topic).sent = c.sequence
 			}
-			if h.lags(s) {
+			if h.lagsLocked(s) {
 				s.prompt()
 			}
 		}

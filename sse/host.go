@@ -55,7 +55,7 @@ func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, [
 		return x, out
 	}
 	h.hub.mu.Lock()
-	out, done := h.hub.take(x.stream, out, flushSize)
+	out, done := h.hub.takeLocked(x.stream, out, flushSize)
 	h.hub.mu.Unlock()
 	if done != caughtUp {
 		x.stream.prompt()
@@ -71,8 +71,8 @@ func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 		s.more = &rare{prompter: conn.Prompter()}
 	}
 	h.hub.mu.Lock()
-	h.add(s)
-	text = h.hub.join(s, o)
+	h.addLocked(s)
+	text = h.hub.joinLocked(s, o)
 	h.hub.mu.Unlock()
 	x = acquireSession(s, conn)
 	x.stays = o.stays
@@ -82,8 +82,8 @@ func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 	return x, text
 }
 
-// add gives s an index; the lock of the Hub is held.
-func (h *host) add(s *stream) {
+// addLocked gives s an index; the lock of the Hub is held.
+func (h *host) addLocked(s *stream) {
 	if n := len(h.vacant); n > 0 {
 		s.index = h.vacant[n-1]
 		h.vacant = h.vacant[:n-1]
@@ -94,8 +94,8 @@ func (h *host) add(s *stream) {
 	h.streams = append(h.streams, s)
 }
 
-// remove frees the index of s; the lock of the Hub is held.
-func (h *host) remove(s *stream) {
+// removeLocked frees the index of s; the lock of the Hub is held.
+func (h *host) removeLocked(s *stream) {
 	h.streams[s.index] = nil
 	h.vacant = append(h.vacant, s.index)
 }

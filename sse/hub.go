@@ -153,14 +153,14 @@ func (h *Hub) Publish(topic string, e Event) error {
 	h.mu.Lock()
 	h.number++
 	m := mark{h.log.sources[0].run, h.number}
-	c := h.begin(topic, m, &e)
+	c := h.beginLocked(topic, m, &e)
 	h.mu.Unlock()
 	var err error
 	if b := h.options.Backplane; b != nil {
 		err = b.Publish(h.room(), appendMessage(nil, message{topic: topic, mark: m, event: e}))
 	}
 	h.publish.Unlock()
-	h.cast(c)
+	h.castLocked(c)
 	return err
 }
 

@@ -51,7 +51,7 @@ func TestLog(t *testing.T) {
 					h := &Hub{log: l}
 					s := &stream{first: subscription{topic: top, sent: l.before(top, l.unseen(p))}}
 					for {
-						sub, next, isLost := h.next(s)
+						sub, next, isLost := h.nextLocked(s)
 						if isLost {
 							t.Fatalf("seed %d: position %v is lost", seed, p)
 						}

@@ -82,7 +82,7 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 	h, s := x.hub(), x.stream
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if x.stays || s.phase != phaseOpen || s.isCast || h.lags(s) {
+	if x.stays || s.phase != phaseOpen || s.isCast || h.lagsLocked(s) {
 		return dst, false
 	}
 	had := h.log.position()
@@ -96,7 +96,7 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 		return dst, false
 	}
 	s.phase = phaseMoved
-	h.leave(s)
+	h.leaveLocked(s)
 	end := s.form.appendEnd(s.form.append(nil, h.farewell()))
 	return append(upgrade.AppendState(dst, h.family.Name(), string(end)), packed...), true
 }

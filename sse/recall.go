@@ -54,9 +54,9 @@ func (h *Hub) receive(data []byte) {
 	order.Lock()
 	defer order.Unlock()
 	h.mu.Lock()
-	c := h.begin(m.topic, m.mark, &m.event)
+	c := h.beginLocked(m.topic, m.mark, &m.event)
 	h.mu.Unlock()
-	h.cast(c)
+	h.castLocked(c)
 }
 
 // recalled is the recall.Log of a Hub.

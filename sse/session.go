@@ -68,7 +68,7 @@ func (x *session) send(out []byte) ([]byte, engine.Next) {
 	h.mu.Lock()
 	isCast := s.isCast
 	if !isCast {
-		out, done = h.take(s, out, before+size)
+		out, done = h.takeLocked(s, out, before+size)
 	}
 	h.mu.Unlock()
 	switch {
@@ -228,9 +228,9 @@ func (h *Hub) end(s *stream, err error) {
 	isOpen := s.phase == phaseOpen
 	if isOpen {
 		s.phase = phaseEnded
-		h.leave(s)
+		h.leaveLocked(s)
 	}
-	s.host.remove(s)
+	s.host.removeLocked(s)
 	h.mu.Unlock()
 	if f := h.options.OnClose; f != nil && isOpen {
 		f(s.topics(), err)

@@ -118,8 +118,8 @@ func (s *stream) topics() (names []string) {
 	return names
 }
 
-// join subscribes s to the topics of o. It returns the text that is sent first.
-func (h *Hub) join(s *stream, o opening) (text []byte) {
+// joinLocked subscribes s to the topics of o. It returns the text that is sent first.
+func (h *Hub) joinLocked(s *stream, o opening) (text []byte) {
 	l := &h.log
 	id, begin := o.had, l.last+1
 	if o.had == nil {
@@ -148,8 +148,8 @@ func (h *Hub) join(s *stream, o opening) (text []byte) {
 	return text
 }
 
-// leave ends the subscriptions of s.
-func (h *Hub) leave(s *stream) {
+// leaveLocked ends the subscriptions of s.
+func (h *Hub) leaveLocked(s *stream) {
 	for i := range s.subscriptions() {
 		sub := s.subscription(i)
 		t := sub.topic
@@ -207,15 +207,15 @@ const (
 	hasLost           // its next event is not in the log any more
 )
 
-// take appends the next events of s to dst, until it has limit bytes or more.
-func (h *Hub) take(s *stream, dst []byte, limit int) ([]byte, progress) {
+// takeLocked appends the next events of s to dst, until it has limit bytes or more.
+func (h *Hub) takeLocked(s *stream, dst []byte, limit int) ([]byte, progress) {
 	for {
-		sub, next, isLost := h.next(s)
+		sub, next, isLost := h.nextLocked(s)
 		switch {
 		case isLost:
 			return dst, hasLost
 		case next == 0:
-			h.settle(s)
+			h.settleLocked(s)
 			return dst, caughtUp
 		case len(dst) >= limit:
 			return dst, hasMore
@@ -232,8 +232,8 @@ func (h *Hub) take(s *stream, dst []byte, limit int) ([]byte, progress) {
 	}
 }
 
-// next returns the next event of s, with its subscription; 0: there is none.
-func (h *Hub) next(s *stream) (sub *subscription, next uint64, isLost bool) {
+// nextLocked returns the next event of s, with its subscription; 0: there is none.
+func (h *Hub) nextLocked(s *stream) (sub *subscription, next uint64, isLost bool) {
 	for i := range s.subscriptions() {
 		in := s.subscription(i)
 		t := in.topic
@@ -254,8 +254,8 @@ func (h *Hub) next(s *stream) (sub *subscription, next uint64, isLost bool) {
 	return sub, next, false
 }
 
-// settle frees what a stream does not need after it has caught up.
-func (h *Hub) settle(s *stream) {
+// settleLocked frees what a stream does not need after it has caught up.
+func (h *Hub) settleLocked(s *stream) {
 	m := s.more
 	if m == nil {
 		return
@@ -268,8 +268,8 @@ func (h *Hub) settle(s *stream) {
 	}
 }
 
-// lags tells whether there is something to send.
-func (h *Hub) lags(s *stream) bool {
-	_, next, isLost := h.next(s)
+// lagsLocked tells whether there is something to send.
+func (h *Hub) lagsLocked(s *stream) bool {
+	_, next, isLost := h.nextLocked(s)
 	return next != 0 || isLost
 }
