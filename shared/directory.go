@@ -101,7 +101,7 @@ func (s *Segment) open(name string, k kind, p parameters, length int) ([]word, e
 	if err != nil || region != nil {
 		return region, err
 	}
-	return s.create(at, name, wanted)
+	return s.createLocked(at, name, wanted)
 }
 
 // find looks for the value. If there is none, it returns the position for a new
@@ -129,9 +129,9 @@ func (s *Segment) find(name string, wanted entry) (at int, region []word, err er
 	return -1, nil, nil
 }
 
-// create adds an entry. The caller holds the directory's lock. If the process dies
+// createLocked adds an entry. The caller holds the directory's lock. If the process dies
 // during create, only the reserved memory is lost.
-func (s *Segment) create(at int, name string, e entry) ([]word, error) {
+func (s *Segment) createLocked(at int, name string, e entry) ([]word, error) {
 	next := s.words[headerNext].Load()
 	if next > uint64(s.layout.size) || next < uint64(s.layout.data) || next%lineWords != 0 {
 		return nil, fmt.Errorf("%w: the end of data is at word %d", ErrCorrupt, next)

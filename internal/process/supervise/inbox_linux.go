@@ -181,13 +181,13 @@ func (b *inboxes) receive(take func(fd int, payload []byte)) {
 	}
 	b.state, b.take = receivingNow, take
 	for slot, fd := range b.waiting {
-		b.read(slot, fd)
+		b.readLocked(slot, fd)
 	}
 	clear(b.waiting)
 }
 
-// read starts to read an inbox. The caller holds mu.
-func (b *inboxes) read(slot, fd int) {
+// readLocked starts to read an inbox. The caller holds mu.
+func (b *inboxes) readLocked(slot, fd int) {
 	r := newReader(b, slot, fd)
 	b.readers[slot] = r
 	b.reading.Add(1)
@@ -206,7 +206,7 @@ func (b *inboxes) stop(empty bool) {
 	for _, r := range b.readers {
 		all = append(all, r)
 		if r.slot == b.own && !empty {
-			b.keep(r)
+			b.keepLocked(r)
 		}
 	}
 	b.mu.Unlock()
@@ -216,8 +216,8 @@ func (b *inboxes) stop(empty bool) {
 	b.reading.Wait()
 }
 
-// keep duplicates the receiving end of r's inbox for takeBack. The caller holds mu.
-func (b *inboxes) keep(r *reader) {
+// keepLocked duplicates the receiving end of r's inbox for takeBack. The caller holds mu.
+func (b *inboxes) keepLocked(r *reader) {
 	r.link.raw.Control(func(fd uintptr) {
 		if other, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			b.waiting[r.slot] = other
@@ -277,7 +277,7 @@ func (b *inboxes) adopt(slot, fd int) {
 	case b.state == receivingOver || isRead || isWaiting:
 		unix.Close(fd)
 	case b.state == receivingNow:
-		b.read(slot, fd)
+		b.readLocked(slot, fd)
 	default:
 		b.waiting[slot] = fd
 	}
