@@ -31,7 +31,7 @@ func (d *driver) queued() (fds []int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.ready.count > 0 {
-		fd, _ := q.pop(&worker{})
+		fd, _ := q.popLocked(&worker{})
 		fds = append(fds, fd)
 	}
 	return fds

@@ -102,8 +102,8 @@ func (d *driver) loopOf(s *slot) *loop { return d.loops[loopIndex(s.word.Load())
 // connections have every other number.
 func (d *driver) nextLoop() *loop { return d.loops[d.turn.Add(1)%uint32(len(d.loops))] }
 
-// startLoops makes the loops run, unless they do; mu is held.
-func (d *driver) startLoops() error {
+// startLoopsLocked makes the loops run, unless they do; mu is held.
+func (d *driver) startLoopsLocked() error {
 	for _, l := range d.loops {
 		if l.poller == nil {
 			if err := l.start(); err != nil {
@@ -125,7 +125,7 @@ func (d *driver) enterLocked(s *serving) (*serving, error) {
 	if d.closing.Load() {
 		return nil, engine.ErrShutdown
 	}
-	if err := d.startLoops(); err != nil {
+	if err := d.startLoopsLocked(); err != nil {
 		return nil, err
 	}
 	s.waker, _ = s.acceptor.(engine.Waker)
@@ -357,7 +357,7 @@ func (d *driver) Loops() []engine.LoopStats {
 		all[i].Connections = int(l.open.Load())
 		all[i].Buffers = int(l.lent.Load())
 		l.queue.mu.Lock()
-		all[i].Queued = l.queue.queued()
+		all[i].Queued = l.queue.queuedLocked()
 		all[i].Active = l.queue.tasks.count + l.queue.running
 		all[i].Workers = l.queue.workers
 		all[i].IdleWorkers = l.queue.parked

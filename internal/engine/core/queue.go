@@ -114,7 +114,7 @@ func (q *runQueue) push(fds ...int32) {
 		}
 		q.ready.push(fd)
 	}
-	w, isNew := q.spare()
+	w, isNew := q.spareLocked()
 	q.mu.Unlock()
 	q.wake(w, isNew)
 }
@@ -122,26 +122,26 @@ func (q *runQueue) push(fds ...int32) {
 // pushAhead queues a connection that was claimed because a task has something to send.
 func (q *runQueue) pushAhead(fd int32) {
 	q.mu.Lock()
-	if !q.hasRoomAhead() {
+	if !q.hasRoomAheadLocked() {
 		q.mu.Unlock()
 		q.push(fd)
 		return
 	}
 	q.ahead.push(fd)
-	w, isNew := q.spare()
+	w, isNew := q.spareLocked()
 	q.mu.Unlock()
 	q.wake(w, isNew)
 }
 
-// hasRoomAhead tells whether the next item may go ahead. Tasks stay in order, and the
+// hasRoomAheadLocked tells whether the next item may go ahead. Tasks stay in order, and the
 // connection comes after its tasks. The reserve does not look there.
-func (q *runQueue) hasRoomAhead() bool {
+func (q *runQueue) hasRoomAheadLocked() bool {
 	return q.limit == 0 && q.later == 0 && q.ahead.count < maxAhead
 }
 
-// spare returns a worker to make runnable, if one is needed and available.
-func (q *runQueue) spare() (w *worker, isNew bool) {
-	if q.isSpare || q.queued() == 0 {
+// spareLocked returns a worker to make runnable, if one is needed and available.
+func (q *runQueue) spareLocked() (w *worker, isNew bool) {
+	if q.isSpare || q.queuedLocked() == 0 {
 		return nil, false
 	}
 	if w = q.idle; w != nil {
@@ -163,8 +163,8 @@ func (q *runQueue) spare() (w *worker, isNew bool) {
 	return &worker{isSpare: true, more: make(chan struct{}, 1)}, true
 }
 
-// queued returns the number of items.
-func (q *runQueue) queued() int { return q.ahead.count + q.ready.count + q.delayed.count }
+// queuedLocked returns the number of items.
+func (q *runQueue) queuedLocked() int { return q.ahead.count + q.ready.count + q.delayed.count }
 
 func (q *runQueue) wake(w *worker, isNew bool) {
 	switch {
@@ -183,28 +183,28 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	q.mu.Lock()
 	if w.task != nil {
 		w.task = nil
-		q.taskEnded()
+		q.taskEndedLocked()
 	}
 	for {
 		if w.isSpare {
 			q.isSpare, w.isSpare = false, false
 		}
 		if w.isReserve {
-			return q.nextQuick()
+			return q.nextQuickLocked()
 		}
 		if q.limit > 0 && q.workers-q.absent > q.limit {
-			return 0, q.leave() // w was excused, and its place was taken
+			return 0, q.leaveLocked() // w was excused, and its place was taken
 		}
-		if fd, ok := q.pop(w); ok {
-			spare, isNew := q.spare()
+		if fd, ok := q.popLocked(w); ok {
+			spare, isNew := q.spareLocked()
 			q.mu.Unlock()
 			q.wake(spare, isNew)
 			return fd, true
 		}
 		if q.closed || w.isDismissed {
-			return 0, q.leave()
+			return 0, q.leaveLocked()
 		}
-		q.park(w)
+		q.parkLocked(w)
 		q.mu.Unlock()
 		w.pause()
 		<-w.more
@@ -212,10 +212,10 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	}
 }
 
-// pop takes the next item; mu is held. False: there is none.
-func (q *runQueue) pop(w *worker) (fd int, ok bool) {
-	for q.queued() > 0 {
-		item, isAhead := q.popItem()
+// popLocked takes the next item; mu is held. False: there is none.
+func (q *runQueue) popLocked(w *worker) (fd int, ok bool) {
+	for q.queuedLocked() > 0 {
+		item, isAhead := q.popItemLocked()
 		switch {
 		case item >= 0:
 			return int(item), true
@@ -234,8 +234,8 @@ func (q *runQueue) pop(w *worker) (fd int, ok bool) {
 	return 0, false
 }
 
-// popItem takes the next item of a queue that is not empty.
-func (q *runQueue) popItem() (item int32, isAhead bool) {
+// popItemLocked takes the next item of a queue that is not empty.
+func (q *runQueue) popItemLocked() (item int32, isAhead bool) {
 	q.inARow++
 	switch others := q.delayed.count + q.ready.count; {
 	case q.ahead.count > 0 && (q.inARow <= maxAhead || others == 0):
@@ -249,9 +249,9 @@ func (q *runQueue) popItem() (item int32, isAhead bool) {
 	return item, false
 }
 
-// nextQuick is next for the reserve. It ends when there is nothing for it, and
+// nextQuickLocked is next for the reserve. It ends when there is nothing for it, and
 // unlocks mu.
-func (q *runQueue) nextQuick() (fd int, ok bool) {
+func (q *runQueue) nextQuickLocked() (fd int, ok bool) {
 	defer q.mu.Unlock()
 	for q.quick > 0 {
 		item := q.ready.pop()
@@ -265,18 +265,18 @@ func (q *runQueue) nextQuick() (fd int, ok bool) {
 	return 0, false
 }
 
-// leave removes a worker from the count, and unlocks mu. If the worker was the spare, what
+// leaveLocked removes a worker from the count, and unlocks mu. If the worker was the spare, what
 // it was woken for is still queued, and another one must be woken.
-func (q *runQueue) leave() (stays bool) {
+func (q *runQueue) leaveLocked() (stays bool) {
 	q.workers--
-	w, isNew := q.spare()
+	w, isNew := q.spareLocked()
 	q.mu.Unlock()
 	q.wake(w, isNew)
 	return false
 }
 
-// park puts w among the idle workers; mu is held.
-func (q *runQueue) park(w *worker) {
+// parkLocked puts w among the idle workers; mu is held.
+func (q *runQueue) parkLocked(w *worker) {
 	w.below, q.idle = q.idle, w
 	q.parked++
 	if q.parked > q.keep && q.timer == nil {
@@ -293,7 +293,7 @@ func (q *runQueue) Excuse(n int) {
 	}
 	q.mu.Lock()
 	q.absent += n
-	w, isNew := q.spare()
+	w, isNew := q.spareLocked()
 	q.mu.Unlock()
 	q.wake(w, isNew)
 }
@@ -303,14 +303,14 @@ func (q *runQueue) Excuse(n int) {
 func (q *runQueue) lost(w *worker) {
 	q.mu.Lock()
 	if w.task != nil {
-		q.taskEnded()
+		q.taskEndedLocked()
 	}
 	if w.isReserve {
 		q.hasReserve = false
 	} else {
 		q.workers--
 	}
-	spare, isNew := q.spare() // the limit may now allow another worker
+	spare, isNew := q.spareLocked() // the limit may now allow another worker
 	q.mu.Unlock()
 	q.wake(spare, isNew)
 }
@@ -320,7 +320,7 @@ func (q *runQueue) sweep() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	surplus := min(q.low, q.parked) - q.keep
-	q.dismiss(q.parked - max(surplus, 0))
+	q.dismissLocked(q.parked - max(surplus, 0))
 	q.low = q.parked
 	q.timer = nil
 	if q.parked > q.keep && !q.closed {
@@ -328,8 +328,8 @@ func (q *runQueue) sweep() {
 	}
 }
 
-// dismiss ends all idle workers but the kept most recently used; mu is held.
-func (q *runQueue) dismiss(kept int) {
+// dismissLocked ends all idle workers but the kept most recently used; mu is held.
+func (q *runQueue) dismissLocked(kept int) {
 	at := &q.idle
 	for range kept {
 		at = &(*at).below
@@ -353,5 +353,5 @@ func (q *runQueue) close() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	q.dismiss(0)
+	q.dismissLocked(0)
 }

@@ -231,7 +231,7 @@ func TestTasksTakeTurns(t *testing.T) {
 		}
 		w.task.Run()
 		w.task = nil
-		q.taskEnded()
+		q.taskEndedLocked()
 	}
 	if !slices.Equal(order, []int{1, 2, 3, 4, 5, 6}) || q.countTasks() != 0 {
 		t.Errorf("order %v, %d tasks left", order, q.countTasks())
@@ -301,7 +301,7 @@ func TestLostReserve(t *testing.T) {
 func order(q *runQueue, each func(fd int)) {
 	for w := (&worker{}); ; w.task = nil {
 		q.mu.Lock()
-		fd, ok := q.pop(w)
+		fd, ok := q.popLocked(w)
 		q.mu.Unlock()
 		if !ok {
 			return
@@ -356,7 +356,7 @@ func TestAheadIsBounded(t *testing.T) {
 			t.Errorf("the connection came after %d tasks", tasks)
 		}
 	})
-	if !q.hasRoomAhead() {
+	if !q.hasRoomAheadLocked() {
 		t.Error("there is no room in an empty queue")
 	}
 }
@@ -388,8 +388,8 @@ func TestNothingIsAheadWithALimit(t *testing.T) {
 	q.init(1, time.Second, func(*worker) {})
 	q.Go(nothing{})
 	q.pushAhead(1)
-	if q.ahead.count != 0 || q.queued() != 2 {
-		t.Errorf("%d of %d are ahead", q.ahead.count, q.queued())
+	if q.ahead.count != 0 || q.queuedLocked() != 2 {
+		t.Errorf("%d of %d are ahead", q.ahead.count, q.queuedLocked())
 	}
 }
 

@@ -340,7 +340,7 @@ func TestWorkersEndBetweenRequests(t *testing.T) {
 			return workers > 0 && workers == parked
 		})
 		q.mu.Lock()
-		q.dismiss(0)
+		q.dismissLocked(0)
 		q.mu.Unlock()
 		eventually(t, "the workers have ended", func() bool {
 			workers, _ := q.counts()

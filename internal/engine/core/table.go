@@ -123,14 +123,14 @@ func (t *table) chunkFor(fd int) *chunk {
 		c = &chunk{}
 		c.generation.Store(t.last[at])
 		delete(t.last, at)
-		t.replace(at, c)
+		t.replaceLocked(at, c)
 	}
 	c.enter()
 	return c
 }
 
-// replace sets the chunk at index at; mu is held.
-func (t *table) replace(at int, c *chunk) {
+// replaceLocked sets the chunk at index at; mu is held.
+func (t *table) replaceLocked(at int, c *chunk) {
 	var all []*chunk
 	if old := t.chunks.Load(); old != nil {
 		all = append(all, *old...)
@@ -156,7 +156,7 @@ func (t *table) free(at int, c *chunk) {
 	c.isAging.Store(false)
 	all := *t.chunks.Load()
 	if all[at] == c && c.open.CompareAndSwap(0, dropped) {
-		t.replace(at, nil)
+		t.replaceLocked(at, nil)
 		if t.last == nil {
 			t.last = make(map[int]uint32)
 		}

@@ -13,19 +13,19 @@ func (q *runQueue) Go(t engine.Task) {
 		return
 	}
 	q.tasks.push(t)
-	if q.hasRoomAhead() {
+	if q.hasRoomAheadLocked() {
 		q.ahead.push(taskTurn)
 	} else {
 		q.ready.push(taskTurn)
 		q.later++
 	}
-	w, isNew := q.spare()
+	w, isNew := q.spareLocked()
 	q.mu.Unlock()
 	q.wake(w, isNew)
 }
 
-// taskEnded counts out a task that was running; mu is held.
-func (q *runQueue) taskEnded() {
+// taskEndedLocked counts out a task that was running; mu is held.
+func (q *runQueue) taskEndedLocked() {
 	if q.running--; q.running == 0 && q.tasks.count == 0 {
 		q.emptied()
 	}

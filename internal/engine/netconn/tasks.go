@@ -33,7 +33,7 @@ func (p *taskPool) Go(t engine.Task) {
 		return
 	}
 	p.queue = append(p.queue, t)
-	p.callSpare()
+	p.callSpareLocked()
 }
 
 // Excuse implements engine.Workers.
@@ -41,19 +41,19 @@ func (p *taskPool) Excuse(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.excused += n
-	p.callSpare()
+	p.callSpareLocked()
 }
 
-// mayRun tells whether there is a Task that MaxWorkers allows to run; mu is held.
-func (p *taskPool) mayRun() bool {
+// mayRunLocked tells whether there is a Task that MaxWorkers allows to run; mu is held.
+func (p *taskPool) mayRunLocked() bool {
 	limit := p.driver.options.MaxWorkers
 	return len(p.queue) > 0 && (limit == 0 || p.running-p.excused < limit)
 }
 
-// callSpare calls a goroutine if one is needed; mu is held.
-func (p *taskPool) callSpare() {
+// callSpareLocked calls a goroutine if one is needed; mu is held.
+func (p *taskPool) callSpareLocked() {
 	switch {
-	case p.isSpare || !p.mayRun():
+	case p.isSpare || !p.mayRunLocked():
 		return
 	case p.waiting > 0:
 		p.waiting--
@@ -77,21 +77,21 @@ func (p *taskPool) work() {
 	for ok := true; ok; _, ok = <-p.wake {
 		p.mu.Lock()
 		p.isSpare = false
-		for p.mayRun() {
+		for p.mayRunLocked() {
 			t := p.queue[0]
 			p.queue[0] = nil
 			if p.queue = p.queue[1:]; len(p.queue) == 0 {
 				p.queue = nil
 			}
 			p.running++
-			p.callSpare()
+			p.callSpareLocked()
 			p.mu.Unlock()
 			p.run(t)
 			if done++; done%tasksInARow == 0 {
 				runtime.Gosched()
 			}
 			p.mu.Lock()
-			p.ended()
+			p.endedLocked()
 		}
 		waits := p.waiting < maxWaiting && !p.isOver
 		if waits {
@@ -110,8 +110,8 @@ func (p *taskPool) run(t engine.Task) {
 	defer func() {
 		if !hasReturned {
 			p.mu.Lock()
-			p.ended()
-			p.callSpare()
+			p.endedLocked()
+			p.callSpareLocked()
 			p.mu.Unlock()
 		}
 	}()
@@ -119,8 +119,8 @@ func (p *taskPool) run(t engine.Task) {
 	hasReturned = true
 }
 
-// ended counts the end of a Task; mu is held.
-func (p *taskPool) ended() {
+// endedLocked counts the end of a Task; mu is held.
+func (p *taskPool) endedLocked() {
 	if p.running--; p.running == 0 && len(p.queue) == 0 {
 		p.driver.tellEmptied()
 	}
@@ -140,12 +140,12 @@ func (p *taskPool) end() bool {
 	if len(p.queue)+p.running > 0 {
 		return false
 	}
-	p.setOver()
+	p.setOverLocked()
 	return true
 }
 
-// setOver makes Go lose its Tasks, and ends the goroutines that wait; mu is held.
-func (p *taskPool) setOver() {
+// setOverLocked makes Go lose its Tasks, and ends the goroutines that wait; mu is held.
+func (p *taskPool) setOverLocked() {
 	if !p.isOver {
 		p.isOver = true
 		close(p.wake)
@@ -158,7 +158,7 @@ func (p *taskPool) loseQueued() {
 	p.mu.Lock()
 	lost := p.queue
 	p.queue = nil
-	p.setOver()
+	p.setOverLocked()
 	p.mu.Unlock()
 	for _, t := range lost {
 		go t.Lost(engine.ErrShutdown)
