@@ -35,15 +35,13 @@ func (r *servedRequest) HeaderReceived() error {
 // callBack runs f, which calls a callback of the user. It returns a panic of it as an error.
 func (ctx *RequestCtx) callBack(f func(c *serverConfig)) (err error) {
 	defer func() {
-		v := recover()
-		if v == nil {
-			return
+		if v := recover(); v != nil {
+			if ctx.cfg.crashOnPanic {
+				crash(v)
+			}
+			ctx.cfg.logger.Printf("panic in a callback for %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
+			err = errCallbackPanicked
 		}
-		if ctx.cfg.crashOnPanic {
-			crash(v)
-		}
-		ctx.cfg.logger.Printf("panic in a callback for %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
-		err = errCallbackPanicked
 	}()
 	f(ctx.cfg)
 	return nil
@@ -191,11 +189,8 @@ func (r *servedRequest) MayWait() error {
 // promiseContinue sends 100-continue to a client that waits for it, unless the body is
 // streamed: then askForBody sends it. It returns false if the connection is broken.
 func (ctx *RequestCtx) promiseContinue() bool {
-	if ctx.requestStream.exchange != nil {
-		ctx.requestStream.awaitsContinue = true
-		return true
-	}
-	return ctx.exchange.SendInterim(StatusContinue, nil)
+	ctx.requestStream.awaitsContinue = true
+	return ctx.requestStream.exchange != nil || ctx.askForBody()
 }
 
 // askForBody sends 100-continue if the client still waits for it: after the head of the

@@ -12,7 +12,11 @@ func (r *servedRequest) ExpectContinue(isWaiting bool) (isWanted bool, err error
 	case err != nil:
 		return false, err
 	case status != StatusContinue:
-		ctx.Response.refuseBody(status)
+		resp := &ctx.Response
+		resp.SetStatusCode(status)
+		if len(resp.bodyBytes()) == 0 && resp.streamed() == nil {
+			resp.SetBodyString(StatusMessage(status))
+		}
 		return false, nil
 	case isWaiting && !ctx.promiseContinue():
 		return false, ErrConnectionClosed
@@ -29,12 +33,4 @@ func (c *serverConfig) expectStatus(ctx *RequestCtx) (status int) {
 		return StatusExpectationFailed
 	}
 	return StatusContinue
-}
-
-// refuseBody makes the response to a request whose body was refused with status.
-func (r *Response) refuseBody(status int) {
-	r.SetStatusCode(status)
-	if len(r.bodyBytes()) == 0 && r.streamed() == nil {
-		r.SetBodyString(StatusMessage(status))
-	}
 }

@@ -208,8 +208,8 @@ func (ctx *RequestCtx) dueBody() []byte {
 // it writes to the connection of Init2 and returns the error of Write, or ErrNilConnection
 // without one.
 func (ctx *RequestCtx) EarlyHints() error {
+	links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
 	if ctx.server == nil && ctx.netConn != nil {
-		links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
 		if len(links) == 0 || !ctx.Request.Header.IsHTTP11() {
 			return nil
 		}
@@ -220,7 +220,6 @@ func (ctx *RequestCtx) EarlyHints() error {
 		return err
 	}
 	defer ctx.endWrite()
-	links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
 	switch {
 	case ctx.isSilent():
 		return ErrTakenOver

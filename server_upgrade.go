@@ -126,10 +126,10 @@ func (ctx *RequestCtx) Hijacked() bool { return ctx.hijackHandler != nil }
 type leaving struct {
 	hijackHandler HijackHandler
 	hijackDropped func()    // of OnHijackDropped
-	takeover      *takeover // set by takeOver
+	takeover      *takeover // set by TakeOver
 }
 
-// stay undoes Hijack and takeOver.
+// stay undoes Hijack and TakeOver.
 func (l *leaving) stay() { l.hijackHandler, l.takeover = nil, nil }
 
 // takeDropped returns what OnHijackDropped has set, once; nil: nothing.
@@ -141,7 +141,7 @@ func (l *leaving) takeDropped() func() {
 	return dropped
 }
 
-// takeover is what takeOver has arranged.
+// takeover is what TakeOver has arranged.
 type takeover struct {
 	upgrade.Takeover
 	host upgrade.Host
@@ -155,7 +155,31 @@ type taker RequestCtx
 // Otherwise it returns ErrNotSupportedHTTP2. It returns ErrHeadSent after Flush,
 // ErrTakenOver after TakeOver and Hijack, ErrServerClosed if the server does not serve, and
 // ErrNilConnection outside a server and after TimeoutError.
-func (t *taker) TakeOver(arranged upgrade.Takeover) error { return (*RequestCtx)(t).takeOver(arranged) }
+func (t *taker) TakeOver(arranged upgrade.Takeover) error {
+	ctx := (*RequestCtx)(t)
+	switch {
+	case ctx.leavesHTTP():
+		return ErrTakenOver
+	case ctx.isFlushed():
+		return ErrHeadSent
+	case ctx.LastTimeoutErrorResponse() != nil:
+		return ErrNilConnection
+	case arranged.Family == nil:
+		return nil
+	case ctx.server == nil || ctx.exchange == nil:
+		return ErrNilConnection
+	}
+	isTunnel := len(ctx.Request.Header.ConnectProtocol()) > 0
+	if ctx.facts.Stream != 0 && arranged.WritesBody == isTunnel {
+		return ErrNotSupportedHTTP2
+	}
+	host := ctx.server.hostOf(arranged.Family, ctx.cfg)
+	if host == nil {
+		return ErrServerClosed
+	}
+	ctx.takeover = &takeover{Takeover: arranged, host: host}
+	return nil
+}
 
 // OnHijackDropped implements upgrade.Taker.
 func (t *taker) OnHijackDropped(f func()) {
@@ -231,31 +255,6 @@ func (r *servedRequest) Open(c engine.Conn, out []byte) (engine.Protocol, []byte
 	return r.takeover.Open(r.takeover.host, c, out)
 }
 
-func (ctx *RequestCtx) takeOver(t upgrade.Takeover) error {
-	switch {
-	case ctx.leavesHTTP():
-		return ErrTakenOver
-	case ctx.isFlushed():
-		return ErrHeadSent
-	case ctx.LastTimeoutErrorResponse() != nil:
-		return ErrNilConnection
-	case t.Family == nil:
-		return nil
-	case ctx.server == nil || ctx.exchange == nil:
-		return ErrNilConnection
-	}
-	isTunnel := len(ctx.Request.Header.ConnectProtocol()) > 0
-	if ctx.facts.Stream != 0 && t.WritesBody == isTunnel {
-		return ErrNotSupportedHTTP2
-	}
-	host := ctx.server.hostOf(t.Family, ctx.cfg)
-	if host == nil {
-		return ErrServerClosed
-	}
-	ctx.takeover = &takeover{Takeover: t, host: host}
-	return nil
-}
-
 // leavesHTTP tells whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }
 
@@ -271,7 +270,7 @@ func isTunnelStatus(status int) bool {
 }
 
 // settleTakeover leaves the response to another protocol as that needs it: without a body.
-// If the handler has replaced the response since takeOver, the client gets that one.
+// If the handler has replaced the response since TakeOver, the client gets that one.
 func (ctx *RequestCtx) settleTakeover() {
 	t, resp := ctx.takeover, &ctx.Response
 	if !ctx.isFlushed() {

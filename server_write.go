@@ -68,7 +68,8 @@ func (w *bodySink) Write(p []byte) (int, error) {
 }
 
 // copyStream writes the body stream of resp. It returns a panic of the stream as
-// an error.
+// an error. A StreamWriter runs on the handler's goroutine, and its Flush sends to the
+// client.
 func (w *bodyWriter) copyStream(resp *Response, c *serverConfig) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -80,24 +81,18 @@ func (w *bodyWriter) copyStream(resp *Response, c *serverConfig) (err error) {
 		w.failed = true
 		return ErrConnectionClosed
 	}
-	err = w.copyFrom(resp, c.streamBufferSize)
+	if write := resp.inPlace(); write == nil {
+		err = w.CopyFrom(resp.takeStream(), w.Left >= 0)
+	} else {
+		buf := http1client.AcquireWriter(w, c.streamBufferSize)
+		defer http1client.ReleaseWriter(buf)
+		write(buf)
+		err = buf.Flush()
+	}
 	if err == nil && w.Left > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// copyFrom writes the whole stream of resp. A StreamWriter runs on the
-// handler's goroutine, and its Flush sends to the client.
-func (w *bodyWriter) copyFrom(resp *Response, size int) error {
-	write := resp.inPlace()
-	if write == nil {
-		return w.CopyFrom(resp.takeStream(), w.Left >= 0)
-	}
-	buf := http1client.AcquireWriter(w, size)
-	defer http1client.ReleaseWriter(buf)
-	write(buf)
-	return buf.Flush()
 }
 
 // isFileStream reports whether a body stream consists of files or bytes in
