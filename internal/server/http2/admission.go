@@ -19,10 +19,10 @@ import (
 type admission struct {
 	waiting     int           // bytes of Stream.counted of all streams
 	expected    int           // bytes that a response is expected to need
-	begun       int           // streams that are isAdmitted
-	deferred    int           // streams whose task is taskDeferred
+	begun       int           // streams that are admitted; see memoryState
+	deferred    int           // streams of ownerAdmission
 	lastBegun   int64         // when the last one was admitted, in Nanos
-	drainCredit int           // bytes that the peer has taken since limitsTasks, less the responses with usesCredit
+	drainCredit int           // bytes that the peer has taken since limitsTasks, less the responses of memoryCredit
 	grace       time.Duration // how long streams that lack a window count as begun
 }
 
@@ -68,14 +68,16 @@ func (c *Conn) lacksWindow(s *Stream) bool {
 // mayBegin tells whether s may be served now, and counts it then.
 func (c *Conn) mayBegin(s *Stream) bool {
 	lacksWindow := c.lacksWindow(s)
-	if s.isAdmitted || s.output == outputReset || !lacksWindow && c.stored() <= maxWaiting/2 {
+	if s.isAdmitted() || s.output == outputReset || !lacksWindow && c.stored() <= maxWaiting/2 {
 		return true
 	}
 	if !c.hasRoom(lacksWindow) {
 		return false
 	}
 	if !s.isConnect { // a tunnel holds no more than Stream.held
-		s.isAdmitted, s.usesCredit = true, !lacksWindow
+		if s.memory = memoryCredit; lacksWindow {
+			s.memory = memoryAdmitted
+		}
 		c.begun++
 		now := clock.Nanos()
 		c.lastBegun = now
@@ -112,7 +114,7 @@ func (s *Stream) isPostponed() bool {
 
 // postpone has s wait until there is room.
 func (c *Conn) postpone(s *Stream, now int64) {
-	s.task = taskDeferred
+	s.owner = ownerAdmission
 	c.deferred++
 	s.progress.begin(now)
 	if c.roomDue == 0 {
@@ -124,9 +126,9 @@ func (c *Conn) postpone(s *Stream, now int64) {
 func (c *Conn) resume() {
 	if c.deferred > 0 && c.hasRoom(false) {
 		for _, o := range c.streams.all[c.streams.first:] {
-			if s := o.stream; s.task == taskDeferred && c.mayBegin(s) {
+			if s := o.stream; s.owner == ownerAdmission && c.mayBegin(s) {
 				c.deferred--
-				s.task = taskQueued
+				s.owner = ownerTask
 				c.workers.Go(s)
 			}
 		}
@@ -144,7 +146,7 @@ func (c *Conn) store(s *Stream, content []byte, more int) {
 		n += len(content)
 	}
 	c.count(s, n+more, len(s.held))
-	s.isBehind = false
+	s.memory = memoryNone
 }
 
 // count counts n bytes for s, which also holds so many.
@@ -171,15 +173,19 @@ func (c *Conn) isShared(s *Stream, content []byte) bool {
 	return false
 }
 
+// isAdmitted reports whether Conn.begun counts s.
+func (s *Stream) isAdmitted() bool { return s.memory >= memoryAdmitted }
+
 // answered ends the admission of s, whose response needs n bytes of memory.
 func (c *Conn) answered(s *Stream, n int) {
-	if !s.isAdmitted {
+	if !s.isAdmitted() {
 		return
 	}
-	s.isAdmitted = false
+	usesCredit := s.memory == memoryCredit
+	s.memory = memoryNone
 	c.begun--
 	c.expected = max(n, c.expected/2, directSize)
-	if s.usesCredit {
+	if usesCredit {
 		c.drainCredit -= n
 	}
 }
@@ -192,7 +198,7 @@ func (c *Conn) blocked(s *Stream) {
 	}
 	n, _ := s.Request.Holds()
 	c.count(s, n+taskMemory, len(s.held))
-	s.isBehind = true
+	s.memory = memoryBehind
 	if c.limitsTasks.Load() {
 		c.resume()
 	}
@@ -201,7 +207,7 @@ func (c *Conn) blocked(s *Stream) {
 // caughtUp is called when the peer has taken what s held. A response that goes on for long, such
 // as one of events, does not count while it waits for its handler.
 func (c *Conn) caughtUp(s *Stream) {
-	if s.isBehind {
+	if s.memory == memoryBehind {
 		c.uncount(s)
 	}
 }
@@ -209,8 +215,9 @@ func (c *Conn) caughtUp(s *Stream) {
 // uncount forgets what a stream has held that is over.
 func (c *Conn) uncount(s *Stream) {
 	c.waiting -= s.counted
-	s.counted, s.isBehind = 0, false
+	s.counted = 0
 	c.answered(s, 0)
+	s.memory = memoryNone
 }
 
 // timeOutRoom admits others beside the streams that were admitted long ago.
@@ -223,15 +230,15 @@ func (c *Conn) timeOutRoom(now int64) {
 	slower := min(2*c.grace, maxGrace)
 	for s := range c.streams.each() {
 		switch due := c.admittedUntil(s); {
-		case s.isAdmitted && due > now:
+		case s.isAdmitted() && due > now:
 			c.roomDueAt(due)
-		case s.isAdmitted:
-			s.isAdmitted = false
+		case s.isAdmitted():
+			s.memory = memoryNone
 			c.begun--
 			if c.lacksWindow(s) {
 				c.grace = slower
 			}
-		case s.task != taskDeferred:
+		case s.owner != ownerAdmission:
 		case isOld:
 			s.Request.Rest()
 		default:

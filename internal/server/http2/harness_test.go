@@ -224,6 +224,7 @@ func (e *fakeEngine) sent(out []byte, next engine.Next) {
 	if err := e.peer.read(out); err != nil {
 		e.t.Fatalf("the peer cannot read what was sent: %v", err)
 	}
+	e.checkOwners()
 	if next != engine.Read {
 		e.isLast = true
 	}

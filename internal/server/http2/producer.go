@@ -64,7 +64,7 @@ func (s *Stream) Produce(open func(c engine.Conn, out []byte) (Producer, []byte)
 		c.ownerDone(s)
 		return
 	}
-	s.streamConn, k.stream, s.task, s.writeTimeout = k, s, taskEnded, k.timeout
+	s.owner, s.streamConn, k.stream, s.writeTimeout = ownerProducer, k, s, k.timeout
 	c.heads, s.head, s.onGone = c.heads-s.head, 0, nil
 	c.discard(s)
 	c.answered(s, 0)
@@ -163,7 +163,7 @@ func (c *Conn) producerReady(s *Stream, now int64) {
 	if s.output != outputOpen || k.hasMore {
 		return
 	}
-	if s.protocol != nil {
+	if s.owner == ownerProtocol {
 		s.protocol.isPrompted = true
 		s.protocol.startTask()
 		return
@@ -238,7 +238,7 @@ func (c *Conn) timeOutProducers(now int64) {
 		case k == nil || s.output != outputOpen || len(s.held) > 0 || k.hasMore:
 		case k.due == 0 || k.due > now:
 			c.scheduleTimeout(k)
-		case s.protocol != nil:
+		case s.owner == ownerProtocol:
 			s.protocol.startTask()
 		default:
 			k.due = 0
@@ -253,11 +253,11 @@ func (c *Conn) timeOutProducers(now int64) {
 
 // closeProducer is the last call for a stream that is over. Conn.mu is not locked.
 func (s *Stream) closeProducer() {
-	k := s.streamConn
-	if k == nil {
+	if s.owner != ownerProducer {
 		return
 	}
-	s.streamConn = nil
+	k := s.streamConn
+	s.owner, s.streamConn = ownerConn, nil
 	if s.output == outputReset && k.err == nil {
 		k.err = net.ErrClosed
 	}

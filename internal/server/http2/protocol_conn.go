@@ -75,7 +75,7 @@ func (s *Stream) ServeProtocol(addrs net.Conn, waker Waker, open func(c engine.C
 	x := &protocolConn{streamConn: streamConn{conn: c, prompter: c.prompter, stream: s}, addrs: addrs, waker: waker, isBusy: true}
 	x.ServedBy(x)
 	c.mu.Lock()
-	s.streamConn, s.protocol = &x.streamConn, x
+	s.owner, s.streamConn, s.protocol = ownerProtocol, &x.streamConn, x
 	x.isPrompted = c.notifiedStage != StageServing
 	c.heads, s.head = c.heads-s.head, 0
 	c.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Stream) ServeProtocol(addrs net.Conn, waker Waker, open func(c engine.C
 		x.releaseStream()
 		return
 	}
-	s.task, s.readDue, s.writeDue = taskTunnel, 0, 0
+	s.readDue, s.writeDue = 0, 0
 	c.prompter.Prompt() // the head, too
 	c.mu.Unlock()
 	x.Out = out
@@ -329,9 +329,9 @@ func (x *protocolConn) detach() {
 	c.mu.Lock()
 	x.credit()
 	x.stream, s.protocol, s.streamConn = nil, nil, nil
-	c.mu.Unlock()
 	t := s.Tunnel(x.addrs)
-	t.Outlive()
+	t.outliveLocked()
+	c.mu.Unlock()
 	go func() {
 		defer x.Protocol.Closed(nil)
 		x.Protocol.Detached(engine.WithUnread(t, rest, nil))

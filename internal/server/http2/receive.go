@@ -139,7 +139,6 @@ func (c *Conn) isFull() bool {
 
 // headComplete handles the head of a request, which err refuses.
 func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Error {
-	s.isDecoded = true
 	s.input = inputOpen
 	if isLast {
 		s.input = inputEnded
@@ -232,7 +231,7 @@ func (c *Conn) serve(s *Stream) {
 		c.postpone(s, clock.Nanos())
 		return
 	}
-	s.task = taskQueued
+	s.owner = ownerTask
 	s.prompts = c.own.Waits() && !c.cfg.TasksMayWait
 	c.hasPromptingTasks = c.hasPromptingTasks || s.prompts
 	c.workers.Go(s)
@@ -250,7 +249,7 @@ func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
 	h1.DropForbiddenTrailers(&c.trailer)
 	if s.input != inputDiscarded && !c.keepFields(s, &c.trailer) {
 		code := h2.CodeRefusedStream
-		if s.task > taskDeferred { // a handler has begun
+		if s.owner > ownerAdmission { // a handler has begun
 			code = h2.CodeEnhanceYourCalm
 		}
 		c.reset(s, code)
@@ -369,7 +368,7 @@ func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
 	defer c.mu.Unlock()
 	for {
 		switch {
-		case s.output == outputReset, s.isInterrupted, s.input == inputDiscarded:
+		case s.output == outputReset, s.reader == waitInterrupted, s.input == inputDiscarded:
 			return 0, ErrReset
 		case s.taken < len(s.inbox):
 			return c.takeBody(s, p), nil
@@ -385,7 +384,7 @@ func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if len(s.inbox) == 0 && s.input == inputStreamed && s.output != outputReset && !s.isInterrupted {
+		if len(s.inbox) == 0 && s.input == inputStreamed && s.output != outputReset && s.reader != waitInterrupted {
 			s.awaitBody()
 		}
 	}
@@ -416,9 +415,10 @@ func (s *Stream) awaitBody() {
 		c.prompter.Prompt()
 	}
 	s.armWait(s.readDue)
-	s.isReading = true
-	s.wait()
-	s.isReading = false
+	s.reader = waitRuns
+	if s.wait(); s.reader == waitRuns {
+		s.reader = waitNone
+	}
 }
 
 // armWait has the engine end a wait at due; 0: never.
@@ -445,7 +445,7 @@ func (s *Stream) InterruptRead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.discard(s)
-	s.isInterrupted = true
+	s.reader = waitInterrupted
 	s.changed.Broadcast()
 }
 

@@ -70,8 +70,8 @@ func (c *Conn) breakStream(s *Stream) {
 	}
 	c.ready.Remove(&s.node)
 	s.output, s.input = outputReset, inputEnded
-	if s.task == taskDeferred {
-		s.task = taskEnded
+	if s.owner == ownerAdmission {
+		s.owner = ownerConn
 		c.deferred--
 	}
 	s.isReset.Store(true)

@@ -209,7 +209,7 @@ func (c *Conn) finish(s *Stream, p []byte) {
 		return
 	}
 	s.last, s.output = p, outputLast
-	if len(p) > 0 || !s.isTunnel { // the Request of a tunnel may have ended
+	if len(p) > 0 || !s.hasTunnel { // the Request of a tunnel may have ended
 		c.store(s, p, 0)
 	}
 	c.schedule(s)
@@ -262,7 +262,7 @@ func (c *Conn) taskDone(s *Stream) {
 
 // ownerDone is called when no Task and no Tunnel has s any more.
 func (c *Conn) ownerDone(s *Stream) {
-	s.task = taskEnded
+	s.owner = ownerConn
 	c.answered(s, 0)
 	switch s.output {
 	case outputNone, outputOpen:
@@ -281,7 +281,7 @@ func (c *Conn) ownerDone(s *Stream) {
 // outputComplete handles the end of a response. If the request is still arriving, the
 // peer is told to stop (RFC 9113 section 8.1).
 func (c *Conn) outputComplete(s *Stream) {
-	if s.task >= taskQueued {
+	if s.owner >= ownerTask {
 		return // ownerDone calls it again
 	}
 	s.onGone = nil

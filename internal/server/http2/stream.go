@@ -14,7 +14,8 @@ import (
 type inputState uint8
 
 const (
-	inputOpen      inputState = iota // a body, kept by the Request
+	inputHead      inputState = iota // the rest of the head
+	inputOpen                        // a body, kept by the Request
 	inputStreamed                    // a body, which Serve reads
 	inputDiscarded                   // a body that is of no use
 	inputEnded                       // nothing: END_STREAM has arrived
@@ -31,15 +32,49 @@ const (
 	outputReset                    // the stream was reset, by either side, or the connection ended
 )
 
-// A taskState is where the Task of a stream is.
-type taskState uint8
+// An owner is who has a stream: who answers its request. Up to ownerProducer, the Conn ends a
+// stream as soon as both directions are over; the others say when they are done, with
+// Conn.ownerDone. These are all transitions:
+//
+//	none            → task       Conn.serve
+//	none, task      → admission  Conn.postpone
+//	admission       → task       Conn.resume
+//	admission       → conn       Conn.breakStream
+//	task            → producer   Stream.Produce
+//	producer        → conn       Stream.closeProducer
+//	task            → protocol   Stream.ServeProtocol
+//	task, protocol  → tunnel     Tunnel.outliveLocked
+//	task, tunnel    → conn       Conn.ownerDone
+//	protocol        → conn       protocolConn.releaseStream
+type owner uint8
 
 const (
-	taskNone     taskState = iota
-	taskDeferred           // the request is complete, or its body streamed, and waits for room; see admission
-	taskEnded
-	taskQueued
-	taskTunnel // it has ended, and a Tunnel or a protocolConn has the stream
+	ownerNone      owner = iota // the request arrives
+	ownerAdmission              // the request is complete, or its body streamed, and waits for room; Conn.deferred counts it
+	ownerConn                   // the response is complete, or the rest of it is in the Stream
+	ownerProducer               // a Producer, which Stream.streamConn calls
+	ownerTask                   // Request.Serve: the Task is queued, or runs
+	ownerTunnel                 // a Tunnel after Serve; Conn.tunnels counts it
+	ownerProtocol               // the Protocol of Stream.protocol
+)
+
+// A waitState is what the goroutine does that reads a stream, or writes a Tunnel.
+type waitState uint8
+
+const (
+	waitNone        waitState = iota // it does not wait
+	waitRuns                         // it waits, until readDue or writeDue
+	waitInterrupted                  // of a reader: ReadBody fails from now on
+)
+
+// A memoryState is how admission counts the response of a stream.
+type memoryState uint8
+
+const (
+	memoryNone     memoryState = iota // with Stream.counted, until the stream is over
+	memoryBehind                      // with Stream.counted, while the peer takes what the Stream holds
+	memoryAdmitted                    // with what one is expected to need; Conn.begun counts it
+	memoryCredit                      // the same, and its window was open then; see admission.drainCredit
 )
 
 // A Stream carries one request and its response. A Host makes it, sets Request and
@@ -53,46 +88,42 @@ type Stream struct {
 
 	input  inputState
 	output outputState
-	task   taskState
+	owner  owner
+	reader waitState // of ReadBody and Tunnel.Read
+	writer waitState // of Tunnel.Write
+	memory memoryState
 
 	// Input.
-	window        h2.ReceiveWindow
-	head          int   // bytes that Conn.heads counts
-	declared      int64 // bytes of the body according to the head; -1: unknown
-	received      int64 // bytes of the body
-	inbox         []byte
-	inboxBuffer   *buf.Buffer  // of inbox; see keep
-	taken         int          // bytes of inbox that ReadBody has returned
-	trailer       *field.Table // of a streamed body; nil: there are none
-	isInterrupted bool         // ReadBody fails
-	isReading     bool         // ReadBody waits
-	readDue       int64        // when ReadBody stops to wait, in Nanos; 0: never
-	isDecoded     bool         // the head was complete and valid
-	isConnect     bool         // of an extended CONNECT
-	lastInput     int64        // when the last part of the body arrived, in Nanos
+	window      h2.ReceiveWindow
+	head        int   // bytes that Conn.heads counts
+	declared    int64 // bytes of the body according to the head; -1: unknown
+	received    int64 // bytes of the body
+	inbox       []byte
+	inboxBuffer *buf.Buffer  // of inbox; see keep
+	taken       int          // bytes of inbox that ReadBody has returned
+	trailer     *field.Table // of a streamed body; nil: there are none
+	isConnect   bool         // of an extended CONNECT
+	readDue     int64        // when ReadBody stops to wait, in Nanos; 0: never
+	lastInput   int64        // when the last part of the body arrived, in Nanos
 
 	// Output. What is to be sent is held, then last.
 	sendWindow   h2.SendWindow
 	held         []byte        // copied
 	heldBuffer   *buf.Buffer   // of held
 	last         []byte        // the last part of the content; it belongs to the Request
-	isWriting    bool          // Tunnel.Write waits
 	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
 	counted      int           // bytes of memory that Conn.waiting counts
-	isBehind     bool          // counted is what it needs while the peer takes what it holds
-	isAdmitted   bool          // Conn.begun counts it
-	usesCredit   bool          // its window was open then; see admission.drainCredit
 	progress     progress      // of the content
 	node         h2.Node[Stream]
 	inOrder      int // how much content it sends before it shares the connection; see takeTurns
 
 	changed    sync.Cond // something has changed that ReadBody or Send may wait for
 	onGone     func()
-	streamConn *streamConn   // nil: the Task, or a Tunnel, has the content
-	protocol   *protocolConn // that streamConn is a part of; nil: of none
+	streamConn *streamConn   // of ownerProducer and ownerProtocol; else nil
+	protocol   *protocolConn // of ownerProtocol, with streamConn in it; else nil
 	prompts    bool          // the Task prompts first; see serve
-	isTunnel   bool          // there is a Tunnel, which may be called late
+	hasTunnel  bool          // Tunnel was called: it may be used late, whoever has s, so no other request may have s
 
 	isReset atomic.Bool // output is outputReset; for Run, which takes no lock
 }
@@ -110,11 +141,11 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.conn, s.id = c, id
 	s.node.Owner, s.node.ID = s, id
 	s.changed.L = &c.mu
-	s.input, s.output, s.task = inputOpen, outputNone, taskNone
+	s.input, s.output, s.owner = inputHead, outputNone, ownerNone
 	c.ready.Place(&s.node, h2.DefaultPriority())
 	s.inOrder = inOrderSize
 	s.declared, s.received, s.head = -1, 0, 0
-	s.isDecoded, s.isConnect, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, false, 0, 0
+	s.isConnect, s.reader, s.readDue, s.writeTimeout = false, waitNone, 0, 0
 	granted := c.own.InForce.InitialWindowSize
 	s.window = h2.NewReceiveWindow(now, granted, min(granted, c.cfg.Settings.InitialWindowSize), c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
@@ -160,7 +191,7 @@ func (s *Stream) emptied(b **buf.Buffer, held []byte) []byte {
 
 // isOver tells whether neither side has anything to do for s.
 func (s *Stream) isOver() bool {
-	return s.task <= taskEnded && (s.output == outputReset || s.output == outputEnded && s.input == inputEnded)
+	return s.owner <= ownerProducer && (s.output == outputReset || s.output == outputEnded && s.input == inputEnded)
 }
 
 // ID returns the number of the stream.
@@ -183,7 +214,7 @@ func (s *Stream) OnGone(f func()) {
 // notify tells who waits for s that something has changed.
 func (s *Stream) notify() {
 	s.changed.Broadcast()
-	if s.protocol != nil {
+	if s.owner == ownerProtocol {
 		s.protocol.startTask()
 	}
 }
@@ -210,9 +241,9 @@ func (s *Stream) Run() {
 // Lost implements engine.Task.
 func (s *Stream) Lost(err error) {
 	s.conn.mu.Lock()
-	x := s.protocol
+	owner, x := s.owner, s.protocol
 	s.conn.mu.Unlock()
-	if x != nil {
+	if owner == ownerProtocol {
 		x.Lost(err)
 		return
 	}

@@ -68,12 +68,12 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 	for s := range c.streams.each() {
 		t := int64(0)
 		switch {
-		case s.input == inputOpen && s.isDecoded && s.task == taskNone:
+		case s.input == inputOpen && s.owner == ownerNone:
 			t = s.Request.BodyDue(s.lastInput)
-		case s.isReading:
+		case s.reader == waitRuns:
 			t = s.readDue
 		}
-		if s.isWriting && s.writeDue != 0 && (t == 0 || s.writeDue < t) {
+		if s.writer == waitRuns && s.writeDue != 0 && (t == 0 || s.writeDue < t) {
 			t = s.writeDue
 		}
 		if t != 0 && (first == nil || t < due) {
@@ -111,7 +111,7 @@ func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
 // that are deferred wait for the content of others.
 func (c *Conn) lateContent() (first *Stream, due int64) {
 	for s := range c.streams.each() {
-		isDeferred := s.task == taskDeferred
+		isDeferred := s.owner == ownerAdmission
 		if len(s.held)+len(s.last) == 0 && !s.producerHasMore() && !isDeferred || s.output >= outputEnded {
 			continue
 		}
@@ -201,11 +201,11 @@ func (c *Conn) timeOutStreams(now int64) {
 			break
 		}
 		switch {
-		case s.isWriting && s.writeDue != 0 && s.writeDue <= now:
-			s.isWriting = false
+		case s.writer == waitRuns && s.writeDue != 0 && s.writeDue <= now:
+			s.writer = waitNone
 			s.changed.Broadcast()
-		case s.isReading:
-			s.isReading = false
+		case s.reader == waitRuns:
+			s.reader = waitNone
 			s.changed.Broadcast()
 		case s.Request.BodyLate(s.lastInput, now):
 			c.refuseRequest(s, server.ErrTimeout, nil)
@@ -217,7 +217,7 @@ func (c *Conn) timeOutStreams(now int64) {
 			break
 		}
 		code := h2.CodeCancel
-		if s.task == taskDeferred {
+		if s.owner == ownerAdmission {
 			code = h2.CodeRefusedStream // it was not processed
 		}
 		s.setCause(errStalled)
@@ -233,7 +233,7 @@ func (s *Stream) SetReadDeadline(now int64, timeout time.Duration) {
 	if timeout > 0 {
 		s.readDue = now + int64(timeout)
 	}
-	if s.isReading {
+	if s.reader == waitRuns {
 		s.rearm(s.readDue)
 	}
 }

@@ -39,12 +39,12 @@ var errTunnelReset = fmt.Errorf("sluice: the stream was reset: %w", syscall.ECON
 
 // Tunnel returns the Tunnel of s, with the addresses of addrs. Call it once, in Serve.
 func (s *Stream) Tunnel(addrs net.Conn) *Tunnel {
-	s.isTunnel = true
+	s.hasTunnel = true
 	return &Tunnel{conn: s.conn, stream: s, addrs: addrs}
 }
 
 // IsTunnel tells whether Tunnel was called, or the stream was detached as one.
-func (s *Stream) IsTunnel() bool { return s.isTunnel }
+func (s *Stream) IsTunnel() bool { return s.hasTunnel }
 
 // Excuse excuses n Tasks, as engine.Workers does: the Task that uses a Tunnel waits for
 // its peer.
@@ -61,20 +61,25 @@ func (t *Tunnel) SendHead(f Fields, isInterim, isLast bool) bool {
 // Outlive makes t go on after Serve, without deadlines, until Close. It is false if t is
 // closed. A connection that ends resets it.
 func (t *Tunnel) Outlive() bool {
-	c, s := t.conn, t.stream
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
 	if t.isClosed {
 		return false
 	}
+	t.outliveLocked()
+	return true
+}
+
+// outliveLocked gives the stream to t.
+func (t *Tunnel) outliveLocked() {
+	c, s := t.conn, t.stream
 	s.readDue, s.writeDue = 0, 0
 	c.heads, s.head = c.heads-s.head, 0
-	s.task = taskTunnel
+	s.owner = ownerTunnel
 	c.tunnels++
 	if c.phase == phaseDraining || c.hasOutput() { // cutTunnels, or what Serve has sent last
 		c.prompter.Prompt()
 	}
-	return true
 }
 
 // Revoke ends the use of t, and leaves the stream to Serve.
@@ -112,7 +117,7 @@ func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
 	case outputOpen:
 		end(s, nil)
 	}
-	if s.task == taskTunnel {
+	if s.owner == ownerTunnel {
 		c.tunnels--
 		c.ownerDone(s)
 	}
@@ -143,9 +148,9 @@ func (t *Tunnel) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		s.armWait(s.readDue)
-		s.isReading = true
+		s.reader = waitRuns
 		s.changed.Wait()
-		s.isReading = false
+		s.reader = waitNone
 	}
 }
 
@@ -178,9 +183,9 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 			return len(p), nil
 		}
 		s.armWait(s.writeDue)
-		s.isWriting = true
+		s.writer = waitRuns
 		s.changed.Wait()
-		s.isWriting = false
+		s.writer = waitNone
 	}
 }
 
@@ -209,18 +214,18 @@ func (t *Tunnel) SetDeadline(at time.Time) error {
 
 // SetReadDeadline implements net.Conn.
 func (t *Tunnel) SetReadDeadline(at time.Time) error {
-	return t.setDeadline(at, &t.stream.readDue, &t.stream.isReading)
+	return t.setDeadline(at, &t.stream.readDue, &t.stream.reader)
 }
 
 // SetWriteDeadline implements net.Conn.
 func (t *Tunnel) SetWriteDeadline(at time.Time) error {
-	return t.setDeadline(at, &t.stream.writeDue, &t.stream.isWriting)
+	return t.setDeadline(at, &t.stream.writeDue, &t.stream.writer)
 }
 
 // farAway is the latest deadline, so that sums do not overflow.
 const farAway = time.Duration(1 << 62)
 
-func (t *Tunnel) setDeadline(at time.Time, due *int64, isWaiting *bool) error {
+func (t *Tunnel) setDeadline(at time.Time, due *int64, wait *waitState) error {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	if t.isClosed {
@@ -229,7 +234,7 @@ func (t *Tunnel) setDeadline(at time.Time, due *int64, isWaiting *bool) error {
 	if *due = 0; !at.IsZero() {
 		*due = clock.Nanos() + int64(min(time.Until(at), farAway)) - 1 | 1 // never 0
 	}
-	if *isWaiting {
+	if *wait == waitRuns {
 		t.stream.rearm(*due)
 	}
 	return nil
