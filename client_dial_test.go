@@ -62,7 +62,7 @@ func TestDialNothing(t *testing.T) {
 	var told []string
 	c := &HostClient{Addr: " , ", Trace: &ClientTrace{GetConn: func(addr string) { told = append(told, "to "+addr) }}}
 	req, resp := newCall("GET", "http://h/")
-	if err := c.Do(req, resp); err != errNoAddr || !slices.Equal(told, []string{"to "}) {
+	if err := c.Do(req, resp); !isError(err, textError("sluice: HostClient.Addr has no address")) || !slices.Equal(told, []string{"to "}) {
 		t.Errorf("%v, %q", err, told)
 	}
 	for _, isTLS := range []bool{false, true} {
@@ -71,7 +71,7 @@ func TestDialNothing(t *testing.T) {
 			req.URI().SetScheme("https")
 		}
 		var dialed *ErrDialWithUpstream
-		if err := c.Do(req, resp); !errors.Is(err, errNoConn) || !errors.As(err, &dialed) || dialed.Upstream != "h:1" {
+		if err := c.Do(req, resp); !isError(err, textError("the dialer returned neither a connection nor an error")) || !errors.As(err, &dialed) || dialed.Upstream != "h:1" {
 			t.Errorf("TLS %v: %v", isTLS, err)
 		}
 		checkPool(t, c, 0, 0)

@@ -42,10 +42,12 @@ func TestDoRepeatsWhatWasNotSent(t *testing.T) {
 // The bounds of a call are those of all attempts together, and don't stay.
 func TestDoBoundsNestAndEnd(t *testing.T) {
 	var inner []time.Duration
-	c := &HostClient{Addr: "h:80", Transport: roundTripFunc(func(_ *HostClient, req *Request, _ *Response) (bool, error) {
-		inner = append(inner, req.call.Left(0))
-		return false, nil
-	})}
+	done := errors.New("done")
+	c := &HostClient{Addr: "h:80", MaxIdemponentCallAttempts: 1, DialContext: func(ctx context.Context, _ string) (net.Conn, error) {
+		end, _ := ctx.Deadline()
+		inner = append(inner, time.Until(end))
+		return nil, done
+	}}
 	req, resp := newCall("GET", "http://h/")
 	near := func(i int, want time.Duration) {
 		t.Helper()
@@ -62,13 +64,10 @@ func TestDoBoundsNestAndEnd(t *testing.T) {
 		func() error { return c.DoContext(t.Context(), req, resp) },
 	}
 	for i, want := range []time.Duration{2, 1, 2, 1, 2} {
-		if err := calls[i](); err != nil {
+		if err := calls[i](); !errors.Is(err, done) {
 			t.Fatal(err)
 		}
 		near(i, want*time.Hour)
-		if req.call != nil {
-			t.Errorf("call %d left %+v", i, req.call)
-		}
 	}
 	if req.GetTimeOut() != 2*time.Hour {
 		t.Errorf("the request's own time-out is %v", req.GetTimeOut())
@@ -112,6 +111,10 @@ func TestSmallestLimits(t *testing.T) {
 	c.IsTLS, c.WriteTimeout = true, 1
 	req.URI().SetScheme("https")
 	expectErr("WriteTimeout with TLS", c.Do(req, resp), ErrTLSHandshakeTimeout)
+}
+
+// TestCallsLimits: a limit of 1 is one, for times and sizes.
+func TestCallsLimits(t *testing.T) {
 	if n := positiveOr(1, 5); n != 1 {
 		t.Errorf("size %d", n)
 	}
@@ -166,6 +169,11 @@ func TestCallsContext(t *testing.T) {
 // pool with its context and deadline, and the next one who acquires it fails.
 func TestPooledRequestsForgetTheirCall(t *testing.T) {
 	p := newClientPeer(t, answering(okAnswer))
+	c, bound := p.host(), false
+	c.DialContext = func(ctx context.Context, addr string) (net.Conn, error) {
+		_, bound = ctx.Deadline()
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
+	}
 	for range 64 {
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, _, err := new(Client).GetContext(ctx, nil, p.url("/")); err != nil {
@@ -179,9 +187,11 @@ func TestPooledRequestsForgetTheirCall(t *testing.T) {
 		for range 4 {
 			req := AcquireRequest()
 			taken = append(taken, req)
-			if req.call != nil {
-				t.Fatalf("a request of the pool has a call: %+v", req.call)
+			req.SetRequestURI(p.url("/"))
+			if err := c.Do(req, nil); err != nil || bound {
+				t.Fatalf("a request of the pool: %v, has a deadline %v", err, bound)
 			}
+			c.CloseIdleConnections() // the next one dials
 		}
 		for _, req := range taken {
 			ReleaseRequest(req)
@@ -213,13 +223,14 @@ func TestResetTimeout(t *testing.T) {
 			return c.DoTimeout(req, resp, time.Hour)
 		},
 	} {
-		var deadlines []int64
+		var deadlines []time.Time
 		c := &HostClient{
 			Addr: "h:80",
-			Transport: roundTripFunc(func(_ *HostClient, req *Request, _ *Response) (bool, error) {
-				deadlines = append(deadlines, req.call.Deadline)
-				return true, io.ErrUnexpectedEOF
-			}),
+			DialContext: func(ctx context.Context, _ string) (net.Conn, error) {
+				end, _ := ctx.Deadline()
+				deadlines = append(deadlines, end)
+				return nil, io.ErrUnexpectedEOF
+			},
 			RetryIfErr: func(*Request, int, error) (bool, bool) { return true, true },
 		}
 		req, resp := newCall("GET", "http://h/")
@@ -227,31 +238,33 @@ func TestResetTimeout(t *testing.T) {
 		if !errors.Is(err, io.ErrUnexpectedEOF) || len(deadlines) != DefaultMaxIdemponentCallAttempts {
 			t.Fatalf("%s: %v, %v", name, err, deadlines)
 		}
-		switch gained := time.Duration(deadlines[4] - deadlines[0]); {
+		switch gained := deadlines[4].Sub(deadlines[0]); {
 		case gained <= 0:
 			t.Errorf("%s: the deadline did not move", name)
 		case gained > time.Minute:
 			t.Errorf("%s: the deadline moved by %v beyond what the caller gave", name, gained)
 		}
-		if req.call != nil {
-			t.Errorf("%s left %+v", name, req.call)
+		req.SetTimeout(0)
+		if _ = c.Do(req, resp); !deadlines[len(deadlines)-1].IsZero() {
+			t.Errorf("%s left %v", name, deadlines[len(deadlines)-1])
 		}
 	}
 }
 
 // GetTimeout is begun anew by resetTimeout as DoTimeout is.
 func TestResetTimeoutOfGet(t *testing.T) {
-	var deadlines []int64
+	var deadlines []time.Time
 	c := &HostClient{
 		Addr: "h:80",
-		Transport: roundTripFunc(func(_ *HostClient, req *Request, _ *Response) (bool, error) {
-			deadlines = append(deadlines, req.call.Deadline)
-			return true, io.ErrUnexpectedEOF
-		}),
+		DialContext: func(ctx context.Context, _ string) (net.Conn, error) {
+			end, _ := ctx.Deadline()
+			deadlines = append(deadlines, end)
+			return nil, io.ErrUnexpectedEOF
+		},
 		RetryIfErr: func(*Request, int, error) (bool, bool) { return true, true },
 	}
 	_, _, _ = c.GetTimeout(nil, "http://h/", time.Hour)
-	if len(deadlines) != 5 || deadlines[4] <= deadlines[0] {
+	if len(deadlines) != 5 || !deadlines[4].After(deadlines[0]) {
 		t.Errorf("%v", deadlines)
 	}
 }

@@ -27,8 +27,13 @@ func TestClientFieldsReachHostClient(t *testing.T) {
 		common = append(common, field.Name)
 		fill(t, from.Field(i))
 	}
-	host, err := c.addHost("h", true)
-	if err != nil {
+	var host *HostClient
+	enough := errors.New("enough")
+	c.ConfigureClient = func(hc *HostClient) error {
+		host = hc
+		return enough
+	}
+	if _, _, err := c.Get(nil, "https://h/"); err != enough {
 		t.Fatal(err)
 	}
 	to := reflect.ValueOf(host).Elem()
@@ -80,14 +85,16 @@ func fill(t *testing.T, v reflect.Value) {
 }
 
 func TestClientHostKeys(t *testing.T) {
-	var c Client
+	var last *HostClient
+	c := Client{Transport: roundTripFunc(func(hc *HostClient, _ *Request, _ *Response) (bool, error) {
+		last = hc
+		return false, nil
+	})}
 	host := func(url string) *HostClient {
-		req, _ := newCall("GET", url)
-		hc, err := c.hostFor(req)
-		if err != nil {
+		if _, _, err := c.Get(nil, url); err != nil {
 			t.Fatal(url, err)
 		}
-		return hc
+		return last
 	}
 	for _, same := range [][2]string{
 		{"http://example.com/a", "http://EXAMPLE.com/b"},
@@ -117,20 +124,21 @@ func TestClientHostKeys(t *testing.T) {
 }
 
 func TestClientRefusesURLs(t *testing.T) {
-	c := &Client{Dial: func(string) (net.Conn, error) { return nil, errors.New("dialed") }}
+	hosts := 0
+	c := &Client{ConfigureClient: func(*HostClient) error { hosts++; return errors.New("configured") }}
 	for url, want := range map[string]error{
-		"ftp://h/": errUnsupportedScheme, "/path": errMissingHost, "": errMissingHost,
-		"http://a b/": InvalidHostError("a b"), "http:///x": errMissingHost,
-		"http://:80/": errMissingHost, "https://u@:443": errMissingHost,
+		"ftp://h/": textError("sluice: the scheme of the request is neither http nor https"), "/path": textError("sluice: the request has no host"), "": textError("sluice: the request has no host"),
+		"http://a b/": InvalidHostError("a b"), "http:///x": textError("sluice: the request has no host"),
+		"http://:80/": textError("sluice: the request has no host"), "https://u@:443": textError("sluice: the request has no host"),
 	} {
 		for range 2 {
-			if _, _, err := c.Get(nil, url); !errors.Is(err, want) {
+			if _, _, err := c.Get(nil, url); !isError(err, want) {
 				t.Errorf("%q: %v, want %v", url, err, want)
 			}
 		}
 	}
-	if n := len(c.hosts); n != 0 {
-		t.Errorf("%d hosts", n)
+	if hosts != 0 {
+		t.Errorf("%d hosts", hosts)
 	}
 }
 
@@ -150,8 +158,8 @@ func TestConfigureClient(t *testing.T) {
 		hc.Addr = p.addr()
 		return nil
 	}, MaxConnsPerHost: 3}
-	if _, _, err := c.Get(nil, "http://named/"); err != mine || c.ConnsCount() != 0 || len(c.hosts) != 0 {
-		t.Errorf("%v, %d hosts", err, len(c.hosts))
+	if _, _, err := c.Get(nil, "http://named/"); err != mine || c.ConnsCount() != 0 {
+		t.Errorf("%v, %d connections", err, c.ConnsCount())
 	}
 	fail = false
 	for range 2 {
@@ -185,7 +193,8 @@ func TestClientForgetsHosts(t *testing.T) {
 }
 
 func TestClientCountsOverHosts(t *testing.T) {
-	var c Client
+	hosts := 0
+	c := Client{ConfigureClient: func(*HostClient) error { hosts++; return nil }}
 	one, two := newClientPeer(t, answering(okAnswer)), newClientPeer(t, answering(okAnswer))
 	var all sync.WaitGroup
 	for range 20 {
@@ -198,8 +207,8 @@ func TestClientCountsOverHosts(t *testing.T) {
 		}
 	}
 	all.Wait()
-	if c.ConnsCount() != c.IdleConnsCount() || c.ConnsCount() < 2 || len(c.hosts) != 2 {
-		t.Errorf("%d open, %d idle, %d hosts", c.ConnsCount(), c.IdleConnsCount(), len(c.hosts))
+	if c.ConnsCount() != c.IdleConnsCount() || c.ConnsCount() < 2 || hosts != 2 {
+		t.Errorf("%d open, %d idle, %d hosts", c.ConnsCount(), c.IdleConnsCount(), hosts)
 	}
 	c.CloseIdleConnections()
 	if c.ConnsCount() != 0 {

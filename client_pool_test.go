@@ -22,17 +22,17 @@ import (
 // returns when all have a connection.
 func held(t *testing.T, c *HostClient, n int) (release func()) {
 	t.Helper()
-	var ccs []*clientConn
+	var gives []func()
 	for range n {
 		cc, err := c.AcquireConn(0, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ccs = append(ccs, cc)
+		gives = append(gives, func() { c.ReleaseConn(cc) })
 	}
 	return func() {
-		for _, cc := range ccs {
-			c.ReleaseConn(cc)
+		for _, give := range gives {
+			give()
 		}
 	}
 }
@@ -142,17 +142,13 @@ func TestPoolStrategies(t *testing.T) {
 		})
 		c := p.host()
 		c.ConnPoolStrategy = test.strategy
-		var ccs []*clientConn
+		var gives []func()
 		for i := range 3 {
-			cc, err := c.AcquireConn(0, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			gives = append(gives, held(t, c, 1))
 			eventually(t, "accepted", func() bool { return p.accepted() == i+1 })
-			ccs = append(ccs, cc)
 		}
-		for _, cc := range ccs {
-			c.ReleaseConn(cc)
+		for _, give := range gives {
+			give()
 		}
 		for i, want := range test.want {
 			if _, _, err := c.Get(nil, p.url("/")); err != nil {
@@ -277,11 +273,7 @@ func doContextMillisecond(c *HostClient, req *Request, resp *Response) error {
 // Those who wait are served in their turn, by connections that come back and by
 // permissions for those that end.
 func TestPoolServesInTurn(t *testing.T) {
-	for name, give := range map[string]func(c *HostClient, cc *clientConn){
-		"given back": (*HostClient).ReleaseConn,
-		"closed":     (*HostClient).CloseConn,
-		"more":       func(c *HostClient, _ *clientConn) { c.SetMaxConns(2) },
-	} {
+	for _, name := range []string{"given back", "closed", "more"} {
 		t.Run(name, func(t *testing.T) {
 			p := newClientPeer(t, answering(okAnswer))
 			c := p.host()
@@ -299,7 +291,14 @@ func TestPoolServesInTurn(t *testing.T) {
 				})
 				eventually(t, "it waits", func() bool { return c.waiters() == i+1 })
 			}
-			give(c, cc)
+			switch name {
+			case "given back":
+				c.ReleaseConn(cc)
+			case "closed":
+				c.CloseConn(cc)
+			case "more":
+				c.SetMaxConns(2)
+			}
 			within(t, "serving", all.Wait)
 			for i, got := range p.requests() {
 				if want := "GET /" + string(rune('a'+i)) + " "; got != want {
@@ -499,7 +498,7 @@ func TestDeadConnectionKeepsTheTurn(t *testing.T) {
 		})
 		eventually(t, "the request waits", func() bool { return c.waiters() == i+1 })
 	}
-	held.close() // as if the server had
+	held.Conn().Close() // as if the server had
 	c.ReleaseConn(held)
 	done.Wait()
 	if got := p.requests(); len(got) != 2 || got[0] != "GET /first " {

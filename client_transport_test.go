@@ -33,8 +33,7 @@ func TestTransportOfOthers(t *testing.T) {
 			t.Errorf("%d, %q, %v", status, body, err)
 		}
 	}
-	c.Transport = roundTripFunc(func(*HostClient, *Request, *Response) (bool, error) { return false, io.EOF })
-	c.hosts = nil
+	c = &Client{Transport: roundTripFunc(func(*HostClient, *Request, *Response) (bool, error) { return false, io.EOF })}
 	if _, _, err := c.Get(nil, "http://h/"); err != ErrConnectionClosed {
 		t.Error(err)
 	}
