@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -549,17 +548,4 @@ func noNewGoroutines(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A textError is an error that is not exported, by its text.
-type textError string
-
-func (e textError) Error() string { return string(e) }
-
-// isError reports whether err is want, or contains it if that is a textError.
-func isError(err, want error) bool {
-	if text, ok := want.(textError); ok {
-		return err != nil && strings.Contains(err.Error(), string(text))
-	}
-	return errors.Is(err, want)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -423,5 +424,74 @@ func TestPanickingDialer(t *testing.T) {
 	}()
 	if n := c.ConnsCount(); n != 0 || c.PendingRequests() != 0 {
 		t.Errorf("%d connections, %d requests", n, c.PendingRequests())
+	}
+}
+
+// WriteTimeout bounds dialing and the TLS handshake together, with every kind of dialer.
+func TestTLSHandshakeWithinWriteTimeout(t *testing.T) {
+	silent := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Gone() })
+	never := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	for name, set := range map[string]func(c *sluice.HostClient){
+		"default": func(*sluice.HostClient) {},
+		"Dial": func(c *sluice.HostClient) {
+			c.Dial = func(addr string) (net.Conn, error) { return net.Dial("tcp", addr) }
+		},
+		"DialTimeout": func(c *sluice.HostClient) {
+			c.DialTimeout = func(addr string, timeout time.Duration) (net.Conn, error) {
+				return net.DialTimeout("tcp", addr, timeout)
+			}
+		},
+		"DialContext": func(c *sluice.HostClient) {
+			c.DialContext = func(ctx context.Context, addr string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", addr)
+			}
+		},
+		"Dial that hangs": func(c *sluice.HostClient) { c.Dial = func(string) (net.Conn, error) { return never(t.Context()) } },
+		"DialContext that hangs": func(c *sluice.HostClient) {
+			c.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return never(ctx) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &sluice.HostClient{Addr: silent.Addr(), IsTLS: true, WriteTimeout: 20 * time.Millisecond}
+			set(host)
+			client := &sluice.Client{WriteTimeout: 20 * time.Millisecond, ConfigureClient: func(c *sluice.HostClient) error { set(c); return nil }}
+			pipeline := &sluice.PipelineClient{Addr: silent.Addr(), IsTLS: true, WriteTimeout: 20 * time.Millisecond, Dial: host.Dial}
+			doers := map[string]interface {
+				Do(*sluice.Request, *sluice.Response) error
+			}{"HostClient": host, "Client": client}
+			if host.DialTimeout == nil && host.DialContext == nil {
+				doers["PipelineClient"] = pipeline
+			}
+			for kind, c := range doers {
+				within(t, kind, func() {
+					req, resp := harness.NewCall("GET", "https://"+silent.Addr()+"/")
+					if err := c.Do(req, resp); err != sluice.ErrTLSHandshakeTimeout {
+						t.Errorf("%s: %v", kind, err)
+					}
+				})
+			}
+			checkPool(t, host, 0, 0)
+		})
+	}
+}
+
+// TestDialNothing: without an address, and with a dialer that returns nothing.
+func TestDialNothing(t *testing.T) {
+	var told []string
+	c := &sluice.HostClient{Addr: " , ", Trace: &sluice.ClientTrace{GetConn: func(addr string) { told = append(told, "to "+addr) }}}
+	req, resp := harness.NewCall("GET", "http://h/")
+	if err := c.Do(req, resp); !isError(err, textError("sluice: HostClient.Addr has no address")) || !slices.Equal(told, []string{"to "}) {
+		t.Errorf("%v, %q", err, told)
+	}
+	for _, isTLS := range []bool{false, true} {
+		c = &sluice.HostClient{Addr: "h:1", IsTLS: isTLS, Dial: func(string) (net.Conn, error) { return nil, nil }}
+		if isTLS {
+			req.URI().SetScheme("https")
+		}
+		var dialed *sluice.ErrDialWithUpstream
+		if err := c.Do(req, resp); !isError(err, textError("the dialer returned neither a connection nor an error")) || !errors.As(err, &dialed) || dialed.Upstream != "h:1" {
+			t.Errorf("TLS %v: %v", isTLS, err)
+		}
+		checkPool(t, c, 0, 0)
 	}
 }

@@ -531,3 +531,28 @@ func TestPendingRequestsCountOnce(t *testing.T) {
 		t.Fatalf("%d requests, later %d; want 1, 0", n, host.PendingRequests())
 	}
 }
+
+// Nothing was sent: any request goes to another connection. That must be a
+// fresh one, as all that idle may be dead for the same reason.
+func TestDoRepeatsWhatWasNotSent(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	dials := 0
+	c.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		if dials++; dials > 3 || err != nil {
+			return nc, err
+		}
+		return &hookedConn{Conn: nc, onWrite: func(*hookedConn, []byte) (int, error, bool) { return 0, syscall.EPIPE, true }}, nil
+	}
+	held(t, c, 3)()
+	req, resp := harness.NewCall("POST", p.URL("/"))
+	req.SetBodyString("body")
+	if err := c.Do(req, resp); err != nil || dials != 4 {
+		t.Errorf("%v, %d dials", err, dials)
+	}
+	if got := p.Requests(); len(got) != 1 || got[0] != "POST / body" {
+		t.Errorf("%q", got)
+	}
+	checkPool(t, c, 3, 3) // two that were not tried, and the new one
+}

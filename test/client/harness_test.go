@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"net"
 	"runtime"
 	"strings"
@@ -135,6 +136,19 @@ func hooked(c *sluice.HostClient, hook func(c *hookedConn)) {
 	}
 }
 
+// waiting returns how many calls wait in the queue of a pool of HTTP/1.1.
+func waiting() (n int) {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, one := range strings.Split(string(stacks), "\n\n") {
+		state, frames, _ := strings.Cut(one, "\n")
+		if strings.Contains(state, "[select") && strings.HasPrefix(frames, "github.com/sluicehttp/sluice/internal/client/pool.(*Pool[...]).Wait(") {
+			n++
+		}
+	}
+	return n
+}
+
 // stackShows tells whether a goroutine is in all of the given functions or
 // states.
 func stackShows(parts ...string) bool {
@@ -156,3 +170,16 @@ const (
 	refusalTime  = time.Second
 	refusalGrace = 100 * time.Millisecond
 )
+
+// A textError is an error that is not exported, by its text.
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+// isError reports whether err is want, or contains it if that is a textError.
+func isError(err, want error) bool {
+	if text, ok := want.(textError); ok {
+		return err != nil && strings.Contains(err.Error(), string(text))
+	}
+	return errors.Is(err, want)
+}

@@ -237,3 +237,118 @@ func TestMaxConnDurationKeepsConnectionField(t *testing.T) {
 		t.Errorf("Connection is %q afterwards", got)
 	}
 }
+
+// held makes n requests that the peer answers when release is called. It
+// returns when all have a connection.
+func held(t *testing.T, c *sluice.HostClient, n int) (release func()) {
+	t.Helper()
+	var gives []func()
+	for range n {
+		cc, err := c.AcquireConn(0, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gives = append(gives, func() { c.ReleaseConn(cc) })
+	}
+	return func() {
+		for _, give := range gives {
+			give()
+		}
+	}
+}
+
+func TestPoolStrategies(t *testing.T) {
+	for _, test := range []struct {
+		strategy sluice.ConnPoolStrategyType
+		want     []int // connections of the later requests
+	}{
+		{sluice.FIFO, []int{1, 2, 3, 1}},
+		{sluice.LIFO, []int{3, 3, 3, 3}},
+	} {
+		used := make(chan int, 8)
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			for c.Request() != nil {
+				used <- c.Number
+				c.Send(harness.OKAnswer)
+			}
+		})
+		c := p.Host()
+		c.ConnPoolStrategy = test.strategy
+		var gives []func()
+		for i := range 3 {
+			gives = append(gives, held(t, c, 1))
+			eventually(t, "accepted", func() bool { return p.Accepted() == i+1 })
+		}
+		for _, give := range gives {
+			give()
+		}
+		for i, want := range test.want {
+			if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-used; got != want {
+				t.Errorf("strategy %d, request %d: connection %d, want %d", test.strategy, i, got, want)
+			}
+		}
+	}
+}
+
+func TestPoolClosesIdleConnections(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	c.MaxIdleConnDuration = 20 * time.Millisecond
+	held(t, c, 3)()
+	checkPool(t, c, 0, 0)
+	c.MaxIdleConnDuration = time.Hour
+	// The timer of the janitor begins anew.
+	held(t, c, 2)()
+	checkPool(t, c, 2, 2)
+	c.CloseIdleConnections()
+	checkPool(t, c, 0, 0)
+	if _, _, err := c.Get(nil, p.URL("/")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPoolMaxConnDuration(t *testing.T) {
+	var closes []bool
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+		for r := c.Request(); r != nil; r = c.Request() {
+			closes = append(closes, r.ConnectionClose())
+			c.Send(harness.OKAnswer)
+		}
+	})
+	c := p.Host()
+	c.MaxConnDuration = time.Hour
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	for i := range 2 {
+		if i == 1 {
+			c.MaxConnDuration = 1
+		}
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkPool(t, c, 0, 0)
+	if p.Accepted() != 1 || len(closes) != 2 || closes[0] || !closes[1] || req.ConnectionClose() {
+		t.Errorf("%d connections, told %v, later %v", p.Accepted(), closes, req.ConnectionClose())
+	}
+}
+
+func TestPoolSetMaxConnsDown(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	c := p.Host()
+	release := held(t, c, 3)
+	held(t, c, 2)()
+	checkPool(t, c, 5, 2)
+	c.SetMaxConns(2)
+	checkPool(t, c, 3, 0) // those in use remain
+	if _, _, err := c.Get(nil, p.URL("/")); !errors.Is(err, sluice.ErrNoFreeConns) {
+		t.Error(err)
+	}
+	release()
+	checkPool(t, c, 2, 2)
+	c.SetMaxConns(0)
+	held(t, c, 4)()
+	checkPool(t, c, 4, 4)
+}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/test/harness"
 )
 
 func TestPrewarm(t *testing.T) {
@@ -64,5 +66,23 @@ func TestPrewarmFails(t *testing.T) {
 	close(release)
 	if n := c.ConnsCount(); n != 0 {
 		t.Errorf("%d connections are counted", n)
+	}
+}
+
+// Prewarm calls the hooks of the context, or else those of the client.
+func TestPrewarmTrace(t *testing.T) {
+	var called []string
+	named := func(name string) *sluice.ClientTrace {
+		return &sluice.ClientTrace{DialStart: func(string, string) { called = append(called, name) }}
+	}
+	c := harness.NewClientPeer(t, answering(harness.OKAnswer)).Host()
+	c.Trace = named("the client")
+	for i, ctx := range []context.Context{t.Context(), sluice.WithClientTrace(t.Context(), named("the context"))} {
+		if err := c.Prewarm(ctx, i+1); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(called, []string{"the client", "the context"}) {
+		t.Errorf("%q", called)
 	}
 }

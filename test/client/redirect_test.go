@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -342,5 +344,72 @@ func TestRedirectPathAsGiven(t *testing.T) {
 		if got := p.Requests(); err != nil || len(got) != 2 || got[1] != "GET /a//b/../c " {
 			t.Errorf("%q: %v, %q", location, err, got)
 		}
+	}
+}
+
+func TestRedirectErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		location string
+		most     int
+		want     error
+		requests int
+	}{
+		"none allowed":    {"/x", 0, sluice.ErrTooManyRedirects, 1},
+		"less than none":  {"/x", -1, sluice.ErrTooManyRedirects, 1},
+		"a loop":          {"/x", 16, sluice.ErrTooManyRedirects, 17},
+		"itself":          {"#f", 3, sluice.ErrTooManyRedirects, 4},
+		"no location":     {"", 3, sluice.ErrMissingLocation, 1},
+		"ftp":             {"ftp://h/", 3, textError("sluice: the redirect's scheme is neither http nor https"), 1},
+		"malformed host":  {"http://a b/", 3, sluice.InvalidHostError("a b"), 1},
+		"no host":         {"http:///x", 3, textError("sluice: the request has no host"), 1},
+		"control":         {"/a\x01b", 3, nil, sluice.DefaultMaxIdemponentCallAttempts},
+		"another network": {"https://h/", 3, sluice.ErrHostClientRedirectToDifferentScheme, 1},
+		"app with a host": {"app://x/y", 3, textError("sluice: the redirect's scheme is neither http nor https"), 1},
+		"no scheme left":  {"http:", 3, sluice.ErrTooManyRedirects, 4},
+		"none for others": {"mailto:x", 0, sluice.ErrTooManyRedirects, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.NewClientPeer(t, answering("HTTP/1.1 302 R\r\nLocation: "+test.location+"\r\nContent-Length: 0\r\n\r\n"))
+			c := p.Host()
+			req, resp := harness.NewCall("GET", p.URL("/"))
+			err := c.DoRedirects(req, resp, test.most)
+			if err == nil || test.want != nil && !isError(err, test.want) || len(p.Requests()) != test.requests {
+				t.Errorf("%v after %d requests", err, len(p.Requests()))
+			}
+			eventually(t, "none in use", func() bool { return c.ConnsCount() == c.IdleConnsCount() })
+		})
+	}
+}
+
+// Redirects to https and back go to the hosts' own clients.
+func TestRedirectAcrossSchemes(t *testing.T) {
+	server, trusting := harness.TLSConfigs(t, "127.0.0.1")
+	plain := harness.NewClientPeer(t, answering(harness.OKAnswer))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := harness.NewPeerOn(t, tls.NewListener(ln, server), answering("HTTP/1.1 302 R\r\nLocation: "+plain.URL("/end")+"\r\nContent-Length: 0\r\n\r\n"))
+	start := harness.NewClientPeer(t, answering("HTTP/1.1 301 R\r\nLocation: https://"+secure.Addr()+"/s\r\nContent-Length: 0\r\n\r\n"))
+	hosts := 0
+	c := &sluice.Client{TLSConfig: trusting, ConfigureClient: func(*sluice.HostClient) error { hosts++; return nil }}
+	req, resp := harness.NewCall("GET", start.URL("/"))
+	req.Header.Set("Authorization", "secret")
+	if err := c.DoRedirects(req, resp, 2); err != nil || string(resp.Body()) != "ok" || hosts != 3 {
+		t.Errorf("%v, %q, %d hosts", err, resp.Body(), hosts)
+	}
+}
+
+// The response of a redirect that is not followed is the caller's.
+func TestRedirectThatIsNotFollowedKeepsItsStream(t *testing.T) {
+	p := harness.NewClientPeer(t, answering("HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 2\r\n\r\nok"))
+	c := &sluice.Client{StreamResponseBody: true}
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	if err := c.DoRedirects(req, resp, 1); err != sluice.ErrTooManyRedirects || string(resp.Body()) != "ok" {
+		t.Errorf("%q, %v", resp.Body(), err)
+	}
+	// What DoRedirects wanted of bodies does not stay with the request.
+	if err := c.Do(req, resp); err != nil || !resp.IsBodyStream() || string(resp.Body()) != "ok" {
+		t.Errorf("then %q, %v", resp.Body(), err)
 	}
 }

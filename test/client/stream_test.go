@@ -523,3 +523,41 @@ func TestCloseAtTheEndOfRead(t *testing.T) {
 		t.Errorf("the next request: %v; closed during Read: %v", err, ran)
 	}
 }
+
+// Streams that are read, closed and cancelled by many at the same time.
+func TestStreamsUnderChurn(t *testing.T) {
+	p := harness.NewClientPeer(t, answering(chunkedHello))
+	c := p.Host()
+	c.MaxConns, c.MaxConnWaitTimeout, c.StreamResponseBody = 3, harness.Patience, true
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for j := range 60 {
+				ctx, cancel := context.WithCancel(t.Context())
+				req, resp := harness.NewCall("GET", p.URL("/"))
+				if err := c.DoContext(ctx, req, resp); err != nil {
+					t.Error(err)
+					cancel()
+					continue
+				}
+				var two sync.WaitGroup
+				s := resp.BodyStream()
+				two.Go(func() { _, _ = io.Copy(io.Discard, s) })
+				switch (i + j) % 3 {
+				case 0:
+					two.Go(cancel)
+				case 1:
+					two.Go(func() { _ = s.(io.Closer).Close() })
+				}
+				two.Wait()
+				resp.Reset()
+				cancel()
+			}
+		})
+	}
+	within(t, "the churn", all.Wait)
+	eventually(t, "none in use", func() bool { return c.ConnsCount() == c.IdleConnsCount() })
+	for range 2 { // nothing that was forgotten waits for them
+		held(t, c, c.MaxConns)()
+	}
+}

@@ -246,3 +246,52 @@ func TestConnectByURL(t *testing.T) {
 		t.Errorf("%q", line)
 	}
 }
+
+// A custom RoundTripper gets settings and errors through.
+func TestTransportOfOthers(t *testing.T) {
+	mine := errors.New("mine")
+	calls := 0
+	c := &sluice.Client{Transport: roundTripFunc(func(hc *sluice.HostClient, req *sluice.Request, resp *sluice.Response) (bool, error) {
+		if calls++; calls == 1 {
+			return false, mine
+		}
+		resp.SetStatusCode(sluice.StatusTeapot)
+		resp.SetBodyString(hc.Addr)
+		return false, nil
+	})}
+	for _, want := range []error{mine, nil} {
+		status, body, err := c.Get(nil, "http://h/")
+		if err != want || err == nil && (status != sluice.StatusTeapot || string(body) != "h:80") {
+			t.Errorf("%d, %q, %v", status, body, err)
+		}
+	}
+	c = &sluice.Client{Transport: roundTripFunc(func(*sluice.HostClient, *sluice.Request, *sluice.Response) (bool, error) { return false, io.EOF })}
+	if _, _, err := c.Get(nil, "http://h/"); err != sluice.ErrConnectionClosed {
+		t.Error(err)
+	}
+}
+
+// A server that closes what it has just accepted has closed the connection, and
+// sent nothing.
+func TestClosedAtOnce(t *testing.T) {
+	closed := make(chan bool)
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { c.Close(); closed <- true })
+	c := p.Host()
+	c.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		<-closed
+		if err == nil {
+			if _, end := nc.Read(make([]byte, 1)); end != io.EOF {
+				t.Errorf("the peer has closed, and Read returns %v", end)
+			}
+		}
+		return nc, err
+	}
+	for _, method := range []string{"GET", "POST"} {
+		req, resp := harness.NewCall(method, p.URL("/"))
+		if err := c.Do(req, resp); !errors.Is(err, sluice.ErrConnectionClosed) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	checkPool(t, c, 0, 0)
+}
