@@ -7,113 +7,22 @@ import (
 	"math"
 	"net"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 )
 
-func TestPipelineAnswers(t *testing.T) {
-	for _, tc := range []struct {
-		name, method, answer string
-		set                  func(*Request, *Response)
-		status               int
-		body                 string
-		err                  error
-		retires              bool // the connection ends with it
-	}{
-		{name: "length", answer: answerOK("hi"), status: 200, body: "hi"},
-		{name: "chunked with trailer", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: v\r\n\r\n", status: 200, body: "hi"},
-		{name: "HEAD", method: "HEAD", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", status: 200},
-		{name: "HEAD without length", method: "HEAD", answer: "HTTP/1.1 200 OK\r\n\r\n", status: 200},
-		{name: "204", answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
-		{name: "304 with length", answer: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status: 304},
-		{name: "interim", answer: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) + answerOK("hi"), status: 200, body: "hi"},
-		{name: "too many interim", answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 200), err: errTooManyInformational, retires: true},
-		{name: "long enough", answer: answerOK(strings.Repeat("x", 100)), status: 200, body: strings.Repeat("x", 100)},
-		{name: "too long", answer: answerOK(strings.Repeat("x", 101)), err: ErrBodyTooLarge, retires: true},
-		{name: "too long, chunked", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", 101) + "\r\n0\r\n\r\n", err: ErrBodyTooLarge, retires: true},
-		{name: "close", answer: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", status: 200, body: "hi", retires: true},
-		{name: "late bytes", answer: answerOK("hi") + answerOK("late"), status: 200, body: "hi", retires: true},
-		{name: "switching", answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", status: 101, retires: true},
-		{name: "no head", answer: "nonsense\r\n\r\n", err: ErrReadingResponseHeaders, retires: true},
-		{name: "skipped body", answer: answerOK("hi"), status: 200, set: func(_ *Request, resp *Response) { resp.SkipBody = true }},
-		{name: "request asks for the end", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *Request, _ *Response) { req.SetConnectionClose() }, retires: true},
-		{name: "streams", method: "POST", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *Request, resp *Response) {
-			req.SetBodyStream(strings.NewReader("question"), -1)
-			resp.StreamBody = true
-		}},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			c, peer := newPipelinePeer(t)
-			c.MaxResponseBodySize = 100
-			set := tc.set
-			if set == nil {
-				set = func(*Request, *Response) {}
-			}
-			method := tc.method
-			if method == "" {
-				method = "GET"
-			}
-			call := beginPipelined(t, c, method, "/1", set)
-			conn := peer.accept()
-			conn.expect("/1")
-			conn.say(tc.answer)
-			if err := call.end(); !errors.Is(err, tc.err) {
-				t.Fatalf("error %v, want %v", err, tc.err)
-			}
-			body := call.resp.Body()
-			if tc.err == nil && (call.resp.StatusCode() != tc.status || string(body) != tc.body) {
-				t.Errorf("%d %q, want %d %q", call.resp.StatusCode(), body, tc.status, tc.body)
-			}
-			if tc.retires {
-				conn.expectEnd()
-			}
-			call = beginPipelined(t, c, "GET", "/2")
-			if tc.retires {
-				conn = peer.accept()
-			}
-			conn.expect("/2")
-			conn.say(answerOK("next"))
-			call.want("next")
-		})
+// TestPipelineClosesSpare: CloseIdleConnections closes a connection that was not used.
+func TestPipelineClosesSpare(t *testing.T) {
+	var c PipelineClient
+	spare := &stubConn{}
+	c.spare.Store(newClientConn(spare, "h:80"))
+	c.CloseIdleConnections()
+	if c.spare.Load() != nil || fmt.Sprint(spare.told) != "[close]" {
+		t.Errorf("the spare connection: %q", spare.told)
 	}
-}
-
-func TestPipelineRefusesToSendHTTPSInTheClear(t *testing.T) {
-	c := &PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { panic("dialed") }}
-	req := AcquireRequest()
-	defer ReleaseRequest(req)
-	req.SetRequestURI("https://x/")
-	if err := c.Do(req, nil); err != errPlainHTTPS {
-		t.Errorf("error %v", err)
-	}
-}
-
-// TestPipelineClosesIdle: CloseIdleConnections closes connections that were used, and one
-// that was not.
-func TestPipelineClosesIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, peer := newPipelinePeer(t)
-		c.MaxIdleConnDuration = time.Hour
-		call := &pendingCall{t: t, req: getRequest("/"), resp: new(Response), err: make(chan error, 1)}
-		go func() { call.err <- c.Do(call.req, call.resp) }()
-		conn := peer.accept()
-		conn.expect("/")
-		conn.say(answerOK("up"))
-		call.want("up")
-		synctest.Wait()
-		spare := &stubConn{}
-		c.spare.Store(newClientConn(spare, "h:80"))
-		c.CloseIdleConnections()
-		conn.expectEnd()
-		if c.spare.Load() != nil || fmt.Sprint(spare.told) != "[close]" {
-			t.Errorf("the spare connection: %q", spare.told)
-		}
-	})
 }
 
 // TestPipelineSpare: a connection whose server has chosen HTTP/1.1 is used next, without
@@ -283,62 +192,6 @@ func TestPipelineCannotEncode(t *testing.T) {
 	}
 }
 
-// A dial that failed delays the next ones, and one that succeeds ends that.
-func TestPipelineDialErrors(t *testing.T) {
-	synctest.Test(t, dialErrors)
-	synctest.Test(t, func(t *testing.T) {
-		if (&PipelineClient{}).Do(getRequest("/"), nil) != errNoAddr {
-			t.Error("a client without Addr")
-		}
-	})
-}
-
-func dialErrors(t *testing.T) {
-	c, peer := newPipelinePeer(t)
-	refused := errors.New("refused")
-	isUp, last := false, time.Now()
-	var delays []time.Duration
-	c.Dial = func(string) (net.Conn, error) {
-		delays, last = append(delays, time.Since(last)), time.Now()
-		if isUp {
-			return peer.ln.Dial()
-		}
-		return nil, refused
-	}
-	var logged recordingLogger
-	c.Logger = &logged
-	for range 9 {
-		err := c.Do(getRequest("/"), nil)
-		if dialed := (*ErrDialWithUpstream)(nil); !errors.As(err, &dialed) || !errors.Is(err, refused) || dialed.Upstream != "x:80" {
-			t.Fatalf("error %v", err)
-		}
-	}
-	if logged.count() == 0 {
-		t.Error("nothing was logged")
-	}
-	isUp = true
-	for range 2 {
-		call := &pendingCall{t: t, req: getRequest("/"), resp: new(Response), err: make(chan error, 1)}
-		go func() { call.err <- c.Do(call.req, call.resp) }()
-		conn := peer.accept()
-		conn.expect("/")
-		conn.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nup")
-		call.want("up")
-		synctest.Wait()
-	}
-	const ms = time.Millisecond
-	if want := []time.Duration{0, 10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 500 * ms, 500 * ms, 500 * ms, 0}; !slices.Equal(delays, want) {
-		t.Errorf("dialed after %v, want %v", delays, want)
-	}
-}
-
-// getRequest returns a request for a target.
-func getRequest(target string) *Request {
-	req := new(Request)
-	req.SetRequestURI("http://x" + target)
-	return req
-}
-
 // recordingLogger counts messages.
 type recordingLogger struct {
 	mu    sync.Mutex
@@ -398,10 +251,17 @@ func TestPipelineHTTP2Spare(t *testing.T) {
 	c := &PipelineClient{Addr: r.addr, IsTLS: true, TLSConfig: r.client, Dial: r.dial, HTTP2: HTTP2Auto}
 	c.once.Do(c.prepare)
 	c.host.http2.isHTTP1.Store(true)
-	ended := newClientPeer(t, func(*peerConn) {})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
 	for range 2 {
-		nc, err := net.Dial("tcp", ended.host().Addr)
+		nc, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := ln.Accept(); err != nil || other.Close() != nil {
 			t.Fatal(err)
 		}
 		cc := newClientConn(nc, r.addr)

@@ -495,3 +495,20 @@ func TestDialNothing(t *testing.T) {
 		checkPool(t, c, 0, 0)
 	}
 }
+
+// TestHandshakeOfDialerFails: the connection is closed.
+func TestHandshakeOfDialerFails(t *testing.T) {
+	stub := &stubConn{}
+	c := &sluice.HostClient{Addr: "h:443", IsTLS: true, HTTP2: sluice.HTTP2Auto, Dial: func(string) (net.Conn, error) {
+		return tls.Client(stub, &tls.Config{ServerName: "h"}), nil
+	}}
+	req, resp := harness.NewCall("GET", "https://h/")
+	var dialed *sluice.ErrDialWithUpstream
+	if err := c.DoTimeout(req, resp, time.Hour); err != sluice.ErrTLSHandshakeTimeout && !errors.As(err, &dialed) {
+		t.Errorf("a failed handshake: %v", err)
+	}
+	if n := len(stub.told); n == 0 || stub.told[n-1] != "close" {
+		t.Errorf("the connection is open after %q", stub.told)
+	}
+	checkPool(t, c, 0, 0)
+}

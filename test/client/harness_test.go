@@ -137,12 +137,16 @@ func hooked(c *sluice.HostClient, hook func(c *hookedConn)) {
 }
 
 // waiting returns how many calls wait in the queue of a pool of HTTP/1.1.
-func waiting() (n int) {
+func waiting() int { return waitingIn("(*Pool[...])") }
+
+// waitingForStreams returns how many calls wait in the queue of a pool of HTTP/2.
+func waitingForStreams() int { return waitingIn("(*Shared[...])") }
+
+func waitingIn(pool string) (n int) {
 	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	for _, one := range strings.Split(string(stacks), "\n\n") {
+	for one := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		state, frames, _ := strings.Cut(one, "\n")
-		if strings.Contains(state, "[select") && strings.HasPrefix(frames, "github.com/sluicehttp/sluice/internal/client/pool.(*Pool[...]).Wait(") {
+		if strings.Contains(state, "[select") && strings.HasPrefix(frames, "github.com/sluicehttp/sluice/internal/client/pool."+pool+".Wait(") {
 			n++
 		}
 	}

@@ -488,3 +488,18 @@ func TestHTTP2BodyCloseDuringRead(t *testing.T) {
 	checkPool(t, c, 1, 1)
 	c.CloseIdleConnections()
 }
+
+// TestHTTP2InvalidRequest: a request that cannot be written gives its place back, and is
+// not sent again.
+func TestHTTP2InvalidRequest(t *testing.T) {
+	peer := newFramePeer(t, func(p *framePeer) { p.request() })
+	c := peer.Host()
+	c.HTTP2 = sluice.HTTP2Only
+	req, resp := harness.NewCall("GET", "http://a b/")
+	retry, err := sluice.DefaultTransport.RoundTrip(c, req, resp)
+	if invalid := sluice.InvalidHostError(""); retry || !errors.As(err, &invalid) {
+		t.Errorf("retry %v, %v", retry, err)
+	}
+	checkPool(t, c, 1, 1)
+	c.CloseIdleConnections()
+}

@@ -72,6 +72,17 @@ func (p *framePeer) next() http2.Frame {
 	}
 }
 
+// head waits for the head of a request, and returns its stream; 0 at the end of the
+// connection.
+func (p *framePeer) head() (stream uint32) {
+	for frame := p.next(); frame != nil; frame = p.next() {
+		if head, ok := frame.(*http2.MetaHeadersFrame); ok {
+			return head.StreamID
+		}
+	}
+	return 0
+}
+
 // request waits for the end of a request, and returns its stream and path; 0 at the end
 // of the connection.
 func (p *framePeer) request() (stream uint32, path string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -509,4 +510,53 @@ func givesUpOnSilentServers(t *testing.T) {
 	conn.say(answerOK("alive"))
 	alive.want("alive")
 	waitUntil(t, "nothing is pending", func() bool { return c.PendingRequests() == 0 })
+}
+
+// A dial that failed delays the next ones, and one that succeeds ends that.
+func TestPipelineDialErrors(t *testing.T) {
+	synctest.Test(t, dialErrors)
+	synctest.Test(t, func(t *testing.T) {
+		if err := (&sluice.PipelineClient{}).Do(getRequest("/"), nil); !isError(err, textError("sluice: HostClient.Addr has no address")) {
+			t.Error("a client without Addr:", err)
+		}
+	})
+}
+
+func dialErrors(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	refused := errors.New("refused")
+	isUp, last := false, time.Now()
+	var delays []time.Duration
+	c.Dial = func(string) (net.Conn, error) {
+		delays, last = append(delays, time.Since(last)), time.Now()
+		if isUp {
+			return peer.ln.Dial()
+		}
+		return nil, refused
+	}
+	var logged recordingLogger
+	c.Logger = &logged
+	for range 9 {
+		err := c.Do(getRequest("/"), nil)
+		if dialed := (*sluice.ErrDialWithUpstream)(nil); !errors.As(err, &dialed) || !errors.Is(err, refused) || dialed.Upstream != "x:80" {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if len(logged.lines) == 0 {
+		t.Error("nothing was logged")
+	}
+	isUp = true
+	for range 2 {
+		call := &pendingCall{t: t, req: getRequest("/"), resp: new(sluice.Response), err: make(chan error, 1)}
+		go func() { call.err <- c.Do(call.req, call.resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nup")
+		call.want("up")
+		synctest.Wait()
+	}
+	const ms = time.Millisecond
+	if want := []time.Duration{0, 10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 500 * ms, 500 * ms, 500 * ms, 0}; !slices.Equal(delays, want) {
+		t.Errorf("dialed after %v, want %v", delays, want)
+	}
 }

@@ -244,3 +244,97 @@ func TestPipelineAddressesInTurn(t *testing.T) {
 		t.Errorf("%v, %v", dialed, err)
 	}
 }
+
+func TestPipelineAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		name, method, answer string
+		set                  func(*sluice.Request, *sluice.Response)
+		status               int
+		body                 string
+		err                  error
+		retires              bool // the connection ends with it
+	}{
+		{name: "length", answer: answerOK("hi"), status: 200, body: "hi"},
+		{name: "chunked with trailer", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: v\r\n\r\n", status: 200, body: "hi"},
+		{name: "HEAD", method: "HEAD", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", status: 200},
+		{name: "HEAD without length", method: "HEAD", answer: "HTTP/1.1 200 OK\r\n\r\n", status: 200},
+		{name: "204", answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
+		{name: "304 with length", answer: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status: 304},
+		{name: "interim", answer: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) + answerOK("hi"), status: 200, body: "hi"},
+		{name: "too many interim", answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 200), err: textError("too many informational responses"), retires: true},
+		{name: "long enough", answer: answerOK(strings.Repeat("x", 100)), status: 200, body: strings.Repeat("x", 100)},
+		{name: "too long", answer: answerOK(strings.Repeat("x", 101)), err: sluice.ErrBodyTooLarge, retires: true},
+		{name: "too long, chunked", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", 101) + "\r\n0\r\n\r\n", err: sluice.ErrBodyTooLarge, retires: true},
+		{name: "close", answer: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", status: 200, body: "hi", retires: true},
+		{name: "late bytes", answer: answerOK("hi") + answerOK("late"), status: 200, body: "hi", retires: true},
+		{name: "switching", answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", status: 101, retires: true},
+		{name: "no head", answer: "nonsense\r\n\r\n", err: sluice.ErrReadingResponseHeaders, retires: true},
+		{name: "skipped body", answer: answerOK("hi"), status: 200, set: func(_ *sluice.Request, resp *sluice.Response) { resp.SkipBody = true }},
+		{name: "request asks for the end", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *sluice.Request, _ *sluice.Response) { req.SetConnectionClose() }, retires: true},
+		{name: "streams", method: "POST", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *sluice.Request, resp *sluice.Response) {
+			req.SetBodyStream(strings.NewReader("question"), -1)
+			resp.StreamBody = true
+		}},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			c, peer := newPipelinePeer(t)
+			c.MaxResponseBodySize = 100
+			set := tc.set
+			if set == nil {
+				set = func(*sluice.Request, *sluice.Response) {}
+			}
+			method := tc.method
+			if method == "" {
+				method = "GET"
+			}
+			call := beginCall(t, c, method, "/1", set)
+			conn := peer.accept()
+			conn.expect("/1")
+			conn.say(tc.answer)
+			if err := call.end(); !isError(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			body := call.resp.Body()
+			if tc.err == nil && (call.resp.StatusCode() != tc.status || string(body) != tc.body) {
+				t.Errorf("%d %q, want %d %q", call.resp.StatusCode(), body, tc.status, tc.body)
+			}
+			if tc.retires {
+				conn.expectEnd()
+			}
+			call = beginCall(t, c, "GET", "/2")
+			if tc.retires {
+				conn = peer.accept()
+			}
+			conn.expect("/2")
+			conn.say(answerOK("next"))
+			call.want("next")
+		})
+	}
+}
+
+func TestPipelineRefusesToSendHTTPSInTheClear(t *testing.T) {
+	c := &sluice.PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { panic("dialed") }}
+	req := sluice.AcquireRequest()
+	defer sluice.ReleaseRequest(req)
+	req.SetRequestURI("https://x/")
+	if err := c.Do(req, nil); !isError(err, textError("sluice: a request with the scheme https must not be sent without TLS")) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPipelineClosesIdle: CloseIdleConnections closes connections that were used.
+func TestPipelineClosesIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, peer := newPipelinePeer(t)
+		c.MaxIdleConnDuration = time.Hour
+		call := &pendingCall{t: t, req: getRequest("/"), resp: new(sluice.Response), err: make(chan error, 1)}
+		go func() { call.err <- c.Do(call.req, call.resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say(answerOK("up"))
+		call.want("up")
+		synctest.Wait()
+		c.CloseIdleConnections()
+		conn.expectEnd()
+	})
+}
