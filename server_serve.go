@@ -163,7 +163,7 @@ func (s *Server) beginServe(ln *net.Listener) engine.Engine {
 	s.state.Lock()
 	defer s.state.Unlock()
 	s.state.isShutDown = false
-	s.state.Begin(ln)
+	s.state.BeginLocked(ln)
 	return s.engineLocked()
 }
 

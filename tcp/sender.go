@@ -94,7 +94,7 @@ func (s *Sender) Close() error {
 		return ErrClosed
 	}
 	s.state = senderClosing
-	s.refuseWaiting()
+	s.refuseWaitingLocked()
 	s.mu.Unlock()
 	s.prompter.Prompt()
 	return nil
@@ -127,7 +127,7 @@ func (s *Sender) offer(p []byte, waits bool) (*delivery, error) {
 		s.mu.Unlock()
 		return nil, ErrClosed
 	}
-	if len(s.waiting) > 0 || !s.hasRoom(len(p)) {
+	if len(s.waiting) > 0 || !s.hasRoomLocked(len(p)) {
 		var d *delivery
 		if waits {
 			d = &delivery{message: p, accepted: make(chan error, 1)}
@@ -137,7 +137,7 @@ func (s *Sender) offer(p []byte, waits bool) (*delivery, error) {
 		return d, ErrFull
 	}
 	isFirst := s.pending == nil
-	s.accept(p)
+	s.acceptLocked(p)
 	s.mu.Unlock()
 	if isFirst {
 		s.prompter.Prompt()
@@ -145,13 +145,13 @@ func (s *Sender) offer(p []byte, waits bool) (*delivery, error) {
 	return nil, nil
 }
 
-// hasRoom tells whether a message of size bytes may be accepted; mu is held.
-func (s *Sender) hasRoom(size int) bool {
+// hasRoomLocked tells whether a message of size bytes may be accepted; mu is held.
+func (s *Sender) hasRoomLocked(size int) bool {
 	return s.pending == nil || len(s.pending.B)+size <= s.maxPending
 }
 
-// accept takes a copy of p; mu is held.
-func (s *Sender) accept(p []byte) {
+// acceptLocked takes a copy of p; mu is held.
+func (s *Sender) acceptLocked(p []byte) {
 	if s.pending == nil {
 		s.pending = buf.Get(len(p))
 	}
@@ -168,7 +168,7 @@ func (s *Sender) withdraw(d *delivery) bool {
 		return false
 	}
 	s.waiting = slices.Delete(s.waiting, i, i+1)
-	s.acceptWaiting() // d may have blocked smaller messages after it
+	s.acceptWaitingLocked() // d may have blocked smaller messages after it
 	return true
 }
 
@@ -176,8 +176,8 @@ func (s *Sender) withdraw(d *delivery) bool {
 // room. isClosing tells that no further message will follow.
 func (s *Sender) drain(out []byte) (_ []byte, isClosing bool) {
 	s.mu.Lock()
-	out = s.take(out)
-	s.acceptWaiting()
+	out = s.takeLocked(out)
+	s.acceptWaitingLocked()
 	again := s.pending != nil
 	isClosing = s.state == senderClosing
 	s.mu.Unlock()
@@ -191,8 +191,8 @@ func (s *Sender) drain(out []byte) (_ []byte, isClosing bool) {
 func (s *Sender) end(out []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out = s.take(out)
-	s.refuseWaiting()
+	out = s.takeLocked(out)
+	s.refuseWaitingLocked()
 	if s.state != senderClosed && s.done != nil {
 		close(s.done)
 	}
@@ -200,8 +200,8 @@ func (s *Sender) end(out []byte) []byte {
 	return out
 }
 
-// take moves the accepted messages to out; mu is held.
-func (s *Sender) take(out []byte) []byte {
+// takeLocked moves the accepted messages to out; mu is held.
+func (s *Sender) takeLocked(out []byte) []byte {
 	if s.pending != nil {
 		out = append(out, s.pending.B...)
 		s.pending.ReleaseHeld()
@@ -210,19 +210,19 @@ func (s *Sender) take(out []byte) []byte {
 	return out
 }
 
-// acceptWaiting accepts waiting messages in their order, while there is room; mu
+// acceptWaitingLocked accepts waiting messages in their order, while there is room; mu
 // is held.
-func (s *Sender) acceptWaiting() {
+func (s *Sender) acceptWaitingLocked() {
 	n := 0
-	for ; n < len(s.waiting) && s.hasRoom(len(s.waiting[n].message)); n++ {
-		s.accept(s.waiting[n].message)
+	for ; n < len(s.waiting) && s.hasRoomLocked(len(s.waiting[n].message)); n++ {
+		s.acceptLocked(s.waiting[n].message)
 		s.waiting[n].accepted <- nil
 	}
 	s.waiting = slices.Delete(s.waiting, 0, n)
 }
 
-// refuseWaiting refuses all waiting messages; mu is held.
-func (s *Sender) refuseWaiting() {
+// refuseWaitingLocked refuses all waiting messages; mu is held.
+func (s *Sender) refuseWaitingLocked() {
 	for _, d := range s.waiting {
 		d.accepted <- ErrClosed
 	}

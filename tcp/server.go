@@ -195,6 +195,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) beginServe(ln *net.Listener, cfg *config) engine.Engine {
 	s.serving.Lock()
 	defer s.serving.Unlock()
-	s.serving.Begin(ln)
+	s.serving.BeginLocked(ln)
 	return s.startLocked(cfg)
 }

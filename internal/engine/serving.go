@@ -18,9 +18,9 @@ type Serving struct {
 	draining  []Engine                   // engines that were shut down and have not ended
 }
 
-// Begin adds ln, until End; the lock is held. The Shutdown that ends the engine that the
+// BeginLocked adds ln, until End; the lock is held. The Shutdown that ends the engine that the
 // caller then uses closes ln, and no other one does.
-func (s *Serving) Begin(ln *net.Listener) {
+func (s *Serving) BeginLocked(ln *net.Listener) {
 	if s.listeners == nil {
 		s.listeners = make(map[*net.Listener]struct{})
 	}

@@ -35,7 +35,7 @@ func TestShutdownTriesAgain(t *testing.T) {
 	s.Lock()
 	s.Engine = slow
 	for _, ln := range []*net.Listener{&closed, &broken, &gone} {
-		s.Begin(ln)
+		s.BeginLocked(ln)
 	}
 	s.Unlock()
 	s.End(&gone)
@@ -49,7 +49,7 @@ func TestShutdownTriesAgain(t *testing.T) {
 	}
 	slow.err = nil
 	s.Lock()
-	s.Begin(&broken)
+	s.BeginLocked(&broken)
 	s.Unlock()
 	if err := s.Shutdown(t.Context(), note, note); err != bad {
 		t.Errorf("the listener fails: %v", err)

@@ -59,8 +59,8 @@ func (n *entry) unlink() {
 	n.list, n.prev, n.next = nil, nil, nil
 }
 
-// touch records that n is used. s.mu is held.
-func (s *Store) touch(n *entry, now int64) {
+// touchLocked records that n is used. s.mu is held.
+func (s *Store) touchLocked(n *entry, now int64) {
 	n.used = now
 	if list := n.list; list.ring.next != n {
 		n.unlink()
@@ -88,7 +88,7 @@ func (s *Store) hit(name []byte, e Encoding, now int64) *File {
 			f = v.file
 		}
 	}
-	s.touch(n, now)
+	s.touchLocked(n, now)
 	original.acquire()
 	if f != original {
 		f.acquire()
@@ -131,7 +131,7 @@ func (s *Store) renew(n *entry, now int64) {
 	defer s.mu.Unlock()
 	if s.entries[n.name] == n {
 		n.checked = now
-		s.touch(n, now)
+		s.touchLocked(n, now)
 	}
 }
 
@@ -147,13 +147,13 @@ func (s *Store) keep(name string, l loaded, now int64, generation uint64) *File 
 	if old := s.entries[name]; old != nil {
 		if old.file != nil && isSameData(old.file, l.file) {
 			old.info, old.isDoubtful, old.checked = l.info, l.isDoubtful, now
-			s.touch(old, now)
+			s.touchLocked(old, now)
 			return old.file // in memory: no descriptor to count
 		}
 		s.remove(old)
 	}
 	l.file.acquire()
-	s.add(&entry{
+	s.addLocked(&entry{
 		name: name, file: l.file, version: l.file.version, info: l.info, isDoubtful: l.isDoubtful,
 		checked: now, used: now,
 		memory:      entryMemory + int64(len(name)) + int64(len(l.file.data)),
@@ -177,7 +177,7 @@ func (s *Store) variant(name string, original *File, e Encoding, now int64) vari
 	if n == nil || !n.isOf(original) {
 		return variant{}
 	}
-	s.touch(n, now)
+	s.touchLocked(n, now)
 	v := n.variants[e]
 	if v.file != nil {
 		v.file.acquire()
@@ -207,7 +207,7 @@ func (s *Store) remember(name string, original *File, e Encoding, f *File, now i
 			s.remove(n)
 		}
 		n = &entry{name: name, version: original.version, checked: now, used: now, memory: entryMemory + int64(len(name))}
-		s.add(n)
+		s.addLocked(n)
 		isKept = true
 	}
 	if !isKept || n.variants[e].isKnown {
@@ -226,7 +226,7 @@ func (s *Store) remember(name string, original *File, e Encoding, f *File, now i
 			want.link(n)
 		}
 	}
-	s.touch(n, now)
+	s.touchLocked(n, now)
 	s.trim()
 }
 
@@ -244,12 +244,12 @@ func (s *Store) count(n *entry, sign int) {
 	s.descriptors += sign * n.descriptors
 }
 
-// add adds n; s.mu is held.
-func (s *Store) add(n *entry) {
+// addLocked adds n; s.mu is held.
+func (s *Store) addLocked(n *entry) {
 	s.entries[n.name] = n
 	s.listOf(n).link(n)
 	s.count(n, 1)
-	s.arm()
+	s.armLocked()
 }
 
 // remove removes n. unlock releases its files after the lock.
@@ -329,9 +329,9 @@ func (s *Store) removeUnused(list *usage, since int64) {
 	}
 }
 
-// arm starts the timer if there is something to drop later; s.mu is held. The timer
+// armLocked starts the timer if there is something to drop later; s.mu is held. The timer
 // stops by itself, so an unused Store can be garbage collected.
-func (s *Store) arm() {
+func (s *Store) armLocked() {
 	if s.isArmed {
 		return
 	}
@@ -359,6 +359,6 @@ func (s *Store) sweep() {
 	s.removeUnused(&s.withDescriptors, since)
 	s.isArmed = false
 	if isOpen || len(s.entries) > 0 {
-		s.arm()
+		s.armLocked()
 	}
 }

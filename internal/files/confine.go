@@ -200,7 +200,7 @@ func (p *place) at(now, maxAge int64) (where folder, hasChanged bool, err error)
 		p.current.hold()
 		return p.current, false, nil
 	}
-	p.close()
+	p.closeLocked()
 	last := p.last
 	p.last = nil
 	if err != nil {
@@ -232,8 +232,8 @@ func (p *place) path() string {
 	return p.dir
 }
 
-// close releases the directory's handle; p.mu is held.
-func (p *place) close() {
+// closeLocked releases the directory's handle; p.mu is held.
+func (p *place) closeLocked() {
 	if p.current != nil {
 		p.current.release()
 		p.current = nil
@@ -246,7 +246,7 @@ func (p *place) closeUnused(since int64) (isOpen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.used <= since {
-		p.close()
+		p.closeLocked()
 	}
 	return p.current != nil
 }

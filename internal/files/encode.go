@@ -120,7 +120,7 @@ func (s *Store) copyFolder(from source, now int64) folder {
 		return nil
 	}
 	s.mu.Lock()
-	s.arm()
+	s.armLocked()
 	s.mu.Unlock()
 	return at
 }

@@ -302,7 +302,7 @@ func (s *Store) tree(now int64) (from source, generation uint64, err error) {
 	if err == nil {
 		s.rootUntil = checked + s.age
 		if s.library == nil {
-			s.arm() // the timer closes the handle later
+			s.armLocked() // the timer closes the handle later
 		}
 	}
 	return from, s.generation, err

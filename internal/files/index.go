@@ -78,7 +78,7 @@ func (s *Store) cached(key string, now int64) *File {
 	if n == nil || n.file == nil || now-n.checked >= s.age {
 		return nil
 	}
-	s.touch(n, now)
+	s.touchLocked(n, now)
 	return n.file // in memory: it needs no reference
 }
 

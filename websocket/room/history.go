@@ -113,8 +113,8 @@ func (h *history) known(run uint32) *source {
 	return &h.sources[len(h.sources)-1]
 }
 
-// next returns the mark of the next message of this process; publish is held.
-func (h *history) next() mark {
+// nextLocked returns the mark of the next message of this process; publish is held.
+func (h *history) nextLocked() mark {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return mark{h.sources[0].run, h.sources[0].number + 1}

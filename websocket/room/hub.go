@@ -208,14 +208,14 @@ func (r *room) join(c *websocket.Conn) (isGone bool, err error) {
 	case roomNew:
 		if b := r.hub.plane(); b != nil {
 			if err := b.Join(r.Name); err != nil {
-				r.forget()
+				r.forgetLocked()
 				return false, err
 			}
 		}
 		r.phase = roomJoined
 	}
 	err = r.Add(c)
-	r.endIfEmpty()
+	r.endIfEmptyLocked()
 	return false, err
 }
 
@@ -224,23 +224,23 @@ func (r *room) emptied() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.phase == roomJoined {
-		r.endIfEmpty()
+		r.endIfEmptyLocked()
 	}
 }
 
-// endIfEmpty leaves the Backplane's room after the last member; mu is held.
-func (r *room) endIfEmpty() {
+// endIfEmptyLocked leaves the Backplane's room after the last member; mu is held.
+func (r *room) endIfEmptyLocked() {
 	if r.Len() > 0 {
 		return
 	}
 	if b := r.hub.plane(); b != nil {
 		r.hub.failed(r.Name, b.Leave(r.Name))
 	}
-	r.forget()
+	r.forgetLocked()
 }
 
-// forget removes the room from its Hub; mu is held.
-func (r *room) forget() {
+// forgetLocked removes the room from its Hub; mu is held.
+func (r *room) forgetLocked() {
 	r.phase = roomGone
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
@@ -305,7 +305,7 @@ func (h *Hub) broadcastKept(name string, p *websocket.Prepared, except *websocke
 	order := h.history.orderOf(name)
 	order.Lock()
 	h.history.publish.Lock()
-	m, err := h.history.next(), error(nil)
+	m, err := h.history.nextLocked(), error(nil)
 	h.history.add(kept{name, m, p})
 	if b != nil {
 		err = b.Publish(every, encode(p, m, name))

@@ -218,12 +218,12 @@ func (p Pick[C]) Report(verdict Verdict) {
 	m.failures++
 	m.penalized = now + int64(PenaltyTime)
 	if isEjected && p.isProbe || !isEjected && m.failures >= EjectAfter {
-		m.eject(now)
+		m.ejectLocked(now)
 	}
 }
 
-// eject keeps requests away from m for a time. Called with the lock.
-func (m *Member[C]) eject(now int64) {
+// ejectLocked keeps requests away from m for a time. Called with the lock.
+func (m *Member[C]) ejectLocked(now int64) {
 	length := min(EjectTime<<min(m.ejections, 10), MaxEjectTime)
 	m.ejections++
 	m.ejectedAt, m.ejectedUntil = now, now+int64(length)

@@ -170,14 +170,14 @@ func (c *dnsCache) leave(l *lookup) {
 	defer c.mu.Unlock()
 	l.waiters--
 	if l.waiters == 0 && !l.hasSlot {
-		c.drop(l)
+		c.dropLocked(l)
 		close(l.abandoned)
 	}
 }
 
-// drop removes l from the lookups in progress: the next call for its host
+// dropLocked removes l from the lookups in progress: the next call for its host
 // starts a new one. It returns false if l was removed before. c.mu is held.
-func (c *dnsCache) drop(l *lookup) (wasCurrent bool) {
+func (c *dnsCache) dropLocked(l *lookup) (wasCurrent bool) {
 	wasCurrent = c.lookups[l.host] == l
 	if wasCurrent {
 		delete(c.lookups, l.host)
@@ -215,15 +215,15 @@ func (c *dnsCache) run(l *lookup) {
 func (c *dnsCache) finish(l *lookup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.drop(l) && l.err == nil && l.keep > 0 {
+	if c.dropLocked(l) && l.err == nil && l.keep > 0 {
 		l.addrs.expires = clock.Later(clock.Nanos(), l.keep)
-		c.store(l.host, l.addrs)
+		c.storeLocked(l.host, l.addrs)
 	}
 	close(l.done)
 }
 
-// store adds h to the cache. c.mu is held.
-func (c *dnsCache) store(host string, h *hostAddrs) {
+// storeLocked adds h to the cache. c.mu is held.
+func (c *dnsCache) storeLocked(host string, h *hostAddrs) {
 	if c.hosts == nil {
 		c.hosts = make(map[string]*hostAddrs)
 	}

@@ -60,7 +60,7 @@ func TestLookupsAreForgotten(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	var c dnsCache
 	store := func(i int, expires int64) {
-		c.store(fmt.Sprint("host", i), &hostAddrs{ip4: []netip.Addr{{}}, expires: expires})
+		c.storeLocked(fmt.Sprint("host", i), &hostAddrs{ip4: []netip.Addr{{}}, expires: expires})
 	}
 	for i := range 2 * maxCachedHosts {
 		store(i, 1<<62)

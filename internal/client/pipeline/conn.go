@@ -47,9 +47,9 @@ const (
 	connOver              // it has failed or was closed
 )
 
-// enter begins a phase, unless the connection is in that phase or a later one.
+// enterLocked begins a phase, unless the connection is in that phase or a later one.
 // Called with the lock.
-func (k *conn) enter(phase connPhase) (entered bool) {
+func (k *conn) enterLocked(phase connPhase) (entered bool) {
 	entered = k.is() < phase
 	if entered {
 		k.phase.Store(uint32(phase))
@@ -109,7 +109,7 @@ func (k *conn) awaitWork() bool {
 	l := k.lane
 	l.mu.Lock()
 	// hasQueued is the first: sleep does not wait while a request is in arrived.
-	for !k.isOver() && (!l.hasQueued() || k.is() == connClosing || l.isFull()) {
+	for !k.isOver() && (!l.hasQueuedLocked() || k.is() == connClosing || l.isFull()) {
 		wasFull := l.isFull()
 		l.mu.Unlock()
 		l.sleep(k, wasFull)
@@ -135,7 +135,7 @@ func (k *conn) collect() bool {
 	k.out = k.out[:0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k.isOver() || !l.hasQueued() {
+	if k.isOver() || !l.hasQueuedLocked() {
 		return false
 	}
 	wasIdle, n := l.sent.first == nil, 0
@@ -148,7 +148,7 @@ func (k *conn) collect() bool {
 		w.at = k.total + int64(len(k.out))
 		k.out = append(k.out, w.Out...)
 		if w.IsLast {
-			k.enter(connClosing)
+			k.enterLocked(connClosing)
 		}
 		l.sent.push(w)
 		l.unanswered.Add(1)
@@ -159,13 +159,13 @@ func (k *conn) collect() bool {
 	}
 	if wasIdle && n > 0 {
 		k.quiet = 0
-		k.boundRead()
+		k.boundReadLocked()
 	}
 	return len(k.out) > 0
 }
 
-// boundRead sets the deadline of the next answer. Called with the lock.
-func (k *conn) boundRead() {
+// boundReadLocked sets the deadline of the next answer. Called with the lock.
+func (k *conn) boundReadLocked() {
 	timeout := k.cfg.ReadTimeout
 	if timeout <= 0 || k.writeErr != nil {
 		return
@@ -196,7 +196,7 @@ func (k *conn) flush() {
 	}
 	l := k.lane
 	l.mu.Lock()
-	k.enter(connClosing)
+	k.enterLocked(connClosing)
 	k.writeErr = err
 	_ = k.nc.SetReadDeadline(clock.Deadline(clock.Nanos() + int64(refusalTime)))
 	l.mu.Unlock()
@@ -207,7 +207,7 @@ func (k *conn) flush() {
 func (k *conn) fail(err error) {
 	l := k.lane
 	l.mu.Lock()
-	isFirst := k.enter(connOver)
+	isFirst := k.enterLocked(connOver)
 	if isFirst {
 		k.err = err
 	}
@@ -290,7 +290,7 @@ func (k *conn) answered() *Work {
 	w := l.sent.pop()
 	k.answers++
 	next := l.sent.first
-	k.boundRead()
+	k.boundReadLocked()
 	wasFull := l.isFull()
 	l.unanswered.Add(-1)
 	isAbandoned := w.state == workAbandoned
@@ -332,7 +332,7 @@ func (k *conn) watch() {
 		l.mu.Unlock()
 		return
 	}
-	k.enter(connClosing)
+	k.enterLocked(connClosing)
 	l.mu.Unlock()
 	if isIdle {
 		k.fail(errIdle)

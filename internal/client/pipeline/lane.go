@@ -111,10 +111,10 @@ func (l *lane) awaitRoom(done <-chan struct{}, expired <-chan time.Time) bool {
 func (l *lane) displace() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hasQueued()
+	l.hasQueuedLocked()
 	w := l.queued.pop()
 	if w != nil {
-		l.finish(w, ErrOverflow)
+		l.finishLocked(w, ErrOverflow)
 	}
 	return w != nil
 }
@@ -157,9 +157,9 @@ func (l *lane) sleep(k *conn, wasFull bool) {
 // isFull reports whether the maximum number of requests is unanswered.
 func (l *lane) isFull() bool { return l.unanswered.Load() >= int64(l.cfg.Pending) }
 
-// hasQueued moves arrived to queued, and reports whether there is a request to
+// hasQueuedLocked moves arrived to queued, and reports whether there is a request to
 // send. Called with the lock.
-func (l *lane) hasQueued() bool {
+func (l *lane) hasQueuedLocked() bool {
 	last := l.arrived.Swap(nil)
 	if last == nil {
 		return l.queued.first != nil
@@ -188,7 +188,7 @@ func (l *lane) abandon(w *Work) clock.Phase {
 	defer l.mu.Unlock()
 	switch w.state {
 	case workQueued:
-		l.hasQueued() // w may still be in arrived
+		l.hasQueuedLocked() // w may still be in arrived
 		l.queued.remove(w)
 		l.vacate(1)
 		w.answer.Release()
@@ -206,9 +206,9 @@ func (l *lane) abandon(w *Work) clock.Phase {
 	return Answered
 }
 
-// finish completes w, which is in no list and not counted any more. Called with
+// finishLocked completes w, which is in no list and not counted any more. Called with
 // the lock.
-func (l *lane) finish(w *Work, err error) {
+func (l *lane) finishLocked(w *Work, err error) {
 	if w.state == workAbandoned {
 		w.answer.Release()
 		return
@@ -246,7 +246,7 @@ func (l *lane) explain(err error) error {
 func (l *lane) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hasQueued() {
+	if l.hasQueuedLocked() {
 		return true
 	}
 	l.state.Store(laneStopped)
@@ -258,8 +258,8 @@ const (
 	maxRedialDelay   = 500 * time.Millisecond
 )
 
-// failed records a failed dial: the next one is delayed. Called with the lock.
-func (l *lane) failed() {
+// failedLocked records a failed dial: the next one is delayed. Called with the lock.
+func (l *lane) failedLocked() {
 	delay := min(firstRedialDelay<<min(l.failures, 10), maxRedialDelay)
 	l.failures++
 	l.retryAt = clock.Nanos() + int64(delay)
@@ -278,7 +278,7 @@ func (l *lane) connect() (*conn, error) {
 		time.Sleep(wait)
 	}
 	l.mu.Lock()
-	l.isDialing = l.hasQueued()
+	l.isDialing = l.hasQueuedLocked()
 	dials := l.isDialing
 	l.mu.Unlock()
 	if !dials {
@@ -289,7 +289,7 @@ func (l *lane) connect() (*conn, error) {
 	defer l.mu.Unlock()
 	l.isDialing = false
 	if err != nil {
-		l.failed()
+		l.failedLocked()
 		return nil, err
 	}
 	l.conn, l.failures = newConn(l, nc), 0
@@ -301,10 +301,10 @@ func (l *lane) failQueued(err error) {
 	l.cfg.Log(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hasQueued()
+	l.hasQueuedLocked()
 	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
 		l.vacate(1)
-		l.finish(w, err)
+		l.finishLocked(w, err)
 	}
 }
 
@@ -317,7 +317,7 @@ func (l *lane) settle(k *conn) {
 	k.tick.Stop()
 	err := k.outcome()
 	if k.answers == 0 && err != errIdle {
-		l.countAttempt(err)
+		l.countAttemptLocked(err)
 	}
 	written := k.written.Load()
 	isTimeout := l.cfg.IsTimeout(err)
@@ -330,7 +330,7 @@ func (l *lane) settle(k *conn) {
 		repeats := w.at >= written || w.IsRepeatable && !isSilent && !isTimeout && !k.isAnswering
 		if w.state == workAbandoned || !repeats || w.attempts >= l.cfg.Attempts {
 			l.unanswered.Add(-1)
-			l.finish(w, l.explain(err))
+			l.finishLocked(w, l.explain(err))
 		} else {
 			w.state = workQueued
 			l.waiting.Add(1)
@@ -347,17 +347,17 @@ func (l *lane) settle(k *conn) {
 	l.queued.prepend(&again)
 }
 
-// countAttempt counts an attempt for all queued requests, because a connection
+// countAttemptLocked counts an attempt for all queued requests, because a connection
 // ended without any answer. A request therefore fails after a limited number of
 // connections. Called with the lock.
-func (l *lane) countAttempt(err error) {
+func (l *lane) countAttemptLocked(err error) {
 	var kept workList
-	l.hasQueued()
+	l.hasQueuedLocked()
 	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
 		w.attempts++
 		if w.attempts >= l.cfg.Attempts {
 			l.vacate(1)
-			l.finish(w, l.explain(err))
+			l.finishLocked(w, l.explain(err))
 		} else {
 			kept.push(w)
 		}
@@ -373,7 +373,7 @@ func (l *lane) closeIdle() {
 		l.mu.Unlock()
 		return
 	}
-	k.enter(connClosing)
+	k.enterLocked(connClosing)
 	l.mu.Unlock()
 	k.fail(errIdle)
 }

@@ -204,12 +204,12 @@ func TestIdleConnectionsEnd(t *testing.T) {
 // The timer of a connection that is over does nothing, and holds nothing.
 func TestWatchOfAnEndedConnection(t *testing.T) {
 	k := &conn{lane: &lane{}, cfg: &Config{}}
-	k.enter(connOver)
+	k.enterLocked(connOver)
 	k.watch() // without a timer it would panic
 	if !k.lane.mu.TryLock() {
 		t.Error("the lane is locked for good")
 	}
-	if k.enter(connClosing) || !k.isOver() {
+	if k.enterLocked(connClosing) || !k.isOver() {
 		t.Error("a connection that is over is closing again")
 	}
 }

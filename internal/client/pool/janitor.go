@@ -34,9 +34,9 @@ func (s Settings[T]) isExpired(conn Idle[T], now int64) bool {
 	return now-conn.LastUse >= int64(s.MaxIdle-s.step())
 }
 
-// startJanitor schedules the janitor, because a connection has become idle.
+// startJanitorLocked schedules the janitor, because a connection has become idle.
 // Called with the lock.
-func (p *Pool[T]) startJanitor(s Settings[T], now int64) {
+func (p *Pool[T]) startJanitorLocked(s Settings[T], now int64) {
 	step := s.step()
 	if step > 0 {
 		p.ticked.Store(now)
@@ -58,17 +58,17 @@ func (p *Pool[T]) closeExpired(s Settings[T]) {
 	p.mu.Lock()
 	var expired []Idle[T]
 	for len(p.idle) > 0 && s.isExpired(p.idle[0], now) { // the oldest is the first
-		expired = append(expired, p.takeFirst())
+		expired = append(expired, p.takeFirstLocked())
 	}
-	p.nextTurn(s, now)
+	p.nextTurnLocked(s, now)
 	p.mu.Unlock()
 	p.discardAll(s, expired)
 }
 
-// nextTurn schedules the next run of the janitor. While connections are used,
+// nextTurnLocked schedules the next run of the janitor. While connections are used,
 // that is after a step, so that ticked stays current; otherwise it is when the
 // oldest connection expires. Called with the lock.
-func (p *Pool[T]) nextTurn(s Settings[T], now int64) {
+func (p *Pool[T]) nextTurnLocked(s Settings[T], now int64) {
 	wasTicking := p.ticked.Load() != 0
 	switch {
 	case wasTicking && p.wasUsed:

@@ -49,8 +49,8 @@ type Idle[T any] struct {
 	LastUse int64 // clock.Nanos of its release; may be up to half a second too early
 }
 
-// max returns the maximum number of open connections. Called with the lock.
-func (p *Pool[T]) max(s Settings[T]) int {
+// maxLocked returns the maximum number of open connections. Called with the lock.
+func (p *Pool[T]) maxLocked(s Settings[T]) int {
 	if p.limit > 0 {
 		return p.limit
 	}
@@ -62,46 +62,46 @@ func (p *Pool[T]) max(s Settings[T]) int {
 func (p *Pool[T]) Take(s Settings[T], isFresh bool) (got Idle[T], isFull bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	got, ok := p.take(s, isFresh)
+	got, ok := p.takeLocked(s, isFresh)
 	return got, !ok
 }
 
-// take is Take with the lock.
-func (p *Pool[T]) take(s Settings[T], isFresh bool) (got Idle[T], ok bool) {
+// takeLocked is Take with the lock.
+func (p *Pool[T]) takeLocked(s Settings[T], isFresh bool) (got Idle[T], ok bool) {
 	switch {
 	case len(p.idle) == 0 || isFresh:
-		return got, p.permit(s)
+		return got, p.permitLocked(s)
 	case s.IsLIFO:
-		return p.takeLast(), true
+		return p.takeLastLocked(), true
 	}
-	return p.takeFirst(), true
+	return p.takeFirstLocked(), true
 }
 
-// permit gives the permission to open a connection. If the limit is reached, it
+// permitLocked gives the permission to open a connection. If the limit is reached, it
 // closes an idle connection for that. Called with the lock.
-func (p *Pool[T]) permit(s Settings[T]) bool {
-	if p.open < p.max(s) {
+func (p *Pool[T]) permitLocked(s Settings[T]) bool {
+	if p.open < p.maxLocked(s) {
 		p.open++
 		return true
 	}
 	if len(p.idle) == 0 {
 		return false
 	}
-	go s.Close(p.takeFirst().Conn) // closing TLS may wait to send the last alert
+	go s.Close(p.takeFirstLocked().Conn) // closing TLS may wait to send the last alert
 	return true
 }
 
-// takeFirst removes the connection that has been idle longest. Called with the
+// takeFirstLocked removes the connection that has been idle longest. Called with the
 // lock.
-func (p *Pool[T]) takeFirst() Idle[T] {
+func (p *Pool[T]) takeFirstLocked() Idle[T] {
 	got := p.idle[0]
 	p.idle[0] = Idle[T]{}
 	p.idle = p.idle[1:]
 	return got
 }
 
-// takeLast removes the connection that became idle last. Called with the lock.
-func (p *Pool[T]) takeLast() Idle[T] {
+// takeLastLocked removes the connection that became idle last. Called with the lock.
+func (p *Pool[T]) takeLastLocked() Idle[T] {
 	last := len(p.idle) - 1
 	got := p.idle[last]
 	p.idle[last] = Idle[T]{}
@@ -109,8 +109,8 @@ func (p *Pool[T]) takeLast() Idle[T] {
 	return got
 }
 
-// push appends a connection to the idle ones. Called with the lock.
-func (p *Pool[T]) push(conn Idle[T]) {
+// pushLocked appends a connection to the idle ones. Called with the lock.
+func (p *Pool[T]) pushLocked(conn Idle[T]) {
 	if n := len(p.idle); n == cap(p.idle) {
 		// idle has reached the end of room. Move it to the start if half of room is
 		// free, otherwise to a larger one.
@@ -127,19 +127,19 @@ func (p *Pool[T]) push(conn Idle[T]) {
 // connections than allowed, it closes it.
 func (p *Pool[T]) Release(s Settings[T], conn *T) {
 	p.mu.Lock()
-	w := p.nextWaiter(s)
+	w := p.nextWaiterLocked(s)
 	switch {
-	case p.open > p.max(s):
+	case p.open > p.maxLocked(s):
 		p.mu.Unlock()
 		p.Discard(s, conn)
 		return
 	case w != nil && w.isFresh:
-		p.serve(w, Idle[T]{}) // it opens a new connection in place of conn
+		p.serveLocked(w, Idle[T]{}) // it opens a new connection in place of conn
 		p.mu.Unlock()
 		s.Close(conn)
 		return
 	case w != nil:
-		p.serve(w, Idle[T]{conn, p.Now()})
+		p.serveLocked(w, Idle[T]{conn, p.Now()})
 		p.mu.Unlock()
 		return
 	}
@@ -147,9 +147,9 @@ func (p *Pool[T]) Release(s Settings[T], conn *T) {
 	now := p.ticked.Load()
 	if now == 0 {
 		now = clock.Nanos()
-		p.startJanitor(s, now)
+		p.startJanitorLocked(s, now)
 	}
-	p.push(Idle[T]{conn, now})
+	p.pushLocked(Idle[T]{conn, now})
 	p.mu.Unlock()
 }
 
@@ -166,8 +166,8 @@ func (p *Pool[T]) Admit() {
 func (p *Pool[T]) Closed(s Settings[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.nextWaiter(s); w != nil && p.open <= p.max(s) {
-		p.serve(w, Idle[T]{})
+	if w := p.nextWaiterLocked(s); w != nil && p.open <= p.maxLocked(s) {
+		p.serveLocked(w, Idle[T]{})
 		return
 	}
 	p.open--
@@ -207,7 +207,7 @@ func (p *Pool[T]) Counts() (open, idle int) {
 func (p *Pool[T]) Reserve(s Settings[T], n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := max(min(n-len(p.idle), p.max(s)-p.open), 0)
+	want := max(min(n-len(p.idle), p.maxLocked(s)-p.open), 0)
 	p.open += want
 	return want
 }
@@ -219,13 +219,13 @@ func (p *Pool[T]) Reserve(s Settings[T], n int) int {
 func (p *Pool[T]) SetMax(s Settings[T], n int) {
 	p.mu.Lock()
 	p.limit = max(n, 0)
-	for p.waiting.Len() > 0 && p.open < p.max(s) {
+	for p.waiting.Len() > 0 && p.open < p.maxLocked(s) {
 		p.open++
-		p.serve(p.nextWaiter(s), Idle[T]{})
+		p.serveLocked(p.nextWaiterLocked(s), Idle[T]{})
 	}
 	var surplus []Idle[T]
-	for p.open-len(surplus) > p.max(s) && len(p.idle) > 0 {
-		surplus = append(surplus, p.takeFirst())
+	for p.open-len(surplus) > p.maxLocked(s) && len(p.idle) > 0 {
+		surplus = append(surplus, p.takeFirstLocked())
 	}
 	p.mu.Unlock()
 	p.discardAll(s, surplus)

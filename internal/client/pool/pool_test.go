@@ -87,7 +87,7 @@ func TestOrderOfIdleConnections(t *testing.T) {
 	var want []*fakeConn
 	take := func(n int) {
 		for range n {
-			if got := p.takeFirst(); got.Conn != want[0] {
+			if got := p.takeFirstLocked(); got.Conn != want[0] {
 				t.Fatal("another connection than the first")
 			}
 			want = want[1:]
@@ -97,13 +97,13 @@ func TestOrderOfIdleConnections(t *testing.T) {
 		for range 10 * most {
 			for len(want) < most {
 				c := new(fakeConn)
-				p.push(Idle[fakeConn]{Conn: c})
+				p.pushLocked(Idle[fakeConn]{Conn: c})
 				want = append(want, c)
 			}
 			take(1 + most/3)
 		}
 		if len(want) > 0 {
-			if got := p.takeLast(); got.Conn != want[len(want)-1] {
+			if got := p.takeLastLocked(); got.Conn != want[len(want)-1] {
 				t.Fatal("another connection than the last")
 			}
 			want = want[:len(want)-1]

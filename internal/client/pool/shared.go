@@ -77,12 +77,12 @@ var ErrFull = errors.New("sluice: all connections are full")
 func (p *Shared[T]) Take(s SharedSettings[T]) (got Grant[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.take(s)
+	return p.takeLocked(s)
 }
 
-// take is Take with the lock.
-func (p *Shared[T]) take(s SharedSettings[T]) (got Grant[T], ok bool) {
-	if m := p.fullest(s); m != nil {
+// takeLocked is Take with the lock.
+func (p *Shared[T]) takeLocked(s SharedSettings[T]) (got Grant[T], ok bool) {
+	if m := p.fullestLocked(s); m != nil {
 		m.streams++
 		return Grant[T]{Member: m}, true
 	}
@@ -97,21 +97,21 @@ func (p *Shared[T]) take(s SharedSettings[T]) (got Grant[T], ok bool) {
 func (p *Shared[T]) TakeOpen(s SharedSettings[T]) *Member[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.fullest(s)
+	m := p.fullestLocked(s)
 	if m != nil {
 		m.streams++
 	}
 	return m
 }
 
-// fullest returns the member with the most streams that has room, or nil. It drains
+// fullestLocked returns the member with the most streams that has room, or nil. It drains
 // those that are too old. Called with the lock.
-func (p *Shared[T]) fullest(s SharedSettings[T]) (best *Member[T]) {
+func (p *Shared[T]) fullestLocked(s SharedSettings[T]) (best *Member[T]) {
 	for i := len(p.members) - 1; i >= 0; i-- {
 		m := p.members[i]
 		switch {
 		case m.isSpent(s):
-			p.setDraining(s, m)
+			p.setDrainingLocked(s, m)
 		case m.streams < m.limit && (best == nil || m.streams > best.streams):
 			best = m
 		}
@@ -134,12 +134,12 @@ func (m *Member[T]) isSpent(s SharedSettings[T]) bool {
 func (p *Shared[T]) TakeSingle(s SharedSettings[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if open := p.open(); open >= s.MaxConns {
+	if open := p.openLocked(); open >= s.MaxConns {
 		i := slices.IndexFunc(p.members, func(m *Member[T]) bool { return m.streams == 0 })
 		if i < 0 || open > s.MaxConns {
 			return false
 		}
-		p.setDraining(s, p.members[i])
+		p.setDrainingLocked(s, p.members[i])
 	}
 	p.draining++
 	return true
@@ -160,8 +160,8 @@ func (p *Shared[T]) FailedSingle() {
 	p.draining--
 }
 
-// open returns the number of connections. Called with the lock.
-func (p *Shared[T]) open() int {
+// openLocked returns the number of connections. Called with the lock.
+func (p *Shared[T]) openLocked() int {
 	open := len(p.members) + p.draining
 	if p.isOpening && p.unsettled == nil {
 		open++
@@ -175,7 +175,7 @@ func (p *Shared[T]) Opened(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unsettled = m
-	p.add(s, m)
+	p.addLocked(s, m)
 }
 
 // Add adds a connection that was opened without the permission, and reserves a stream
@@ -183,14 +183,14 @@ func (p *Shared[T]) Opened(s SharedSettings[T], m *Member[T]) {
 func (p *Shared[T]) Add(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.add(s, m)
+	p.addLocked(s, m)
 }
 
-// add adds a connection with one stream. Called with the lock.
-func (p *Shared[T]) add(s SharedSettings[T], m *Member[T]) {
+// addLocked adds a connection with one stream. Called with the lock.
+func (p *Shared[T]) addLocked(s SharedSettings[T], m *Member[T]) {
 	m.created, m.streams = clock.Nanos(), 1
 	p.members = append(p.members, m)
-	p.serve(s)
+	p.serveLocked(s)
 }
 
 // Failed gives the permission back because opening a connection failed. If there is no
@@ -199,9 +199,9 @@ func (p *Shared[T]) Failed(s SharedSettings[T], err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.members) == 0 && p.waiting.Len() > 0 {
-		p.answer(p.waiting.Front(), Grant[T]{Err: err})
+		p.answerLocked(p.waiting.Front(), Grant[T]{Err: err})
 	}
-	p.endOpening(s)
+	p.endOpeningLocked(s)
 }
 
 // Abandon gives the permission back because its caller has given up. It passes to the
@@ -209,7 +209,7 @@ func (p *Shared[T]) Failed(s SharedSettings[T], err error) {
 func (p *Shared[T]) Abandon(s SharedSettings[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.endOpening(s)
+	p.endOpeningLocked(s)
 }
 
 // SetLimit sets how many streams the peer of m admits.
@@ -218,43 +218,43 @@ func (p *Shared[T]) SetLimit(s SharedSettings[T], m *Member[T], limit int) {
 	defer p.mu.Unlock()
 	m.limit = limit
 	if p.unsettled == m {
-		p.endOpening(s)
+		p.endOpeningLocked(s)
 		return
 	}
-	p.serve(s)
+	p.serveLocked(s)
 }
 
-// endOpening makes the permission available. Called with the lock.
-func (p *Shared[T]) endOpening(s SharedSettings[T]) {
+// endOpeningLocked makes the permission available. Called with the lock.
+func (p *Shared[T]) endOpeningLocked(s SharedSettings[T]) {
 	p.isOpening, p.unsettled = false, nil
-	p.serve(s)
+	p.serveLocked(s)
 }
 
 // Drain stops new streams on m. It is closed after its last one.
 func (p *Shared[T]) Drain(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.setDraining(s, m)
-	p.serve(s)
+	p.setDrainingLocked(s, m)
+	p.serveLocked(s)
 }
 
-// setDraining is Drain with the lock, for callers that serve who waits.
-func (p *Shared[T]) setDraining(s SharedSettings[T], m *Member[T]) {
+// setDrainingLocked is Drain with the lock, for callers that serve who waits.
+func (p *Shared[T]) setDrainingLocked(s SharedSettings[T], m *Member[T]) {
 	if m.isDraining {
 		return
 	}
 	m.isDraining = true
 	p.members = slices.DeleteFunc(p.members, func(other *Member[T]) bool { return other == m })
 	p.draining++
-	p.closeUnused(s, m)
+	p.closeUnusedLocked(s, m)
 	if p.unsettled == m {
 		p.isOpening, p.unsettled = false, nil
 	}
 }
 
-// closeUnused closes a connection that is draining, unless it has streams. Called with
+// closeUnusedLocked closes a connection that is draining, unless it has streams. Called with
 // the lock.
-func (p *Shared[T]) closeUnused(s SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) closeUnusedLocked(s SharedSettings[T], m *Member[T]) {
 	if m.streams == 0 {
 		p.draining--
 		go s.Close(m.Conn) // closing may wait to send the last frames
@@ -268,21 +268,21 @@ func (p *Shared[T]) Release(s SharedSettings[T], m *Member[T]) {
 	m.streams--
 	switch {
 	case m.isDraining:
-		p.closeUnused(s, m)
+		p.closeUnusedLocked(s, m)
 		return
 	case p.waiting.Len() > 0:
-		p.serve(s)
+		p.serveLocked(s)
 	}
 	if m.streams == 0 {
 		m.idle = clock.Nanos()
 		if !p.isArmed {
-			p.arm(s, min(s.MaxIdle, lookEvery))
+			p.armLocked(s, min(s.MaxIdle, lookEvery))
 		}
 	}
 }
 
-// arm makes the janitor run after d. Called with the lock.
-func (p *Shared[T]) arm(s SharedSettings[T], d time.Duration) {
+// armLocked makes the janitor run after d. Called with the lock.
+func (p *Shared[T]) armLocked(s SharedSettings[T], d time.Duration) {
 	p.isArmed = true
 	if p.janitor != nil {
 		p.janitor.Reset(d)
@@ -309,16 +309,16 @@ func (p *Shared[T]) closeExpired(s SharedSettings[T]) (idle []T) {
 		}
 		left := int64(s.MaxIdle) - (now - m.idle)
 		if left <= 0 {
-			p.setDraining(s, m)
+			p.setDrainingLocked(s, m)
 			continue
 		}
 		next = min(next, left)
 		idle = append(idle, m.Conn)
 	}
 	if len(idle) > 0 {
-		p.arm(s, max(time.Duration(next), time.Millisecond))
+		p.armLocked(s, max(time.Duration(next), time.Millisecond))
 	}
-	p.serve(s)
+	p.serveLocked(s)
 	return idle
 }
 
@@ -328,10 +328,10 @@ func (p *Shared[T]) CloseIdle(s SharedSettings[T]) {
 	defer p.mu.Unlock()
 	for i := len(p.members) - 1; i >= 0; i-- {
 		if m := p.members[i]; m.streams == 0 {
-			p.setDraining(s, m)
+			p.setDrainingLocked(s, m)
 		}
 	}
-	p.serve(s)
+	p.serveLocked(s)
 }
 
 // Counts returns the numbers of open and of idle connections. Those that are being
@@ -344,7 +344,7 @@ func (p *Shared[T]) Counts() (open, idle int) {
 			idle++
 		}
 	}
-	return p.open(), idle
+	return p.openLocked(), idle
 }
 
 // Waiting returns how many wait for a stream or a connection.
@@ -400,7 +400,7 @@ func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-cha
 func (p *Shared[T]) enqueue(s SharedSettings[T], w *waiter[Grant[T]]) (got Grant[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if got, ok = p.take(s); ok {
+	if got, ok = p.takeLocked(s); ok {
 		return got, true
 	}
 	if w.patience == 0 && !p.isOpening {
@@ -418,18 +418,18 @@ func (p *Shared[T]) enqueue(s SharedSettings[T], w *waiter[Grant[T]]) (got Grant
 func (p *Shared[T]) mayGiveUp(w *waiter[Grant[T]]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.isOpening && p.unlist(w)
+	return !p.isOpening && p.unlistLocked(w)
 }
 
 // abandon removes w from the queue. It returns false if w was served.
 func (p *Shared[T]) abandon(w *waiter[Grant[T]]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.unlist(w)
+	return p.unlistLocked(w)
 }
 
-// unlist is abandon with the lock.
-func (p *Shared[T]) unlist(w *waiter[Grant[T]]) bool {
+// unlistLocked is abandon with the lock.
+func (p *Shared[T]) unlistLocked(w *waiter[Grant[T]]) bool {
 	if !w.leave(&p.waiting) {
 		return false
 	}
@@ -439,27 +439,27 @@ func (p *Shared[T]) unlist(w *waiter[Grant[T]]) bool {
 	return true
 }
 
-// serve gives what is available to those who wait, in their order. Called with the lock.
-func (p *Shared[T]) serve(s SharedSettings[T]) {
+// serveLocked gives what is available to those who wait, in their order. Called with the lock.
+func (p *Shared[T]) serveLocked(s SharedSettings[T]) {
 	for p.waiting.Len() > 0 {
-		got, ok := p.take(s)
+		got, ok := p.takeLocked(s)
 		if !ok {
 			break
 		}
-		p.answer(p.waiting.Front(), got)
+		p.answerLocked(p.waiting.Front(), got)
 	}
 	for e := p.waiting.Front(); e != nil && p.impatient > 0 && !p.isOpening; {
 		next := e.Next()
 		if e.Value.(*waiter[Grant[T]]).patience == 0 {
-			p.answer(e, Grant[T]{Err: ErrFull})
+			p.answerLocked(e, Grant[T]{Err: ErrFull})
 		}
 		e = next
 	}
 }
 
-// answer ends the waiting of the waiter at e. Called with the lock.
-func (p *Shared[T]) answer(e *list.Element, got Grant[T]) {
+// answerLocked ends the waiting of the waiter at e. Called with the lock.
+func (p *Shared[T]) answerLocked(e *list.Element, got Grant[T]) {
 	w := e.Value.(*waiter[Grant[T]])
-	p.unlist(w)
+	p.unlistLocked(w)
 	w.serve(got)
 }

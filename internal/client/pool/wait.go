@@ -62,7 +62,7 @@ func (p *Pool[T]) Wait(s Settings[T], isFresh bool, done <-chan struct{}, expire
 func (p *Pool[T]) enqueue(s Settings[T], w *waiter[Idle[T]]) (got Idle[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if got, ok = p.take(s, w.isFresh); !ok {
+	if got, ok = p.takeLocked(s, w.isFresh); !ok {
 		w.place = p.waiting.PushBack(w)
 	}
 	return got, ok
@@ -75,9 +75,9 @@ func (p *Pool[T]) abandon(w *waiter[Idle[T]]) bool {
 	return w.leave(&p.waiting)
 }
 
-// nextWaiter returns the waiter that is served next, or nil. Called with the
+// nextWaiterLocked returns the waiter that is served next, or nil. Called with the
 // lock.
-func (p *Pool[T]) nextWaiter(s Settings[T]) *waiter[Idle[T]] {
+func (p *Pool[T]) nextWaiterLocked(s Settings[T]) *waiter[Idle[T]] {
 	next := p.waiting.Front()
 	if s.IsLIFO {
 		next = p.waiting.Back()
@@ -88,8 +88,8 @@ func (p *Pool[T]) nextWaiter(s Settings[T]) *waiter[Idle[T]] {
 	return next.Value.(*waiter[Idle[T]])
 }
 
-// serve ends the waiting of w. Called with the lock.
-func (p *Pool[T]) serve(w *waiter[Idle[T]], got Idle[T]) {
+// serveLocked ends the waiting of w. Called with the lock.
+func (p *Pool[T]) serveLocked(w *waiter[Idle[T]], got Idle[T]) {
 	w.leave(&p.waiting)
 	w.serve(got)
 }

@@ -108,7 +108,7 @@ func TestWaitersGiveUp(t *testing.T) {
 		for _, gets := range []Idle[fakeConn]{{c, 1}, {}} {
 			w := p.wait(t, false)
 			p.mu.Lock()
-			p.serve(w, gets)
+			p.serveLocked(w, gets)
 			p.mu.Unlock()
 			if p.abandon(w) || w.got != gets {
 				t.Errorf("%+v was given up", gets)

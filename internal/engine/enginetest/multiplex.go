@@ -71,7 +71,7 @@ func (m *multiplexer) begin(frame string) (speaks bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if name, isSignal := strings.CutPrefix(command, "signal "); isSignal {
-		close(m.signal(name))
+		close(m.signalLocked(name))
 		m.answers = appendFrame(m.answers, id+" signalled")
 		return true
 	}
@@ -80,8 +80,8 @@ func (m *multiplexer) begin(frame string) (speaks bool) {
 	return false
 }
 
-// signal returns the signal of that name; mu is held.
-func (m *multiplexer) signal(name string) chan struct{} {
+// signalLocked returns the signal of that name; mu is held.
+func (m *multiplexer) signalLocked(name string) chan struct{} {
 	c := m.signals[name]
 	if c == nil {
 		c = make(chan struct{})
@@ -148,7 +148,7 @@ func (t *task) Run() {
 		t.answer("waited")
 	case "await", "await-excused": // a signal of the same connection
 		m.mu.Lock()
-		signal := m.signal(rest)
+		signal := m.signalLocked(rest)
 		m.mu.Unlock()
 		if name == "await-excused" {
 			m.workers.Excuse(1)
