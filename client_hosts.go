@@ -70,7 +70,7 @@ func (c *Client) hostFor(req *Request) (*HostClient, error) {
 		return nil, errMissingHost
 	}
 	c.mu.RLock()
-	hc := c.hostsOf(isTLS)[string(host)]
+	hc := c.hostsOfLocked(isTLS)[string(host)]
 	if hc != nil {
 		hc.pending.Add(1)
 	}
@@ -81,9 +81,9 @@ func (c *Client) hostFor(req *Request) (*HostClient, error) {
 	return c.addHost(string(host), isTLS)
 }
 
-// hostsOf returns the HostClients of a scheme. Two maps keyed by strings are
+// hostsOfLocked returns the HostClients of a scheme. Two maps keyed by strings are
 // twice as fast as one map keyed by both. Called with the lock.
-func (c *Client) hostsOf(isTLS bool) map[string]*HostClient {
+func (c *Client) hostsOfLocked(isTLS bool) map[string]*HostClient {
 	if isTLS {
 		return c.tlsHosts
 	}
@@ -101,7 +101,7 @@ func (c *Client) addHost(host string, isTLS bool) (*HostClient, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if hc := c.hostsOf(isTLS)[host]; hc != nil {
+	if hc := c.hostsOfLocked(isTLS)[host]; hc != nil {
 		hc.pending.Add(1)
 		return hc, nil
 	}
@@ -115,16 +115,16 @@ func (c *Client) addHost(host string, isTLS bool) (*HostClient, error) {
 		c.hosts, c.tlsHosts = make(map[string]*HostClient), make(map[string]*HostClient)
 	}
 	if len(c.hosts)+len(c.tlsHosts) >= maxIdleHosts {
-		c.dropUnused()
+		c.dropUnusedLocked()
 	}
 	hc.pending.Add(1)
-	c.hostsOf(isTLS)[host] = hc
+	c.hostsOfLocked(isTLS)[host] = hc
 	return hc, nil
 }
 
-// dropUnused forgets hosts without connections: host names may come from
+// dropUnusedLocked forgets hosts without connections: host names may come from
 // untrusted sources, without limit. Called with the lock.
-func (c *Client) dropUnused() {
+func (c *Client) dropUnusedLocked() {
 	now := clock.Nanos()
 	if now-c.lastDrop < int64(time.Second) {
 		return // scanning all of them for each new one would be quadratic

@@ -142,11 +142,11 @@ func TestClientDropsUnused(t *testing.T) {
 		}
 		now := fill()
 		c.lastDrop = now - int64(time.Second) + 1
-		if c.dropUnused(); len(c.hosts) != 4 || len(c.tlsHosts) != 4 {
+		if c.dropUnusedLocked(); len(c.hosts) != 4 || len(c.tlsHosts) != 4 {
 			t.Errorf("a second time within a second: %v", c.hosts)
 		}
 		c.lastDrop--
-		c.dropUnused()
+		c.dropUnusedLocked()
 		for _, hosts := range []map[string]*HostClient{c.hosts, c.tlsHosts} {
 			if len(hosts) != 3 || hosts["old"] != nil || c.lastDrop != now {
 				t.Errorf("%v, dropped at %d, want %d", hosts, c.lastDrop, now)
