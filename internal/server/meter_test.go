@@ -31,3 +31,16 @@ func TestFlights(t *testing.T) {
 		}
 	}
 }
+
+// Add counts only what is more than nothing, and only where somebody counts.
+func TestAdd(t *testing.T) {
+	var word atomic.Uint64
+	Add(&word, 3)
+	Add(&word, int64(1)<<40)
+	Add(&word, 0)
+	Add(&word, -1)
+	Add(nil, 1)
+	if got := word.Load(); got != 1<<40+3 {
+		t.Errorf("%d", got)
+	}
+}
