@@ -53,45 +53,62 @@ func TestRingKeepsOrder(t *testing.T) {
 }
 
 // A handler that blocks does not keep the others waiting, and each blocked one
-// costs one worker.
+// costs one worker. Those that come together may each be at work at the same time.
 func TestBlockedWorkersAreReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := make(chan struct{})
-		var mu sync.Mutex
-		var served []int
-		q := queueOf(0, func(fd int) {
-			if fd < 3 {
-				<-gate
-			}
-			mu.Lock()
-			served = append(served, fd)
-			mu.Unlock()
+	for _, c := range []struct {
+		name     string
+		together bool
+		most     int // workers
+	}{{"together", true, 6}, {"one after the other", false, 4}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testBlockedWorkers(t, c.together, c.most) })
 		})
-		q.push(0, 1, 2, 3, 4, 5)
-		synctest.Wait()
-		if len(served) != 3 {
-			t.Errorf("served %v while three are blocked", served)
+	}
+}
+
+func testBlockedWorkers(t *testing.T, together bool, most int) {
+	gate := make(chan struct{})
+	var mu sync.Mutex
+	var served []int
+	q := queueOf(0, func(fd int) {
+		if fd < 3 {
+			<-gate
 		}
-		if workers, _ := q.counts(); workers > 5 { // one at work, and one spare
-			t.Errorf("%d workers for three that block", workers)
-		}
-		close(gate)
-		synctest.Wait()
-		if len(served) != 6 {
-			t.Errorf("served %v", served)
-		}
-		// Those that are not needed any more go.
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if workers, parked := q.counts(); workers != 1 || parked != 1 {
-			t.Errorf("%d workers, %d of them idle, want 1", workers, parked)
-		}
-		q.close()
-		synctest.Wait()
-		if workers, _ := q.counts(); workers != 0 {
-			t.Errorf("%d workers after close", workers)
-		}
+		mu.Lock()
+		served = append(served, fd)
+		mu.Unlock()
 	})
+	if together {
+		q.push(0, 1, 2, 3, 4, 5)
+	} else {
+		for fd := range int32(6) {
+			q.push(fd)
+			synctest.Wait()
+		}
+	}
+	synctest.Wait()
+	if len(served) != 3 {
+		t.Errorf("served %v while three are blocked", served)
+	}
+	if workers, _ := q.counts(); workers > most {
+		t.Errorf("%d workers for three that block, want at most %d", workers, most)
+	}
+	close(gate)
+	synctest.Wait()
+	if len(served) != 6 {
+		t.Errorf("served %v", served)
+	}
+	// Those that are not needed any more go.
+	time.Sleep(3 * time.Second)
+	synctest.Wait()
+	if workers, parked := q.counts(); workers != 1 || parked != 1 {
+		t.Errorf("%d workers, %d of them idle, want 1", workers, parked)
+	}
+	q.close()
+	synctest.Wait()
+	if workers, _ := q.counts(); workers != 0 {
+		t.Errorf("%d workers after close", workers)
+	}
 }
 
 // Where nothing blocks, one wake-up serves all that came in one pass.
