@@ -370,10 +370,10 @@ func (c *Conn) inputComplete(s *Stream, now int64) *h2.Error {
 	case s.isTunnel:
 		s.input = inputEnded
 		c.signal(&s.receiver)
-		if !s.isSent {
+		if s.output != outputEnded {
 			return nil
 		}
-	case !s.isSent:
+	case s.output != outputEnded:
 		c.out = h2.AppendReset(c.out, s.id, h2.CodeCancel)
 	}
 	c.budget.Refund(responseRefund)

@@ -57,7 +57,7 @@ func (c *Conn) appendRequest(s *Stream, now int64) {
 	switch {
 	case s.IsConnect:
 	case isLast:
-		c.outputEnded(s, now)
+		c.requestSent(s, now)
 	case s.Source == nil:
 		c.supply(s, s.Content, true, now)
 	}
@@ -66,7 +66,9 @@ func (c *Conn) appendRequest(s *Stream, now int64) {
 // supply makes p the content of s that waits, which must be sent before the next. isLast:
 // nothing follows.
 func (c *Conn) supply(s *Stream, p []byte, isLast bool, now int64) {
-	s.content, s.isLastPart = p, isLast
+	if s.content = p; isLast {
+		s.output = outputLast
+	}
 	if len(p) > 0 {
 		c.schedule(s)
 	} else if isLast {
@@ -109,7 +111,7 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	c.sendWindow.Take(n)
 	s.sendWindow.Take(n)
 	isDone := n == len(s.content)
-	isLast := isDone && s.isLastPart
+	isLast := isDone && s.output == outputLast
 	c.out = h2.AppendDataHead(c.out, s.id, n, isLast && !s.HasTrailer)
 	c.out = append(c.out, s.content[:n]...)
 	s.content = s.content[n:]
@@ -120,7 +122,7 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	case isLast && s.HasTrailer:
 		c.appendEnd(s, now)
 	case isLast:
-		c.outputEnded(s, now)
+		c.requestSent(s, now)
 	}
 	if isDone || n >= h2.MinData {
 		c.budget.SentData()
@@ -142,13 +144,13 @@ func (c *Conn) appendEnd(s *Stream, now int64) {
 	} else {
 		c.out = h2.AppendDataHead(c.out, s.id, 0, true)
 	}
-	c.outputEnded(s, now)
+	c.requestSent(s, now)
 }
 
-// outputEnded notes that the request is complete. From now on, ReadTimeout bounds it. A
+// requestSent notes that the request is complete. From now on, ReadTimeout bounds it. A
 // tunnel may be over.
-func (c *Conn) outputEnded(s *Stream, now int64) {
-	s.isSent = true
+func (c *Conn) requestSent(s *Stream, now int64) {
+	s.output = outputEnded
 	switch s.input {
 	case inputStreamed:
 		return

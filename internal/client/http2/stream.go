@@ -97,8 +97,7 @@ type Stream struct {
 	sendWindow h2.SendWindow
 	node       h2.Node[Stream]
 	content    []byte // waits to be sent
-	isLastPart bool   // nothing follows content
-	isSent     bool   // the request is complete
+	output     outputState
 	upload     uploadState
 	moved      sync.Cond // content was sent, the stream or the upload has ended
 	sender     waiter    // in Tunnel.Write
@@ -121,6 +120,15 @@ const (
 	inputBody                // for Request.BodyReceived
 	inputStreamed            // for Read
 	inputEnded               // nothing, in a Tunnel
+)
+
+// An outputState is how far the request is.
+type outputState uint8
+
+const (
+	outputOpen  outputState = iota // more may follow content
+	outputLast                     // content is the last part
+	outputEnded                    // the request is complete
 )
 
 // An uploadState is what the goroutine of a Source does.
@@ -151,7 +159,7 @@ func (s *Stream) begin(c *Conn, now int64) {
 	}
 	s.input, s.interims, s.declared, s.received = inputHead, 0, -1, 0
 	s.dropInbox()
-	s.content, s.isLastPart, s.isSent, s.upload = nil, false, false, uploadNone
+	s.content, s.output, s.upload = nil, outputOpen, uploadNone
 	s.moved.L = &c.mu
 	s.node.Owner, s.node.ID = s, s.id
 	c.ready.Place(&s.node, h2.Priority{Urgency: 3, IsIncremental: true})
@@ -172,7 +180,7 @@ func (s *Stream) dropInbox() {
 func (s *Stream) Sent() bool {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	return s.isSent
+	return s.output == outputEnded
 }
 
 // Read reads a streamed body. It returns io.EOF after a complete one, otherwise an

@@ -99,7 +99,7 @@ func (t *Tunnel) Write(p []byte) (n int, err error) {
 func (t *Tunnel) unwritable() error {
 	s := t.stream
 	switch {
-	case t.isClosed, s.isSent:
+	case t.isClosed, s.output == outputEnded:
 		return net.ErrClosed
 	case s.state != streamOpen && s.err != nil:
 		return s.err
@@ -125,7 +125,7 @@ func (t *Tunnel) CloseWrite() error {
 // endOutput sends the end of the stream, unless it was sent, or a Write is under way.
 func (t *Tunnel) endOutput() {
 	s := t.stream
-	if s.state == streamOpen && !s.isSent && len(s.content) == 0 {
+	if s.state == streamOpen && s.output != outputEnded && len(s.content) == 0 {
 		s.conn.appendEnd(s, clock.Nanos())
 	}
 }
