@@ -128,9 +128,9 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 	return c.budget.ChargeUpdate(now, ev.Value)
 }
 
-// ofEnded handles a frame of a stream that has ended, which the peer may not have known
+// onEndedStream handles a frame of a stream that has ended, which the peer may not have known
 // when it sent the frame.
-func (c *Conn) ofEnded(id uint32, now int64) *h2.Error {
+func (c *Conn) onEndedStream(id uint32, now int64) *h2.Error {
 	if id >= c.nextID {
 		return h2.ErrIdleStream
 	}
@@ -140,7 +140,7 @@ func (c *Conn) ofEnded(id uint32, now int64) *h2.Error {
 func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 	s := c.streams[ev.Stream]
 	if s == nil {
-		return c.ofEnded(ev.Stream, now)
+		return c.onEndedStream(ev.Stream, now)
 	}
 	outcome := MaybeProcessed
 	if ev.Code == h2.CodeRefusedStream || ev.Code == h2.CodeHTTP11Required {
@@ -225,7 +225,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	switch {
 	case s == nil:
 		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
-		return c.ofEnded(ev.Stream, now)
+		return c.onEndedStream(ev.Stream, now)
 	case s.input == inputEnded:
 		c.block.refuse = h2.ErrStreamClosed
 		c.decoder.Begin(h2.UnwantedBlock, nil, nil)

@@ -17,8 +17,8 @@ func answerWith(n int) func(r *testRequest) {
 	}
 }
 
-// shut begins a connection on which the first streams of 250 requests have no window.
-func shut(t *testing.T, handler func(r *testRequest)) *fakeEngine {
+// withoutWindows begins a connection on which the first streams of 250 requests have no window.
+func withoutWindows(t *testing.T, handler func(r *testRequest)) *fakeEngine {
 	e := newEngine(t, testConfig())
 	e.handler = handler
 	e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 0))
@@ -32,11 +32,11 @@ func (e *fakeEngine) askAll(first uint32, n int) {
 		e.feed(e.peer.request(nil, id, get, true))
 		id += 2
 	}
-	e.settle()
+	e.runAllTasks()
 }
 
-// settle runs all Tasks, until no more are made.
-func (e *fakeEngine) settle() {
+// runAllTasks runs all Tasks, until no more are made.
+func (e *fakeEngine) runAllTasks() {
 	for e.runTasks(); len(e.tasks) > 0; {
 		e.runTasks()
 	}
@@ -53,7 +53,7 @@ func (e *fakeEngine) begun() (n int) {
 func (e *fakeEngine) end() {
 	e.t.Helper()
 	e.close()
-	e.settle()
+	e.runAllTasks()
 	e.checkEnded()
 }
 
@@ -78,7 +78,7 @@ func TestStoredResponses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := shut(t, test.handler)
+				e := withoutWindows(t, test.handler)
 				if got := e.begun(); got != test.begun || e.conn.stored() > maxWaiting {
 					t.Errorf("%d requests are served, want %d; %d bytes wait", got, test.begun, e.conn.stored())
 				}
@@ -107,10 +107,10 @@ func TestDeferredBegin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := shut(t, answerWith(1<<20))
+				e := withoutWindows(t, answerWith(1<<20))
 				e.feed(h2.AppendReset(nil, 3, h2.CodeCancel)) // one of those that wait
 				act(e)
-				e.settle()
+				e.runAllTasks()
 				begun := e.begun()
 				want := 2
 				if name == "settings" { // the third one begins before the window is used up
@@ -135,11 +135,11 @@ func TestDeferredBegin(t *testing.T) {
 // open are served, as long as they take what they get.
 func TestOpenWindowsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := shut(t, answerWith(1<<20))
+		e := withoutWindows(t, answerWith(1<<20))
 		e.handler = answerWith(50 << 10)
 		e.feed(h2.AppendWindowUpdate(setting(nil, uint32(h2.SettingInitialWindowSize), 16<<20), 0, 1<<30))
 		e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 0))
-		e.settle()
+		e.runAllTasks()
 		e.peer.took()
 		for id := uint32(1); id < 2*250; id += 2 { // of those that were made without windows
 			e.feed(h2.AppendReset(nil, id, h2.CodeCancel))
@@ -152,10 +152,10 @@ func TestOpenWindowsGoOn(t *testing.T) {
 		e.handler = answerWith(50 << 10)
 		e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 64<<10))
 		e.feed(h2.AppendReset(nil, 505, h2.CodeCancel))
-		e.settle()
+		e.runAllTasks()
 		for id := uint32(1001); id < 1101; id += 2 {
 			e.feed(e.peer.request(nil, id, get, true))
-			e.settle()
+			e.runAllTasks()
 			if got := e.peer.data[id]; got != 50<<10 {
 				t.Fatalf("%d bytes of stream %d", got, id)
 			}
@@ -210,7 +210,7 @@ func TestHeadsNotRead(t *testing.T) {
 		}
 		e.close()
 		synctest.Wait()
-		e.settle()
+		e.runAllTasks()
 		e.checkEnded()
 	})
 }
@@ -246,7 +246,7 @@ func TestPartsThatWereTaken(t *testing.T) {
 			}
 			e.isBlocked = false
 			for range 4 {
-				e.settle()
+				e.runAllTasks()
 				synctest.Wait()
 			}
 			if stored := e.conn.stored(); stored > 0 || e.conn.limitsTasks.Load() {

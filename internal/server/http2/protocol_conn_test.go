@@ -71,8 +71,8 @@ func (p *talker) Wake(_ engine.Conn, m engine.Memo) engine.Protocol {
 	return p
 }
 
-// converse opens a stream with a talker.
-func (e *fakeEngine) converse(stream uint32) *talker {
+// serveProtocol opens a stream with a talker.
+func (e *fakeEngine) serveProtocol(stream uint32) *talker {
 	p := &talker{}
 	e.isStreamed = func(*testRequest) bool { return true }
 	e.handler = func(r *testRequest) {
@@ -98,12 +98,12 @@ func (e *fakeEngine) expect(want string) {
 	}
 }
 
-// TestConverse: a Protocol has a stream. It sleeps between its calls, and gets each event in
+// TestServeProtocol: a Protocol has a stream. It sleeps between its calls, and gets each event in
 // a Task.
-func TestConverse(t *testing.T) {
+func TestServeProtocol(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := withWindow(t, 100)
-		p := e.converse(1)
+		p := e.serveProtocol(1)
 		p.reply = 1
 		e.expect("HEADERS 1 200, DATA 1 2")
 		e.feed(data(nil, 1, 10, false))
@@ -150,11 +150,11 @@ func TestConverse(t *testing.T) {
 	})
 }
 
-// TestConverseBlocked: what a Protocol has not used gets no credit, and what a peer without a
+// TestServeProtocolBlocked: what a Protocol has not used gets no credit, and what a peer without a
 // window does not take is bounded: nothing more is read.
-func TestConverseBlocked(t *testing.T) {
+func TestServeProtocolBlocked(t *testing.T) {
 	e := withWindow(t, 1000)
-	p := e.converse(1)
+	p := e.serveProtocol(1)
 	e.peer.lines = nil
 	p.onRun = func() {
 		p.onRun = nil
@@ -187,11 +187,11 @@ func TestConverseBlocked(t *testing.T) {
 	e.checkEnded()
 }
 
-// TestConverseStalled: a peer that takes nothing for the time of SetWriteTimeout gets a reset.
-func TestConverseStalled(t *testing.T) {
+// TestServeProtocolStalled: a peer that takes nothing for the time of SetWriteTimeout gets a reset.
+func TestServeProtocolStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := withWindow(t, 10)
-		p := e.converse(1)
+		p := e.serveProtocol(1)
 		p.reply = 1
 		p.conn.SetWriteTimeout(5 * time.Second)
 		e.feed(data(nil, 1, 20, false))
@@ -212,8 +212,8 @@ func TestConverseStalled(t *testing.T) {
 	})
 }
 
-// TestConverseEnds: the Protocol ends the stream, panics, or wants it for itself.
-func TestConverseEnds(t *testing.T) {
+// TestServeProtocolEnds: the Protocol ends the stream, panics, or wants it for itself.
+func TestServeProtocolEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := withWindow(t, 1000)
 		for i, test := range []struct {
@@ -225,7 +225,7 @@ func TestConverseEnds(t *testing.T) {
 			{engine.Abort, "RST_STREAM 3 CANCEL", nil},
 		} {
 			id := uint32(2*i + 1)
-			p := e.converse(id)
+			p := e.serveProtocol(id)
 			e.peer.lines = nil
 			p.next, p.reply = test.next, 1
 			e.feed(data(nil, id, 10, false))
@@ -235,7 +235,7 @@ func TestConverseEnds(t *testing.T) {
 				t.Errorf("%v: got %q, closed %v", test.next, got, p.closed)
 			}
 		}
-		p := e.converse(5)
+		p := e.serveProtocol(5)
 		p.onRun = func() { panic("a test") }
 		e.peer.lines = nil
 		e.feed(data(nil, 5, 10, false))
@@ -244,7 +244,7 @@ func TestConverseEnds(t *testing.T) {
 		if e.expect("RST_STREAM 5 INTERNAL_ERROR"); len(p.closed) != 1 || p.closed[0] == nil {
 			t.Errorf("closed %v", p.closed)
 		}
-		p = e.converse(7)
+		p = e.serveProtocol(7)
 		p.next, p.reply = engine.Detach, 1
 		e.peer.lines = nil
 		e.feed(data(nil, 7, 3, false))
@@ -263,7 +263,7 @@ func TestConverseEnds(t *testing.T) {
 		e.pump()
 		e.expect("DATA 7 5 END")
 		// The connection ends.
-		p = e.converse(9)
+		p = e.serveProtocol(9)
 		e.close()
 		e.runTasks()
 		if len(p.closed) != 1 || p.closed[0] == nil {

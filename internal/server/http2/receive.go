@@ -232,8 +232,8 @@ func (c *Conn) serve(s *Stream) {
 		return
 	}
 	s.owner = ownerTask
-	s.prompts = c.own.Waits() && !c.cfg.TasksMayWait
-	c.hasPromptingTasks = c.hasPromptingTasks || s.prompts
+	s.promptsFirst = c.own.Waits() && !c.cfg.TasksMayWait
+	c.hasPromptingTasks = c.hasPromptingTasks || s.promptsFirst
 	c.workers.Go(s)
 }
 

@@ -118,12 +118,12 @@ type Stream struct {
 	node         h2.Node[Stream]
 	inOrder      int // how much content it sends before it shares the connection; see takeTurns
 
-	changed    sync.Cond // something has changed that ReadBody or Send may wait for
-	onGone     func()
-	streamConn *streamConn   // of ownerProducer and ownerProtocol; else nil
-	protocol   *protocolConn // of ownerProtocol, with streamConn in it; else nil
-	prompts    bool          // the Task prompts first; see serve
-	hasTunnel  bool          // Tunnel was called: it may be used late, whoever has s, so no other request may have s
+	changed      sync.Cond // something has changed that ReadBody or Send may wait for
+	onGone       func()
+	streamConn   *streamConn   // of ownerProducer and ownerProtocol; else nil
+	protocol     *protocolConn // of ownerProtocol, with streamConn in it; else nil
+	promptsFirst bool          // the Task prompts first; see serve
+	hasTunnel    bool          // Tunnel was called: it may be used late, whoever has s, so no other request may have s
 
 	isReset atomic.Bool // output is outputReset; for Run, which takes no lock
 }
@@ -229,7 +229,7 @@ func (s *Stream) wait() {
 
 // Run implements engine.Task.
 func (s *Stream) Run() {
-	if s.prompts {
+	if s.promptsFirst {
 		s.conn.prompter.Prompt()
 	}
 	if !s.isReset.Load() && (s.conn.limitsTasks.Load() && s.isPostponed() || s.Request.Serve()) {

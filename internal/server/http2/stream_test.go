@@ -72,10 +72,10 @@ func TestOwner(t *testing.T) {
 			e.feed(e.peer.request(nil, 1001, get, true))
 		}},
 		"a Producer":           {ownerProducer, func(e *fakeEngine) { e.produce(1, "x") }},
-		"a Protocol":           {ownerProtocol, func(e *fakeEngine) { e.converse(1) }},
+		"a Protocol":           {ownerProtocol, func(e *fakeEngine) { e.serveProtocol(1) }},
 		"a Tunnel after Serve": {ownerTunnel, func(e *fakeEngine) { e.tunnel(1) }},
 		"a Protocol is detached": {ownerTunnel, func(e *fakeEngine) {
-			p := e.converse(1)
+			p := e.serveProtocol(1)
 			p.next = engine.Detach
 			e.feed(data(nil, 1, 3, false))
 			e.runTasks()

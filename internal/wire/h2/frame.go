@@ -9,15 +9,15 @@ const MaxStream = 1<<31 - 1
 
 // Sizes of frames (RFC 9113 sections 4.1 and 4.2).
 const (
-	FrameHeadSize   = 9         // bytes of a frame's head
-	MinMaxFrameSize = 16 << 10  // bytes of payload that every endpoint accepts; the default
-	MaxMaxFrameSize = 1<<24 - 1 // the largest SETTINGS_MAX_FRAME_SIZE
-	maxWindow       = 1<<31 - 1 // RFC 9113 section 6.9.1
-	maxWord         = 1<<31 - 1 // without the reserved bit
-	settingSize     = 2 + 4     // RFC 9113 section 6.5.1
-	priorityLength  = 4 + 1     // stream dependency and weight; RFC 9113 section 6.3
-	maxCarry        = 16        // bytes that a Parser carries from one input to the next
-	maxUpdateValue  = maxCarry  // bytes of the field value of a PRIORITY_UPDATE
+	FrameHeadSize   = 9          // bytes of a frame's head
+	MinMaxFrameSize = 16 << 10   // bytes of payload that every endpoint accepts; the default
+	MaxMaxFrameSize = 1<<24 - 1  // the largest SETTINGS_MAX_FRAME_SIZE
+	maxWindow       = 1<<31 - 1  // RFC 9113 section 6.9.1
+	maxWord         = 1<<31 - 1  // without the reserved bit
+	settingSize     = 2 + 4      // RFC 9113 section 6.5.1
+	priorityLength  = 4 + 1      // stream dependency and weight; RFC 9113 section 6.3
+	maxPartial      = 16         // bytes that a Parser keeps from one input to the next
+	maxUpdateValue  = maxPartial // bytes of the field value of a PRIORITY_UPDATE
 )
 
 // A frameType is the type of a frame (RFC 9113 section 6, RFC 9218 section 7.1).

@@ -51,7 +51,7 @@ type Decoder struct {
 	fields  *field.Table
 	out     []byte // while Push runs: what is decoded, Raw of fields
 	scratch []byte // out of an unwanted block
-	carry   []byte // the beginning of a field whose rest has not arrived
+	partial []byte // the beginning of a field whose rest has not arrived
 	need    int    // bytes of the field that are needed to continue
 	rest    int    // bytes of a long string that have not arrived
 	long    longField
@@ -79,7 +79,7 @@ type longField struct {
 // Reset makes d ready for a new connection. It keeps Limits, AcceptsConnect and
 // memory.
 func (d *Decoder) Reset() {
-	*d = Decoder{Limits: d.Limits, AcceptsConnect: d.AcceptsConnect, table: d.table, carry: d.carry[:0], scratch: d.scratch, last: d.last}
+	*d = Decoder{Limits: d.Limits, AcceptsConnect: d.AcceptsConnect, table: d.table, partial: d.partial[:0], scratch: d.scratch, last: d.last}
 	d.table.reset(DefaultTableSize)
 	d.limit, d.low = DefaultTableSize, DefaultTableSize
 }
@@ -165,19 +165,19 @@ func (d *Decoder) Push(piece []byte) error {
 }
 
 func (d *Decoder) push(in []byte) error {
-	for len(d.carry) > 0 {
-		take := min(d.need-len(d.carry), len(in))
-		d.carry = append(d.carry, in[:take]...)
+	for len(d.partial) > 0 {
+		take := min(d.need-len(d.partial), len(in))
+		d.partial = append(d.partial, in[:take]...)
 		in = in[take:]
-		if len(d.carry) < d.need {
+		if len(d.partial) < d.need {
 			return nil
 		}
-		used, err := d.step(d.carry)
+		used, err := d.step(d.partial)
 		if err != nil {
 			return d.fail(err)
 		}
 		if used > 0 { // all of it: need is never more than what a field has
-			d.carry = d.carry[:0]
+			d.partial = d.partial[:0]
 		}
 	}
 	for len(in) > 0 {
@@ -186,7 +186,7 @@ func (d *Decoder) push(in []byte) error {
 			return d.fail(err)
 		}
 		if used == 0 {
-			d.carry = append(d.carry, in...)
+			d.partial = append(d.partial, in...)
 			return nil
 		}
 		in = in[used:]
@@ -196,7 +196,7 @@ func (d *Decoder) push(in []byte) error {
 
 func (d *Decoder) fail(err error) error {
 	d.phase = blockFailed
-	d.carry = d.carry[:0]
+	d.partial = d.partial[:0]
 	return err
 }
 
@@ -205,11 +205,11 @@ func (d *Decoder) fail(err error) error {
 // too large, or a message that HTTP/1.1 refuses in the same way. With any error, the
 // fields in the table mean nothing.
 func (d *Decoder) End() error {
-	if len(d.carry) > 0 || d.phase > atListField {
+	if len(d.partial) > 0 || d.phase > atListField {
 		return d.fail(ErrTruncated)
 	}
-	if cap(d.carry) > maxKept {
-		d.carry = nil
+	if cap(d.partial) > maxKept {
+		d.partial = nil
 	}
 	if cap(d.scratch) > maxKept {
 		d.scratch = nil

@@ -315,8 +315,8 @@ func TestTableBounds(t *testing.T) {
 	}
 }
 
-// TestCarryBound: pieces of a field are kept only up to the limit of the list.
-func TestCarryBound(t *testing.T) {
+// TestPartialBound: pieces of a field are kept only up to the limit of the list.
+func TestPartialBound(t *testing.T) {
 	for _, wire := range [][]byte{
 		literal(strings.Repeat("n", 1<<20), strings.Repeat("v", 1<<20)), literal("a", strings.Repeat("v", 1<<20)),
 		literal(strings.Repeat("n", 7000), strings.Repeat("v", 8000)),
@@ -329,14 +329,14 @@ func TestCarryBound(t *testing.T) {
 			if err := r.d.Push([]byte{c}); err != nil {
 				t.Fatal(err)
 			}
-			if len(r.d.carry) > 2*8000+16 {
-				t.Fatalf("%d of %d bytes are kept", len(r.d.carry), i)
+			if len(r.d.partial) > 2*8000+16 {
+				t.Fatalf("%d of %d bytes are kept", len(r.d.partial), i)
 			}
 		}
 		if err := r.d.End(); err != h1.ErrHeadTooLarge {
 			t.Error(err)
 		}
-		if n := cap(r.d.carry) + cap(r.d.scratch); n > maxKept {
+		if n := cap(r.d.partial) + cap(r.d.scratch); n > maxKept {
 			t.Errorf("%d bytes are kept after the block", n)
 		}
 		if n := cap(r.table.Raw()); n > 4*8000 {

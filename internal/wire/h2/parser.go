@@ -58,7 +58,7 @@ type Parser struct {
 	kind  frameType
 	flags uint8
 	need  uint8 // bytes that the state needs at once
-	have  uint8 // bytes of those in carry
+	have  uint8 // bytes of those in partial
 
 	padding uint8 // bytes after the payload
 	marks   Marks // of the next piece, and those kept for the end of the block
@@ -71,7 +71,7 @@ type Parser struct {
 
 	blockErr *Error // of the open field block
 	failed   *Error
-	carry    [maxCarry]byte
+	partial  [maxPartial]byte
 }
 
 // Resume makes the zero value with its options a Parser between two frames: the preface
@@ -146,13 +146,13 @@ func (p *Parser) take(in []byte) (part []byte, used int) {
 	if p.have == 0 && len(in) >= int(p.need) {
 		return in[:p.need], int(p.need)
 	}
-	used = copy(p.carry[p.have:p.need], in)
+	used = copy(p.partial[p.have:p.need], in)
 	p.have += uint8(used)
 	if p.have < p.need {
 		return nil, used
 	}
 	p.have = 0
-	return p.carry[:p.need], used
+	return p.partial[:p.need], used
 }
 
 // read handles the bytes that the state has needed.
