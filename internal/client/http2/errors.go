@@ -22,7 +22,7 @@ const (
 	Unprocessed
 )
 
-// IsSafe tells whether the peer has certainly not processed the request. Then any method
+// IsSafe reports whether the peer has certainly not processed the request. Then any method
 // may be sent again, on another connection.
 func (o Outcome) IsSafe() bool { return o != MaybeProcessed }
 

@@ -57,7 +57,7 @@ func (c *Conn) setUntil(w *waiter, at int64) {
 	}
 }
 
-// lead reads once, until due, and handles what has come. It tells whether anything has.
+// lead reads once, until due, and handles what has come. It reports whether anything has.
 func (c *Conn) lead(w *waiter, due int64) (hasRead bool) {
 	if c.in == nil {
 		c.in = buf.Get(inputSize)
@@ -264,7 +264,7 @@ func (c *Conn) expire(now int64) {
 	}
 }
 
-// signalAt signals w if its time is over, and tells whether that is so.
+// signalAt signals w if its time is over, and reports whether that is so.
 func (c *Conn) signalAt(w *waiter, now int64) bool {
 	if !isOver(w.until, now) {
 		return false
@@ -273,5 +273,5 @@ func (c *Conn) signalAt(w *waiter, now int64) bool {
 	return true
 }
 
-// isOver tells whether a time, of which 0 is never, is over.
+// isOver reports whether a time, of which 0 is never, is over.
 func isOver(at, now int64) bool { return at != 0 && at <= now }

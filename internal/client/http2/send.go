@@ -173,7 +173,7 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// hasOutput tells whether there is something to write.
+// hasOutput reports whether there is something to write.
 func (c *Conn) hasOutput() bool {
 	return len(c.out) > 0 || !c.ready.IsEmpty() && c.sendWindow > 0 && c.phase < phaseBroken
 }
@@ -218,7 +218,7 @@ func (c *Conn) write(w *waiter) {
 	}
 }
 
-// mayWait tells whether the next write may wait for the peer. Over TLS, where a waiting
+// mayWait reports whether the next write may wait for the peer. Over TLS, where a waiting
 // write cannot be interrupted, it may also wait for what was written before.
 func (c *Conn) mayWait() bool {
 	size := int64(len(c.out))

@@ -59,13 +59,13 @@ func (c *Conn) limitTasks(expected int) {
 	}
 }
 
-// lacksWindow tells whether little of a response of s could be sent, so that s would keep the
+// lacksWindow reports whether little of a response of s could be sent, so that s would keep the
 // rest.
 func (c *Conn) lacksWindow(s *Stream) bool {
 	return c.sendWindow < directSize || s.sendWindow < smallWindow
 }
 
-// mayBegin tells whether s may be served now, and counts it then.
+// mayBegin reports whether s may be served now, and counts it then.
 func (c *Conn) mayBegin(s *Stream) bool {
 	lacksWindow := c.lacksWindow(s)
 	if s.isAdmitted() || s.output == outputReset || !lacksWindow && c.stored() <= maxWaiting/2 {
@@ -89,7 +89,7 @@ func (c *Conn) mayBegin(s *Stream) bool {
 	return true
 }
 
-// hasRoom tells whether there is room for the response of one more stream.
+// hasRoom reports whether there is room for the response of one more stream.
 func (c *Conn) hasRoom(lacksWindow bool) bool {
 	room := maxWaiting - c.stored()
 	if !lacksWindow {
@@ -159,7 +159,7 @@ func (c *Conn) count(s *Stream, n, held int) {
 	c.answered(s, n+held)
 }
 
-// isShared tells whether content is in memory that another response waits with.
+// isShared reports whether content is in memory that another response waits with.
 func (c *Conn) isShared(s *Stream, content []byte) bool {
 	if len(content) == 0 {
 		return true

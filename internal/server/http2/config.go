@@ -84,7 +84,7 @@ type Host interface {
 	// uses it until it calls Request.End. It is called with Conn.mu locked; now is clock.Nanos
 	// of the input.
 	NewStream(id uint32, now int64) *Stream
-	// IsClosing tells whether connections are to end after their present requests.
+	// IsClosing reports whether connections are to end after their present requests.
 	IsClosing() bool
 	// Stage tells how far the server's life is, if IsClosing is true.
 	Stage() Stage

@@ -38,7 +38,7 @@ func (c *Conn) drain() {
 	c.out = h2.AppendGoAway(c.out, c.last, h2.CodeNoError, "")
 }
 
-// isDone tells whether the connection is to be closed.
+// isDone reports whether the connection is to be closed.
 func (c *Conn) isDone() bool {
 	return c.phase >= phaseCut || c.phase == phaseDraining && c.streams.count() == 0
 }

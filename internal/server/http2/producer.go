@@ -135,7 +135,7 @@ func (s *Stream) setCause(err error) {
 	}
 }
 
-// producerHasMore tells whether the Producer of s has content.
+// producerHasMore reports whether the Producer of s has content.
 func (s *Stream) producerHasMore() bool { return s.streamConn != nil && s.streamConn.hasMore }
 
 // scheduleTimeout makes the engine call TimedOut at the time of k.

@@ -120,7 +120,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 	b.stream, b.kind = s, h2.RequestBlock
 }
 
-// isFull tells whether the peer has as many streams open as it may. A stream that has
+// isFull reports whether the peer has as many streams open as it may. A stream that has
 // ended for the peer does not count although its Task has not returned yet; so there may
 // be twice as many streams.
 func (c *Conn) isFull() bool {

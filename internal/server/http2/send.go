@@ -193,7 +193,7 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 	return true
 }
 
-// AwaitsPeer tells whether the rest of the content waits until the peer opens a window.
+// AwaitsPeer reports whether the rest of the content waits until the peer opens a window.
 func (s *Stream) AwaitsPeer() bool {
 	c := s.conn
 	c.mu.Lock()
@@ -304,12 +304,12 @@ func (c *Conn) schedule(s *Stream) {
 	c.ready.Push(&s.node)
 }
 
-// hasContent tells whether s, which is not over, has something to send.
+// hasContent reports whether s, which is not over, has something to send.
 func (s *Stream) hasContent() bool {
 	return len(s.held) > 0 || s.output == outputLast || s.producerHasMore()
 }
 
-// hasOutput tells whether Run would send something.
+// hasOutput reports whether Run would send something.
 func (c *Conn) hasOutput() bool {
 	return len(c.out) > 0 || !c.ready.IsEmpty() && c.sendWindow > 0 || c.isDone()
 }

@@ -189,7 +189,7 @@ func (s *Stream) emptied(b **buf.Buffer, held []byte) []byte {
 	return nil
 }
 
-// isOver tells whether neither side has anything to do for s.
+// isOver reports whether neither side has anything to do for s.
 func (s *Stream) isOver() bool {
 	return s.owner <= ownerProducer && (s.output == outputReset || s.output == outputEnded && s.input == inputEnded)
 }

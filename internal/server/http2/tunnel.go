@@ -43,7 +43,7 @@ func (s *Stream) Tunnel(addrs net.Conn) *Tunnel {
 	return &Tunnel{conn: s.conn, stream: s, addrs: addrs}
 }
 
-// IsTunnel tells whether Tunnel was called, or the stream was detached as one.
+// IsTunnel reports whether Tunnel was called, or the stream was detached as one.
 func (s *Stream) IsTunnel() bool { return s.hasTunnel }
 
 // Excuse excuses n Tasks, as engine.Workers does: the Task that uses a Tunnel waits for
@@ -154,7 +154,7 @@ func (t *Tunnel) Read(p []byte) (int, error) {
 	}
 }
 
-// isOver tells whether a deadline is over; 0 never is.
+// isOver reports whether a deadline is over; 0 never is.
 func isOver(due int64) bool { return due != 0 && due <= clock.Nanos() }
 
 // Write implements net.Conn. The final head must have been sent. Only one Write may run

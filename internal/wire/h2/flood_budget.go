@@ -136,7 +136,7 @@ func (b *Budget) ChargePing(now int64) *Error {
 	return b.ChargeEcho(now, CostPing)
 }
 
-// HasAcks tells whether an acknowledgement waits to be sent.
+// HasAcks reports whether an acknowledgement waits to be sent.
 func (b *Budget) HasAcks() bool { return b.acks > 0 }
 
 // AcksSent says that nothing waits to be sent any more.

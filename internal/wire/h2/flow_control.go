@@ -192,7 +192,7 @@ func MeasuredRoundTrip(nanos int64) RoundTrip {
 	return RoundTrip{smooth: nanos, state: measured}
 }
 
-// Begin tells whether a PING shall be sent at now, with the next WINDOW_UPDATE. It is
+// Begin reports whether a PING shall be sent at now, with the next WINDOW_UPDATE. It is
 // false while one is under way, and for a second after it began.
 func (r *RoundTrip) Begin(now int64) bool {
 	if r.state == measuring || r.state == measured && now-r.began < roundTripInterval {

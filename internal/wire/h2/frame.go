@@ -126,5 +126,5 @@ type Event struct {
 	Padding uint16 // of Length, the bytes of padding and of its length
 }
 
-// Has tells whether any of the marks m is set.
+// Has reports whether any of the marks m is set.
 func (e *Event) Has(m Marks) bool { return e.Marks&m != 0 }

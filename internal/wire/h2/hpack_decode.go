@@ -501,7 +501,7 @@ func (d *Decoder) literalValue(in []byte, n fieldName, start, nameLen int, s wir
 	return nil
 }
 
-// keepsName tells whether the bytes of a name are stored with the field.
+// keepsName reports whether the bytes of a name are stored with the field.
 func (d *Decoder) keepsName(code fieldCode) bool {
 	return code == otherField || d.fields != nil && d.fields.KeepNames && !code.isPseudo()
 }
@@ -516,12 +516,12 @@ func (d *Decoder) beginValue(code fieldCode, start int) int {
 	return len(d.out)
 }
 
-// joins tells whether a field that begins at start is joined to the cookie before it.
+// joins reports whether a field that begins at start is joined to the cookie before it.
 func (d *Decoder) joins(code fieldCode, start int) bool {
 	return code == fieldCode(field.Cookie) && d.hasCookie && d.cookie.End == start && !d.keepsName(code)
 }
 
-// counts counts a field against the limits, and tells whether it is added to the list.
+// counts counts a field against the limits, and reports whether it is added to the list.
 // From the first field on that exceeds a limit, none is.
 func (d *Decoder) counts(code fieldCode, valueLen, size int) bool {
 	if d.excess == nil {

@@ -110,7 +110,7 @@ const volatile uint64 = secret | 1<<field.ContentLength | 1<<field.Date | 1<<fie
 
 const secret uint64 = 1<<field.Cookie | 1<<field.SetCookie | 1<<field.Authorization
 
-// isSecret tells whether no party may put the field into a table (RFC 7541 section
+// isSecret reports whether no party may put the field into a table (RFC 7541 section
 // 7.1.3).
 func isSecret(code fieldCode, name []byte) bool {
 	if code == otherField {
@@ -119,7 +119,7 @@ func isSecret(code fieldCode, name []byte) bool {
 	return !code.isPseudo() && secret>>code&1 != 0
 }
 
-// mayRepeat tells whether a field can become a pair.
+// mayRepeat reports whether a field can become a pair.
 func mayRepeat(code fieldCode, name, value []byte) bool {
 	text := len(value)
 	if code == otherField {

@@ -47,7 +47,7 @@ func markOf(block []byte, path pathPlace) uint32 {
 }
 
 // repeats makes block, which is the whole of the one that Begin has started, the one that
-// is kept, perhaps with another path, and tells whether it is.
+// is kept, perhaps with another path, and reports whether it is.
 func (d *Decoder) repeats(block []byte) bool {
 	r := d.last
 	if r == nil || r.changes != d.table.changes ||

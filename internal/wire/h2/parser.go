@@ -78,12 +78,12 @@ type Parser struct {
 // and the first SETTINGS frame were read by another Parser.
 func (p *Parser) Resume() { p.toHead() }
 
-// BetweenFrames tells whether nothing of a frame has been read, and no field block is
+// BetweenFrames reports whether nothing of a frame has been read, and no field block is
 // open. Then Resume on a zero Parser continues. It is false before the first SETTINGS
 // frame.
 func (p *Parser) BetweenFrames() bool { return p.state == atHead && p.have == 0 && p.block == 0 }
 
-// IsWithin tells whether a frame or a field block has begun and is not complete. Those of
+// IsWithin reports whether a frame or a field block has begun and is not complete. Those of
 // DATA do not count: their content may take its time.
 func (p *Parser) IsWithin() bool {
 	return p.have > 0 || p.block != 0 || p.state != atHead && (p.state != inPieces || p.kind != frameData)

@@ -21,7 +21,7 @@ type Node[S any] struct {
 // DefaultPriority.
 func (n *Node[S]) Priority() Priority { return n.priority }
 
-// IsQueued tells whether the stream waits to send.
+// IsQueued reports whether the stream waits to send.
 func (n *Node[S]) IsQueued() bool { return n.next != nil }
 
 // A Scheduler says which of the streams that have data and window sends the next frame
@@ -50,7 +50,7 @@ func (q *Scheduler[S]) ring(p Priority) **Node[S] {
 	return &r.ordered
 }
 
-// IsEmpty tells whether no stream waits.
+// IsEmpty reports whether no stream waits.
 func (q *Scheduler[S]) IsEmpty() bool { return q.mask == 0 }
 
 // Push makes n wait for its turn. If it waits already, nothing happens. Streams that

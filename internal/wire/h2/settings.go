@@ -177,7 +177,7 @@ func (p *PeerSettings) Receive(ev *Event, e *Encoder, isFirst bool) (isLast bool
 	return ev.Has(EndSettings), nil
 }
 
-// WindowChanged tells whether the frame that has ended has changed InitialWindowSize.
+// WindowChanged reports whether the frame that has ended has changed InitialWindowSize.
 // Streams are told once for a frame: it has up to 2,730 values.
 func (p *PeerSettings) WindowChanged() bool { return p.before != p.InitialWindowSize }
 
@@ -209,7 +209,7 @@ func (o *OwnSettings) Send(dst []byte, s Settings) (out []byte, ok bool) {
 	return AppendSettings(dst, &s, &o.InForce), true
 }
 
-// Waits tells whether a frame waits to be acknowledged.
+// Waits reports whether a frame waits to be acknowledged.
 func (o *OwnSettings) Waits() bool { return o.waits }
 
 // Ack handles EventSettingsAck: what was sent is now InForce. It returns

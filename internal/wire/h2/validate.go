@@ -36,7 +36,7 @@ var flawErrors = [...]*Error{
 // section 8.2.2).
 const connectionOnly uint64 = 1<<field.Connection | 1<<field.KeepAlive | 1<<field.TransferEncoding | 1<<field.Upgrade
 
-// isConnectionOnly tells whether HTTP/2 forbids a field of that name, in any case.
+// isConnectionOnly reports whether HTTP/2 forbids a field of that name, in any case.
 func isConnectionOnly(id field.ID, name []byte) bool {
 	if id != field.Other {
 		return connectionOnly>>id&1 != 0
@@ -109,7 +109,7 @@ func flawUnless(isValid bool, f flaw) flaw {
 	return f
 }
 
-// isScheme tells whether s is a scheme (RFC 3986 section 3.1).
+// isScheme reports whether s is a scheme (RFC 3986 section 3.1).
 func isScheme(s []byte) bool {
 	for i, c := range s {
 		isLetter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -180,7 +180,7 @@ func (h *Head) notePseudo(code fieldCode, value h1.Span, raw []byte) {
 	}
 }
 
-// isExpected tells whether the message may have the pseudo-field.
+// isExpected reports whether the message may have the pseudo-field.
 func (b FieldBlock) isExpected(code fieldCode, acceptsConnect bool) bool {
 	switch b {
 	case RequestBlock:
