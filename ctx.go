@@ -29,32 +29,40 @@ type RequestCtx struct {
 	// Response is sent after the handler has returned.
 	Response Response
 
-	server *Server       // nil: outside a server
-	cfg    *serverConfig // of server
+	// The private fields stand in groups, each with the file that changes it while a handler
+	// may run. server_exchange.go begins and ends requests.
 
+	// The server and its exchange, and who may use that: this file.
+	server   *Server         // nil: outside a server
+	cfg      *serverConfig   // of server
 	exchange server.Exchange // nil: outside a server, or after giveUp
-	facts    server.Facts
+	wire     ctxWire
+	done     atomic.Pointer[cancelState]
 
+	// What is reported: ctx_request.go.
+	facts      server.Facts
+	remoteAddr net.Addr // of SetRemoteAddr and Init
+	ownLogger  Logger   // of Init
+	netConn    net.Conn // of Init2 and giveUp
+	start      int64    // Nanos at the first byte of the request
+	time       int64    // Nanos for Time; 0: not yet known
+
+	// The request's body: server_body.go.
+	bodyHeld      int64 // received bytes of it in memory; cleared together with time
+	maxBodySize   int
+	readTimeout   time.Duration
 	requestStream requestStream
 
-	sentHead    uint32 // Sum of the head that Flush has sent
-	start       int64  // Nanos at the first byte of the request
-	time        int64  // Nanos for Time; 0: not yet known
-	bodyHeld    int64  // received bytes of the body in memory
-	maxBodySize int
-	readTimeout time.Duration
+	// The response: server_respond.go.
+	form     message.ResponseForm // from setForm on; after Flush, its length is that of the rest
+	content  body.Memory          // the body stream for files in memory
+	sentHead uint32               // Sum of the head that Flush has sent
 
-	leaving
-	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
-	done            atomic.Pointer[cancelState]
-	content         body.Memory // the body stream for files in memory
-	remoteAddr      net.Addr    // of SetRemoteAddr and Init
-	ownLogger       Logger      // of Init
-	netConn         net.Conn    // of Init2 and giveUp
+	// After TimeoutError: server_timeout.go.
+	letsGo          bool                     // a handler that timed out calls letGo when it returns
+	timeoutResponse atomic.Pointer[Response] // nil: none
 
-	wire   ctxWire
-	form   message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
-	letsGo bool                 // a handler that timed out calls letGo when it returns
+	leaving // server_upgrade.go
 	requestMarks
 }
 
