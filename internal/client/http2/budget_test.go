@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -124,23 +125,59 @@ func TestCreditForSmallPieces(t *testing.T) {
 	})
 }
 
-// A peer that sends what must be acknowledged, and does not read, fills no memory.
-func TestAcksAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := newPair(t, Config{}, nil)
-		defer c.Close()
-		c.mu.Lock()
-		c.isWriting = true // somebody who does not come back
-		now := int64(0)
-		in := append(settings(nil), bytes.Repeat(h2.AppendPing(nil, [8]byte{}, false), 20_000)...)
-		c.parse(in, now)
-		if c.failure != h2.ErrExcessiveLoad || len(c.out) > 40<<10 {
-			t.Errorf("%v, %d bytes wait", c.failure, len(c.out))
-		}
-		c.isWriting = false
-		c.mu.Unlock()
-		p.t = t
-	})
+// TestFloodsAreBounded: whatever a peer repeats that does not read, the connection ends with an
+// error, and holds next to nothing meanwhile.
+func TestFloodsAreBounded(t *testing.T) {
+	frame := func(kind, flags byte, stream int, payload ...byte) []byte {
+		n := len(payload)
+		return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, byte(stream)}, payload...)
+	}
+	const headers, pushPromise, continuation, endHeaders, padded = 1, 5, 9, 4, 8
+	field := []byte("\x00\x01a\x01b") // literal, not indexed
+	const bomb = 3000
+	indexed := append([]byte("\x88\x40\x01x\x7f\xb9\x16"), bytes.Repeat([]byte("x"), bomb)...) // status 200, and a field that is indexed
+	for _, test := range []struct {
+		name        string
+		begin, unit []byte
+		err         error
+	}{
+		{"PING", nil, h2.AppendPing(nil, [8]byte{}, false), h2.ErrExcessiveLoad},
+		{"SETTINGS", nil, h2.AppendSettings(nil, &h2.Settings{}, &h2.Settings{}), h2.ErrExcessiveLoad},
+		{"empty DATA", frame(headers, endHeaders, 1, 0x88), h2.AppendDataHead(nil, 1, 0, false), h2.ErrExcessiveLoad},
+		{"padding", frame(headers, endHeaders, 1, 0x88), frame(0, padded, 1, append([]byte{255}, make([]byte, 255)...)...), h2.ErrExcessiveLoad},
+		{"DATA of a stream that has ended", h2.AppendReset(nil, 1, h2.CodeInternalError), data(1, "x", false), h2.ErrExcessiveLoad},
+		{"small WINDOW_UPDATE", nil, h2.AppendWindowUpdate(nil, 1, 1), h2.ErrExcessiveLoad},
+		{"RST_STREAM", nil, h2.AppendReset(nil, 1, h2.CodeInternalError), h2.ErrExcessiveLoad},
+		{"PUSH_PROMISE", nil, frame(pushPromise, endHeaders, 1, 0, 0, 0, 2, 0x82), h2.ErrPush},
+		{"empty CONTINUATION", frame(headers, 0, 1, 0x88), frame(continuation, 0, 1), h2.ErrContinuations},
+		{"full CONTINUATION", frame(headers, 0, 1, 0x88), frame(continuation, 0, 1, bytes.Repeat(field, 3000)...), h2.ErrContinuations},
+		{"HPACK bomb", frame(headers, endHeaders, 1, indexed...), frame(headers, endHeaders, 1, bytes.Repeat([]byte{0x80 | 62}, 1000)...), h2.ErrExcessiveLoad},
+		{"interim heads", nil, frame(headers, endHeaders, 1, append([]byte("\x08\x03103"), bytes.Repeat(field, 1000)...)...), h2.ErrExcessiveLoad},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := newPair(t, Config{}, nil)
+				defer c.Close()
+				done := do(c, newRequest("GET", ""))
+				p.await("1 ")
+				c.mu.Lock()
+				c.isWriting = true // somebody who does not come back
+				before, now, n := nettest.HeapInUse(), int64(0), 0
+				c.parse(append(settings(nil), test.begin...), now)
+				for ; c.failure == nil && n < 20_000; n++ {
+					c.parse(test.unit, now)
+				}
+				if held := nettest.HeapInUse() - before; c.failure != test.err || len(c.out) > 40<<10 || held > 128<<10 {
+					t.Errorf("after %d: %v, %d bytes wait, %d are held", n, c.failure, len(c.out), held)
+				}
+				c.isWriting = false
+				c.mu.Unlock()
+				p.t = t
+				_ = c.Close()
+				<-done
+			})
+		})
+	}
 }
 
 // A body that is not read holds no more than its window, and its stream only.
