@@ -113,6 +113,53 @@ func TestHeldForOneHTTP2Client(t *testing.T) {
 	}
 }
 
+// TestUploadsHeldForManyHTTP2Clients: bodies that do not end, on every stream of some connections at once,
+// hold no more memory together than MaxBodyMemory, besides the streams. What does not fit is refused.
+func TestUploadsHeldForManyHTTP2Clients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	const conns, streams, sent, bodies = 4, 250, 48 << 10, 4 << 20
+	for _, n := range harness.OverTCPByEach() {
+		t.Run(n.Name, func(t *testing.T) {
+			r := harness.ServeHTTP2(t, n, &sluice.Server{MaxBodyMemory: bodies, Handler: func(*sluice.RequestCtx) {}})
+			before := nettest.HeapInUse()
+			var refused, ended atomic.Int64
+			for range conns {
+				f := r.Frames()
+				if _, err := f.ReadFrame(); err != nil { // SETTINGS, with what has the windows
+					t.Fatal(err)
+				}
+				f.Must(f.WriteSettingsAck())
+				go func() {
+					defer ended.Add(1)
+					for {
+						frame, err := f.ReadFrame()
+						if err != nil {
+							return
+						}
+						if head, isHead := frame.(*http2.MetaHeadersFrame); isHead && head.PseudoValue("status") == "503" {
+							refused.Add(1)
+						}
+					}
+				}()
+				for id := uint32(1); id < 2*streams; id += 2 {
+					f.Head(id, "POST", "/", false)
+					for range sent / (16 << 10) {
+						f.Must(f.WriteData(id, false, make([]byte, 16<<10)))
+					}
+				}
+			}
+			// All that fits is held when all else was refused.
+			harness.Eventually(t, "what does not fit is refused", func() bool { return refused.Load() >= conns*streams-bodies/sent })
+			nettest.HoldsAtMost(t, before, conns, bodies/conns+streams*(4<<10), harness.Patience, refused.Load)
+			if ended.Load() > 0 {
+				t.Error("a connection has ended")
+			}
+		})
+	}
+}
+
 // noise is a stream without an end that cannot be compressed.
 type noise struct{}
 
