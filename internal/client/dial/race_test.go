@@ -231,31 +231,36 @@ func TestDialServiceName(t *testing.T) {
 }
 
 func TestDialConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := newFakeNet(map[string]fakePeer{"192.0.2.1": {after: time.Second}})
-		d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Concurrency: 2, CacheDuration: time.Minute}}
-		var dialing sync.WaitGroup
-		var late sync.Map
-		for i := range 6 {
-			dialing.Go(func() {
-				_, err := d.dialTimeout("192.0.2.1:80", 2500*time.Millisecond)
-				if errors.Is(err, ErrTimeout) {
-					late.Store(i, true)
-				} else if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		dialing.Wait()
-		n := 0
-		late.Range(func(any, any) bool { n++; return true })
-		if n != 2 || network.most.Load() != 2 {
-			t.Errorf("%d dials were late, %d ran at a time; want 2, 2", n, network.most.Load())
-		}
-		for range 2 { // no place stays taken
-			mustDial(t, d, "192.0.2.1:80")
-		}
-	})
+	for _, concurrency := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) { testConcurrency(t, concurrency) })
+	}
+}
+
+// In two and a half seconds, each place has connected twice.
+func testConcurrency(t *testing.T, concurrency int) {
+	network := newFakeNet(map[string]fakePeer{"192.0.2.1": {after: time.Second}})
+	d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Concurrency: concurrency, CacheDuration: time.Minute}}
+	var dialing sync.WaitGroup
+	var late sync.Map
+	for i := range 6 {
+		dialing.Go(func() {
+			_, err := d.dialTimeout("192.0.2.1:80", 2500*time.Millisecond)
+			if errors.Is(err, ErrTimeout) {
+				late.Store(i, true)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	dialing.Wait()
+	n := 0
+	late.Range(func(any, any) bool { n++; return true })
+	if n != 6-2*concurrency || network.most.Load() != int32(concurrency) {
+		t.Errorf("%d dials were late, %d ran at a time; want %d, %d", n, network.most.Load(), 6-2*concurrency, concurrency)
+	}
+	for range concurrency { // no place stays taken
+		mustDial(t, d, "192.0.2.1:80")
+	}
 }
 
 // TestDialAllocations: what is known costs no look-up.
