@@ -75,7 +75,7 @@ func (h *Hub) collectLocked(c *cast, from int) (hasMore bool) {
 		sub := s.of(c.topic)
 		switch {
 		case sub.sent != c.before || s.isCast:
-		case s.target.Generation == 0 || s.form != formChunked || s.more != nil && (s.more.had != nil || h.lagsElsewhereLocked(s, sub)):
+		case s.target.Generation == 0 || s.form != formChunked || s.extra != nil && (s.extra.had != nil || h.lagsElsewhereLocked(s, sub)):
 			s.prompt()
 		default:
 			s.isCast = true

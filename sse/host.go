@@ -68,7 +68,7 @@ func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, [
 func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 	s := &stream{host: h, target: conn.Target(), form: o.form}
 	if s.target.Generation == 0 {
-		s.more = &rare{prompter: conn.Prompter()}
+		s.extra = &extra{prompter: conn.Prompter()}
 	}
 	h.hub.mu.Lock()
 	h.addLocked(s)
@@ -125,8 +125,8 @@ func (h *Hub) heartbeat(index uint32) time.Duration {
 	return upgrade.Around(index, h.options.Heartbeat)
 }
 
-// farewell tells a client when to connect again.
-func (h *Hub) farewell() []byte {
+// reconnectText tells a client when to connect again.
+func (h *Hub) reconnectText() []byte {
 	retry := max(h.options.Retry, time.Second)
 	return appendRetry(nil, retry+rand.N(retry))
 }

@@ -243,14 +243,14 @@ func (l *log) hasGap(p position) bool {
 	return false
 }
 
-// forgive returns the position of a client that has p and has been told that it does not get
+// afterGap returns the position of a client that has p and has been told that it does not get
 // what is not in the log any more.
-func (l *log) forgive(p position) (forgiven position) {
+func (l *log) afterGap(p position) (after position) {
 	for _, s := range l.sources {
 		number, _ := p.find(s.run)
-		forgiven = append(forgiven, mark{s.run, max(number, s.evicted)})
+		after = append(after, mark{s.run, max(number, s.evicted)})
 	}
-	return forgiven
+	return after
 }
 
 // hasMissed tells whether this process has not got events after p that it should send to a

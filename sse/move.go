@@ -86,8 +86,8 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 		return dst, false
 	}
 	had := h.log.position()
-	if s.more != nil {
-		had = had.and(s.more.had) // which another log has, and this one perhaps not yet
+	if s.extra != nil {
+		had = had.and(s.extra.had) // which another log has, and this one perhaps not yet
 	}
 	packed := appendMoved(nil, moved{form: s.form, had: had, topics: s.topics()})
 	if len(packed) > maxMoved {
@@ -97,7 +97,7 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 	}
 	s.phase = phaseMoved
 	h.leaveLocked(s)
-	end := s.form.appendEnd(s.form.append(nil, h.farewell()))
+	end := s.form.appendEnd(s.form.append(nil, h.reconnectText()))
 	return append(upgrade.AppendState(dst, h.family.Name(), string(end)), packed...), true
 }
 

@@ -90,7 +90,7 @@ func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
 	if hasID {
 		o.had = last
 		if hasGap {
-			o.had = h.log.forgive(last)
+			o.had = h.log.afterGap(last)
 		}
 	}
 	h.mu.Unlock()

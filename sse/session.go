@@ -106,7 +106,7 @@ func (p progress) next() engine.Next {
 // end appends the end of the body, and stores why.
 func (x *session) end(out []byte, why error) []byte {
 	if why == ErrGoingAway {
-		out = x.stream.form.append(out, x.hub().farewell())
+		out = x.stream.form.append(out, x.hub().reconnectText())
 	}
 	x.note(why)
 	return x.stream.form.appendEnd(out)
@@ -117,7 +117,7 @@ func (x *session) note(err error) {
 	h := x.hub()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m := x.stream.rarely(); m.err == nil {
+	if m := x.stream.ensureExtra(); m.err == nil {
 		m.err = err
 	}
 }
@@ -211,7 +211,7 @@ func (x *session) Sleep() (engine.Memo, bool) {
 func (x *session) Closed(err error) {
 	h, s := x.hub(), x.stream
 	h.mu.Lock()
-	if m := s.more; m != nil && m.err != nil {
+	if m := s.extra; m != nil && m.err != nil {
 		err = m.err
 	}
 	h.mu.Unlock()

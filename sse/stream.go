@@ -16,8 +16,8 @@ type stream struct {
 	phase  phase
 	form   form
 	isCast bool         // Cast is about to send an event; nothing else may be sent before it returns
-	first  subscription // the other ones are in more
-	more   *rare        // nil: none of it
+	first  subscription // the other ones are in extra
+	extra  *extra       // nil: none of it
 }
 
 // A phase is how far a stream has come.
@@ -75,8 +75,8 @@ type subscription struct {
 // process has had before.
 const reorderTime = 10 * time.Second
 
-// A rare is what few streams have.
-type rare struct {
+// An extra is what few streams have.
+type extra struct {
 	others   []subscription
 	prompter engine.Prompter // without a Target
 	err      error           // why the stream ends
@@ -88,26 +88,26 @@ type rare struct {
 	joined int64
 }
 
-func (s *stream) rarely() *rare {
-	if s.more == nil {
-		s.more = &rare{}
+func (s *stream) ensureExtra() *extra {
+	if s.extra == nil {
+		s.extra = &extra{}
 	}
-	return s.more
+	return s.extra
 }
 
 // subscriptions returns how many there are, and subscription the one at i.
 func (s *stream) subscriptions() int {
-	if s.more == nil {
+	if s.extra == nil {
 		return 1
 	}
-	return 1 + len(s.more.others)
+	return 1 + len(s.extra.others)
 }
 
 func (s *stream) subscription(i int) *subscription {
 	if i == 0 {
 		return &s.first
 	}
-	return &s.more.others[i-1]
+	return &s.extra.others[i-1]
 }
 
 // topics returns the names of the stream's topics.
@@ -126,10 +126,10 @@ func (h *Hub) joinLocked(s *stream, o opening) (text []byte) {
 		id = l.position()
 	} else {
 		begin = l.unseen(o.had)
-		s.rarely().had, s.more.joined = slices.Clone(o.had), clock.Nanos()
+		s.ensureExtra().had, s.extra.joined = slices.Clone(o.had), clock.Nanos()
 	}
 	if len(o.topics) > 1 {
-		s.rarely().others = make([]subscription, len(o.topics)-1)
+		s.ensureExtra().others = make([]subscription, len(o.topics)-1)
 	}
 	for i, name := range o.topics {
 		t := l.topic(name)
@@ -194,7 +194,7 @@ func (s *stream) prompt() {
 	if s.target.Generation != 0 {
 		s.host.server.Prompt(s.target)
 	} else {
-		s.more.prompter.Prompt()
+		s.extra.prompter.Prompt()
 	}
 }
 
@@ -222,7 +222,7 @@ func (h *Hub) takeLocked(s *stream, dst []byte, limit int) ([]byte, progress) {
 		}
 		sub.sent = next
 		e := h.log.at(next)
-		switch m := s.more; {
+		switch m := s.extra; {
 		case m == nil || m.had == nil:
 			dst = s.form.appendEvent(dst, e)
 		case !h.log.covers(m.had, e.mark):
@@ -256,7 +256,7 @@ func (h *Hub) nextLocked(s *stream) (sub *subscription, next uint64, isLost bool
 
 // settleLocked frees what a stream does not need after it has caught up.
 func (h *Hub) settleLocked(s *stream) {
-	m := s.more
+	m := s.extra
 	if m == nil {
 		return
 	}
@@ -264,7 +264,7 @@ func (h *Hub) settleLocked(s *stream) {
 		m.had = nil
 	}
 	if m.had == nil && m.others == nil && m.prompter == nil && m.err == nil {
-		s.more = nil
+		s.extra = nil
 	}
 }
 
