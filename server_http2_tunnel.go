@@ -73,7 +73,7 @@ func (x *http2Exchange) openTunnel() *http2Tunnel {
 func (x *http2Exchange) useTunnel() *http2Tunnel {
 	if !x.isExcused {
 		x.isExcused = true
-		x.stream.Excuse(1) // as hijacked connections, a tunnel needs no worker
+		x.stream.Exempt(1) // as hijacked connections, a tunnel needs no worker
 	}
 	return x.openTunnel()
 }
@@ -83,7 +83,7 @@ func (x *http2Exchange) runHandler() server.Outcome {
 	defer func() {
 		if x.isExcused {
 			x.isExcused = false
-			x.stream.Excuse(-1)
+			x.stream.Exempt(-1)
 		}
 	}()
 	fresh, o := x.request.Serve(x.start)

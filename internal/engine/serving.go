@@ -53,9 +53,9 @@ func ServeError(err error) error {
 
 // Shutdown closes the listeners, and shuts down the engine and those of earlier calls that
 // have not ended. It first calls stop with the engine, nil if there is none, and with the
-// lock: the server may serve again at once, with another engine. It calls tell with an
+// lock: the server may serve again at once, with another engine. It calls notify with an
 // engine, without the lock, after the listeners are closed.
-func (s *Serving) Shutdown(ctx context.Context, stop, tell func(Engine)) error {
+func (s *Serving) Shutdown(ctx context.Context, stop, notify func(Engine)) error {
 	s.Lock()
 	e := s.Engine
 	s.Engine = nil
@@ -74,7 +74,7 @@ func (s *Serving) Shutdown(ctx context.Context, stop, tell func(Engine)) error {
 		}
 	}
 	if e != nil {
-		tell(e)
+		notify(e)
 	}
 	for _, e := range slices.Backward(draining) { // the latest first: the others are already shutting down
 		if err := e.Shutdown(ctx); err != nil {

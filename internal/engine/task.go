@@ -25,10 +25,10 @@ type Workers interface {
 	// that have not begun are lost. After Shutdown, Go loses t on another
 	// goroutine.
 	Go(t Task)
-	// Excuse exempts n more running Tasks from MaxWorkers, because they wait for
+	// Exempt exempts n more running Tasks from MaxWorkers, because they wait for
 	// input of their own connection. A negative n ends that. The sum of all calls
 	// must be 0 when these Tasks have ended.
-	Excuse(n int)
+	Exempt(n int)
 }
 
 // RunTask runs t on the calling goroutine, and calls Lost if Run does not return.

@@ -77,7 +77,7 @@ func (c *conn) sendLater(rest []byte) {
 	c.pendingOut = buf.Get(len(rest))
 	c.pendingOut.B = append(c.pendingOut.B, rest...)
 	c.Out = c.pendingOut.B
-	c.loop.lent.Add(1)
+	c.loop.held.Add(1)
 	c.block(false)
 }
 

@@ -21,14 +21,14 @@ import (
 // while it waits for more of a request or for room to write. The worker that has
 // claimed the connection owns it, except for the atomic fields.
 type conn struct {
-	tenancy
+	connState
 	gone    atomic.Pointer[peerNotice]
 	signals atomic.Pointer[signals]
 }
 
-// A tenancy holds the fields of a conn that are reset when its connection ends or
+// A connState holds the fields of a conn that are reset when its connection ends or
 // sleeps.
-type tenancy struct {
+type connState struct {
 	drive.State // In is the worker's buffer; without a Protocol there is none yet, or it is asleep
 	driver      *driver
 	loop        *loop
@@ -129,7 +129,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 
 // reset clears c for another connection. The atomic fields stay: late events for
 // the last connection may still look at them.
-func (c *conn) reset() { c.tenancy = tenancy{} }
+func (c *conn) reset() { c.connState = connState{} }
 
 // isBlocked tells whether Out, or file, waits.
 func (c *conn) isBlocked() bool { return c.wait >= waitRoom }
@@ -159,14 +159,14 @@ func (c *conn) detach() {
 		c.pendingIn = buf.Get(len(c.Unread))
 		c.pendingIn.B = append(c.pendingIn.B, c.Unread...)
 		c.Unread = c.pendingIn.B
-		c.loop.lent.Add(1)
+		c.loop.held.Add(1)
 	}
 	switch {
 	case c.pendingOut != nil:
 	case len(c.Out) > 0:
 		c.pendingOut, w.output = w.output, nil
 		c.pendingOut.B = c.Out
-		c.loop.lent.Add(1)
+		c.loop.held.Add(1)
 	default:
 		c.keepGrown(w)
 		c.Out = nil

@@ -300,7 +300,7 @@ func (c *conn) dropPendingOut() {
 	if c.pendingOut != nil {
 		c.pendingOut.ReleaseHeld()
 		c.pendingOut, c.Out = nil, nil
-		c.loop.lent.Add(-1)
+		c.loop.held.Add(-1)
 	}
 }
 
@@ -309,6 +309,6 @@ func (c *conn) dropHeld() {
 	if c.pendingIn != nil {
 		c.pendingIn.ReleaseHeld()
 		c.pendingIn, c.Unread = nil, nil
-		c.loop.lent.Add(-1)
+		c.loop.held.Add(-1)
 	}
 }

@@ -326,7 +326,7 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 		}
 		view := &netConn{driver: d, fd: fd, gen: gen, remote: s.remote(), serving: d.servingAt(s.serving)}
 		s.drop()
-		goOn = f(&conn{tenancy: tenancy{driver: d, place: p, fd: fd, gen: gen, serving: view.serving, finalView: view}})
+		goOn = f(&conn{connState: connState{driver: d, place: p, fd: fd, gen: gen, serving: view.serving, finalView: view}})
 	})
 	if goOn {
 		d.fallback.Range(f)
@@ -355,7 +355,7 @@ func (d *driver) Loops() []engine.LoopStats {
 	d.mu.Lock()
 	for i, l := range d.loops {
 		all[i].Connections = int(l.open.Load())
-		all[i].Buffers = int(l.lent.Load())
+		all[i].Buffers = int(l.held.Load())
 		l.queue.mu.Lock()
 		all[i].Queued = l.queue.queuedLocked()
 		all[i].Active = l.queue.tasks.count + l.queue.running

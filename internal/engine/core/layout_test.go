@@ -40,14 +40,14 @@ func TestWrittenWordsAreApart(t *testing.T) {
 			"loop, for its workers", unsafe.Sizeof(l),
 			words{"driver": unsafe.Offsetof(l.driver), "index": unsafe.Offsetof(l.index), "poller": unsafe.Offsetof(l.poller)},
 			words{
-				"queue": unsafe.Offsetof(l.queue), "open": unsafe.Offsetof(l.open), "lent": unsafe.Offsetof(l.lent),
+				"queue": unsafe.Offsetof(l.queue), "open": unsafe.Offsetof(l.open), "held": unsafe.Offsetof(l.held),
 				"gone": unsafe.Offsetof(l.gone), "ready": unsafe.Offsetof(l.ready),
 			},
 		},
 		{
 			"loop, for its goroutine", unsafe.Sizeof(l),
 			words{"ready": unsafe.Offsetof(l.ready), "intake": unsafe.Offsetof(l.intake)},
-			words{"the end of queue": unsafe.Offsetof(l.queue) + unsafe.Sizeof(l.queue) - 1, "open": unsafe.Offsetof(l.open), "lent": unsafe.Offsetof(l.lent)},
+			words{"the end of queue": unsafe.Offsetof(l.queue) + unsafe.Sizeof(l.queue) - 1, "open": unsafe.Offsetof(l.open), "held": unsafe.Offsetof(l.held)},
 		},
 		{
 			"serving", unsafe.Sizeof(s),

@@ -17,7 +17,7 @@ type loop struct {
 	_     cacheLine
 	queue runQueue
 	open  atomic.Int64   // connections
-	lent  atomic.Int64   // buffers that connections keep while they wait
+	held  atomic.Int64   // buffers that connections keep while they wait
 	gone  sync.WaitGroup // the loop's goroutine and the workers'
 
 	// The loop's goroutine has what follows, but for the mutex of probes.

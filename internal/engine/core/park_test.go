@@ -60,7 +60,7 @@ func TestSourceRefuses(t *testing.T) {
 // none. Those beyond what ticks can express are none.
 func TestTimeoutsInSlots(t *testing.T) {
 	d := swept()
-	c := &conn{tenancy: tenancy{driver: d, place: d.table.open(3), fd: 3}}
+	c := &conn{connState: connState{driver: d, place: d.table.open(3), fd: 3}}
 	for timeout, want := range map[time.Duration]uint32{
 		0: 0, -1: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, time.Second: 1000,
 		longestWait: uint32(longestWait / time.Millisecond), longestWait + 1: 0,

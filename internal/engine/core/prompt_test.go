@@ -45,7 +45,7 @@ func TestPromptReadsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := swept()
-		one := &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0], phase: phaseOpen}}
+		one := &conn{connState: connState{driver: d, place: d.table.open(pair[0]), fd: pair[0], phase: phaseOpen}}
 		one.ServedBy(one)
 		one.Protocol = &speaker{&echo{acceptor: newEcho(), conn: one}, c.drains}
 		one.Can = one.Protocol.Capabilities()

@@ -193,7 +193,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			return q.nextQuickLocked()
 		}
 		if q.limit > 0 && q.workers-q.absent > q.limit {
-			return 0, q.leaveLocked() // w was excused, and its place was taken
+			return 0, q.leaveLocked() // w was exempt, and its place was taken
 		}
 		if fd, ok := q.popLocked(w); ok {
 			spare, isNew := q.spareLocked()
@@ -285,9 +285,9 @@ func (q *runQueue) parkLocked(w *worker) {
 	}
 }
 
-// Excuse implements engine.Workers. TLS handshakes use it, too: they wait for peers,
+// Exempt implements engine.Workers. TLS handshakes use it, too: they wait for peers,
 // not for handlers.
-func (q *runQueue) Excuse(n int) {
+func (q *runQueue) Exempt(n int) {
 	if q.limit == 0 {
 		return
 	}

@@ -152,7 +152,7 @@ func TestWorkersAreLimited(t *testing.T) {
 	})
 }
 
-// A worker that was excused counts again while others are idle, so there is one too many.
+// A worker that was exempt counts again while others are idle, so there is one too many.
 // The one that leaves was woken for a connection, and another worker serves that.
 func TestSurplusWorkerIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,9 +162,9 @@ func TestSurplusWorkerIsReplaced(t *testing.T) {
 		q = queueOf(2, func(fd int) {
 			switch fd {
 			case 0: // it waits for input, and then blocks
-				q.Excuse(1)
+				q.Exempt(1)
 				<-arrives
-				q.Excuse(-1)
+				q.Exempt(-1)
 				<-gate
 			case 1, 2:
 				<-both

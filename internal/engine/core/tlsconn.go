@@ -58,8 +58,8 @@ func (c *conn) handshake() error {
 	// Peers may be slow, and MaxWorkers does not limit handshakes. The input buffer
 	// is not needed.
 	w := c.worker
-	w.loop.queue.Excuse(1)
-	defer w.loop.queue.Excuse(-1)
+	w.loop.queue.Exempt(1)
+	defer w.loop.queue.Exempt(-1)
 	c.In = nil
 	w.input.Release()
 	w.input = nil

@@ -230,7 +230,7 @@ func TestTLSWriteTimeoutRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := swept()
-		one := &conn{tenancy: tenancy{
+		one := &conn{connState: connState{
 			driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), wait: waitRoom, writeBy: since,
 		}}
 		one.tlsConn = &tlsConn{conn: one, pending: make([]byte, 64<<20)}
@@ -254,7 +254,7 @@ func TestTLSWriteTimeoutRestarts(t *testing.T) {
 }
 
 // Handshakes that are over count for MaxWorkers again.
-func TestHandshakesAreExcusedOnce(t *testing.T) {
+func TestHandshakesAreExemptOnce(t *testing.T) {
 	ln := listen(t)
 	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t)}, newEcho(), engine.Options{MaxWorkers: 1, Loops: 1})
 	for range 3 {
@@ -277,7 +277,7 @@ func TestTLSWritesPendingFirst(t *testing.T) {
 	}
 	defer syscall.Close(pair[0])
 	d := swept()
-	s := &tlsConn{conn: &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0]}}, waits: true}
+	s := &tlsConn{conn: &conn{connState: connState{driver: d, place: d.table.open(pair[0]), fd: pair[0]}}, waits: true}
 	s.pending = []byte("first ")
 	if n, err := s.Write([]byte("second")); n != 6 || err != nil || len(s.pending) != 0 {
 		t.Errorf("Write returned %d, %v; %q is pending", n, err, s.pending)

@@ -37,14 +37,14 @@ func (c *conn) signal(woken uint64) {
 		return
 	}
 	if woken&flagReadWait != 0 {
-		tell(s.input)
+		notify(s.input)
 	}
 	if woken&flagWriteWait != 0 {
-		tell(s.output)
+		notify(s.output)
 	}
 }
 
-func tell(c chan struct{}) {
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

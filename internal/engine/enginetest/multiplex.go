@@ -66,7 +66,7 @@ func (m *multiplexer) Feed(in []byte) (int, engine.Next) {
 }
 
 // begin begins the work for a frame. True: there is something to say at once.
-func (m *multiplexer) begin(frame string) (speaks bool) {
+func (m *multiplexer) begin(frame string) (hasOutput bool) {
 	id, command, _ := strings.Cut(frame, " ")
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,13 +146,13 @@ func (t *task) Run() {
 	case "wait":
 		m.acceptor.gate(rest).pass()
 		t.answer("waited")
-	case "await", "await-excused": // a signal of the same connection
+	case "await", "await-exempt": // a signal of the same connection
 		m.mu.Lock()
 		signal := m.signalLocked(rest)
 		m.mu.Unlock()
-		if name == "await-excused" {
-			m.workers.Excuse(1)
-			defer m.workers.Excuse(-1)
+		if name == "await-exempt" {
+			m.workers.Exempt(1)
+			defer m.workers.Exempt(-1)
 		}
 		<-signal
 		t.answer("awaited")

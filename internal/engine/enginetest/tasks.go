@@ -16,7 +16,7 @@ func taskScenarios() []scenario {
 		{"tasks", testTasks, deadlines},
 		{"tasks that block", testTasksBlock, deadlines | contended},
 		{"tasks that wait for their connection", testTasksAwaitInput, deadlines},
-		{"excused tasks", testTasksExcused, deadlines},
+		{"exempt tasks", testTasksExempt, deadlines},
 		{"tasks that end badly", testTasksLost, deadlines},
 		{"tasks outlive their connection", testTasksOutlive, deadlines},
 		{"shutdown waits for tasks", testTasksShutdown, deadlines},
@@ -114,13 +114,13 @@ func testTasksAwaitInput(t *testing.T, f *fixture) {
 	s.eventuallyIdle(t, 2)
 }
 
-// testTasksExcused has tasks that are excused leave room for others.
-func testTasksExcused(t *testing.T, f *fixture) {
+// testTasksExempt has tasks that are exempt leave room for others.
+func testTasksExempt(t *testing.T, f *fixture) {
 	s := f.startMultiplexer(t, 2)
 	p := s.connect(t)
 	var commands, want []string
 	for i := range 10 {
-		commands = append(commands, fmt.Sprintf("%d await-excused x", i))
+		commands = append(commands, fmt.Sprintf("%d await-exempt x", i))
 		want = append(want, fmt.Sprintf("%d awaited", i))
 	}
 	p.sendLater(frames(append(commands, "a echo a", "b wait here", "c echo c")...))
@@ -129,7 +129,7 @@ func testTasksExcused(t *testing.T, f *fixture) {
 	p.expectAll(t, append(want, "d signalled")...)
 	s.gate("here").release()
 	p.expect(t, "b waited")
-	// None is excused any more: two at a time.
+	// None is exempt any more: two at a time.
 	p.sendLater(frames("e wait e", "f wait f", "g echo g"))
 	s.awaitGate(t, "e")
 	s.awaitGate(t, "f")

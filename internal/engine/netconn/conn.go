@@ -42,16 +42,16 @@ type conn struct {
 	state    atomic.Uint32
 	killed   atomic.Bool // it must end as soon as possible
 
-	phase    phase
-	timing   timing
-	prompts  uint8 // served since the last read
-	kind     kind
-	activity activity
-	isOurs   bool // only the engine sets deadlines on nc
-	isPoked  bool // flagPoked or flagEvicted was seen, and no read has timed out since
-	isStuck  bool // the peer has not accepted the output within the write time-out
-	one      [1]byte
-	mu       struct {
+	phase          phase
+	timing         timing
+	prompts        uint8 // served since the last read
+	kind           kind
+	activity       activity
+	isOurs         bool // only the engine sets deadlines on nc
+	wasInterrupted bool // flagInterrupted or flagEvicted was seen, and no read has timed out since
+	isStuck        bool // the peer has not accepted the output within the write time-out
+	one            [1]byte
+	mu             struct {
 		sync.Mutex      // guards the making of extra, too
 		isReading  bool // a Run's read may wait
 	}

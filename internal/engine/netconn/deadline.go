@@ -117,7 +117,7 @@ func (c *conn) cool(now int64) {
 
 // clearDeadlines leaves nc as if it had never been served.
 func (c *conn) clearDeadlines() {
-	if c.isOurs || c.isPoked || c.armed != 0 || c.writeArmed != 0 {
+	if c.isOurs || c.wasInterrupted || c.armed != 0 || c.writeArmed != 0 {
 		_ = c.nc.SetDeadline(noTime())
 	}
 	c.armed, c.writeArmed = 0, 0

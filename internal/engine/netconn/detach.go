@@ -77,7 +77,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) i
 func (c *conn) claim() bool {
 	state := c.state.Load()
 	return state&(flagWaits|flagFixed|claimed) == flagWaits &&
-		c.state.CompareAndSwap(state, state|flagTaken|flagPoked)
+		c.state.CompareAndSwap(state, state|flagTaken|flagInterrupted)
 }
 
 // unclaim lets the claimed connections continue that have not noticed it, and returns

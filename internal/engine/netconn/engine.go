@@ -70,8 +70,8 @@ type driver struct {
 
 	handover handover
 
-	silent prompter     // of connections that have ended
-	lent   atomic.Int64 // buffers
+	ended prompter     // of connections that have ended
+	held  atomic.Int64 // buffers
 }
 
 var _ engine.Engine = (*driver)(nil)
@@ -139,7 +139,7 @@ func (d *driver) Stats() engine.Stats {
 func (d *driver) Loops() []engine.LoopStats { return []engine.LoopStats{d.count()} }
 
 func (d *driver) count() engine.LoopStats {
-	loop := engine.LoopStats{Buffers: int(d.lent.Load()), Active: d.tasks.count()}
+	loop := engine.LoopStats{Buffers: int(d.held.Load()), Active: d.tasks.count()}
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
 		loop.Connections++

@@ -95,7 +95,7 @@ func TestIdleMemory(t *testing.T) {
 		}
 	}
 	ask(fds[0])
-	eventually(t, "no buffer is held", func() bool { return e.(*driver).lent.Load() == 0 })
+	eventually(t, "no buffer is held", func() bool { return e.(*driver).held.Load() == 0 })
 	stack, heap := measure()
 	for i := 1; i <= count; i++ {
 		fd := rawClient(t, ln.Addr().(*net.TCPAddr), i)
@@ -106,7 +106,7 @@ func TestIdleMemory(t *testing.T) {
 	if open := e.Stats().Open; open != count+1 {
 		t.Fatalf("%d connections are open, want %d", open, count+1)
 	}
-	eventually(t, "no buffer is held", func() bool { return e.(*driver).lent.Load() == 0 })
+	eventually(t, "no buffer is held", func() bool { return e.(*driver).held.Load() == 0 })
 	stackAfter, heapAfter := measure()
 	perStack, perHeap := (stackAfter-stack)/count, (heapAfter-heap)/count
 	t.Logf("an idle connection holds %.0f bytes of stack and %.0f of heap", perStack, perHeap)

@@ -113,8 +113,8 @@ func (c *conn) armPoll() {
 
 // endPrompter makes the connection's prompter do nothing. c is no longer registered.
 func (c *conn) endPrompter() {
-	p := c.prompter.Swap(&c.driver.silent)
-	if p == nil || p == &c.driver.silent {
+	p := c.prompter.Swap(&c.driver.ended)
+	if p == nil || p == &c.driver.ended {
 		return
 	}
 	p.mu.Lock()

@@ -345,7 +345,7 @@ func TestPromptAfterCooling(t *testing.T) {
 	}
 	eventually(t, "it waits", func() bool { return p.conn.state.Load()&flagWaits != 0 })
 	if n := e.Loops()[0].Buffers; n != 2 {
-		t.Errorf("%d buffers are lent, want 2", n)
+		t.Errorf("%d buffers are held, want 2", n)
 	}
 	exchange(t, c, []byte{'?'})
 }

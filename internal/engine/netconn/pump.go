@@ -21,7 +21,7 @@ func (c *conn) attachBuffers() {
 	if c.input != nil {
 		return
 	}
-	c.driver.lent.Add(2)
+	c.driver.held.Add(2)
 	size := c.driver.options.ReadBufferSize
 	c.input, c.output = buf.Get(size), buf.Get(firstOutputSize)
 	c.In = c.input.B[:size]
@@ -36,7 +36,7 @@ func (c *conn) releaseBuffers() {
 	if cap(c.Out) <= keptOutputSize {
 		c.output.B = c.Out[:0]
 	}
-	c.driver.lent.Add(-2)
+	c.driver.held.Add(-2)
 	c.input.Release()
 	c.output.Release()
 	c.buffers = buffers{}
@@ -142,9 +142,9 @@ func (c *conn) park() bool {
 	if c.kind != kindSocket || c.IsPartial && !c.CanRewind() {
 		state |= flagFixed
 	}
-	isPolite := c.Can.Has(engine.SaysGoodbye)
-	if isPolite {
-		state |= flagPolite
+	saysGoodbye := c.Can.Has(engine.SaysGoodbye)
+	if saysGoodbye {
+		state |= flagSaysGoodbye
 	}
 	c.armWait()
 	c.state.Store(state)
@@ -155,7 +155,7 @@ func (c *conn) park() bool {
 		return !c.killed.Load()
 	case !c.driver.closing.Load():
 		return true
-	case isPolite && c.phase == phaseOpen:
+	case saysGoodbye && c.phase == phaseOpen:
 		c.phase = phaseLeaving
 		c.Prompter().Prompt()
 		return true
@@ -176,12 +176,12 @@ func isSocket(nc net.Conn) bool {
 // there is input and it was not handed over.
 func (c *conn) wake() bool {
 	was := c.state.Swap(0)
-	return was&(claimed|flagPoked) == 0 || c.wasClaimed(was)
+	return was&(claimed|flagInterrupted) == 0 || c.wasClaimed(was)
 }
 
 // wasClaimed is wake for a connection that was claimed during its wait.
 func (c *conn) wasClaimed(was uint32) bool {
-	c.isPoked = c.isPoked || was&(flagPoked|flagEvicted) != 0
+	c.wasInterrupted = c.wasInterrupted || was&(flagInterrupted|flagEvicted) != 0
 	if was&flagTaken != 0 && c.pack() {
 		c.phase = phaseHanded
 	}
@@ -229,7 +229,7 @@ func (c *conn) interrupted() engine.Next {
 		if next := c.timedOut(); next != engine.Read {
 			return next
 		}
-	case c.armed != 0 && now >= c.armed, c.isPrompted(), c.takePoke(), c.isOurs:
+	case c.armed != 0 && now >= c.armed, c.isPrompted(), c.takeInterruption(), c.isOurs:
 	default:
 		return c.timedOut() // by a deadline that the owner of nc has set
 	}
@@ -238,10 +238,10 @@ func (c *conn) interrupted() engine.Next {
 	return engine.Read
 }
 
-// takePoke tells whether DetachIdle or Shutdown has interrupted the wait, and forgets it.
-func (c *conn) takePoke() bool {
-	was := c.isPoked
-	c.isPoked = false
+// takeInterruption tells whether DetachIdle or Shutdown has interrupted the wait, and forgets it.
+func (c *conn) takeInterruption() bool {
+	was := c.wasInterrupted
+	c.wasInterrupted = false
 	return was
 }
 
@@ -300,7 +300,7 @@ func (c *conn) readUntilLimit(p []byte) (int, error) {
 			return 0, err
 		case c.killed.Load():
 			return 0, net.ErrClosed
-		case c.armed == 0 && !c.isOverridden() && !c.takePoke():
+		case c.armed == 0 && !c.isOverridden() && !c.takeInterruption():
 			return 0, err // nc has a deadline of its own
 		}
 		c.armExactly(limit)

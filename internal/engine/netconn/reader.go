@@ -76,7 +76,7 @@ func (r *backgroundReader) loop() {
 	for r.room() && !r.stopping.Load() {
 		n, err := r.nc.Read(buffer)
 		r.store(buffer[:n], err)
-		r.tell()
+		r.notify()
 		if err != nil {
 			return
 		}
@@ -115,7 +115,7 @@ func (r *backgroundReader) room() bool {
 // gone, sees the result, or finish sees the new gone.
 func (r *backgroundReader) finish() {
 	close(r.done)
-	r.tell()
+	r.notify()
 	if r.err != nil {
 		r.gone.Load().Fire()
 	}
@@ -130,7 +130,7 @@ func (r *backgroundReader) finished() bool {
 	}
 }
 
-func (r *backgroundReader) tell() {
+func (r *backgroundReader) notify() {
 	select {
 	case r.more <- struct{}{}:
 	default:

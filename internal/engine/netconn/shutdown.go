@@ -87,7 +87,7 @@ func (d *driver) evictIdle() {
 		state := c.state.Load()
 		switch {
 		case state&(flagWaits|flagPartial|claimed) != flagWaits:
-		case state&flagPolite != 0:
+		case state&flagSaysGoodbye != 0:
 			c.Prompter().Prompt()
 		case c.state.CompareAndSwap(state, state|flagEvicted):
 			_ = setReadDeadline(c.nc, past())
@@ -100,7 +100,7 @@ func (d *driver) evictIdle() {
 func (d *driver) closeEvicted() {
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
-		if state&flagEvicted != 0 || state&(flagWaits|flagPartial|flagPolite) == flagWaits|flagPolite {
+		if state&flagEvicted != 0 || state&(flagWaits|flagPartial|flagSaysGoodbye) == flagWaits|flagSaysGoodbye {
 			go func(nc net.Conn) { _ = nc.Close() }(c.nc)
 		}
 		return true

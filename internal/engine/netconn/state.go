@@ -5,13 +5,13 @@ import "net"
 // The flags of conn.state; the package comment has the rules. Without flagWaits, the
 // connection's goroutine works on it, and there are no others.
 const (
-	flagWaits   uint32 = 1 << iota // it waits for input
-	flagPartial                    // in the middle of a request
-	flagFixed                      // DetachIdle must not take it
-	flagEvicted                    // Shutdown closes it
-	flagTaken                      // DetachIdle takes it
-	flagPoked                      // DetachIdle has interrupted it, or is about to
-	flagPolite                     // its protocol SaysGoodbye
+	flagWaits       uint32 = 1 << iota // it waits for input
+	flagPartial                        // in the middle of a request
+	flagFixed                          // DetachIdle must not take it
+	flagEvicted                        // Shutdown closes it
+	flagTaken                          // DetachIdle takes it
+	flagInterrupted                    // DetachIdle has interrupted it, or is about to
+	flagSaysGoodbye                    // its protocol SaysGoodbye
 )
 
 // claimed are the flags of connections that belong to somebody else after the wait.

@@ -18,7 +18,7 @@ type taskPool struct {
 	mu      sync.Mutex
 	queue   []engine.Task // first come, first served
 	running int
-	excused int
+	exempt  int
 	waiting int  // goroutines that wait for a Task
 	isSpare bool // a goroutine was called that has not looked at the queue yet
 	isOver  bool // Tasks are lost from now on
@@ -36,18 +36,18 @@ func (p *taskPool) Go(t engine.Task) {
 	p.callSpareLocked()
 }
 
-// Excuse implements engine.Workers.
-func (p *taskPool) Excuse(n int) {
+// Exempt implements engine.Workers.
+func (p *taskPool) Exempt(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.excused += n
+	p.exempt += n
 	p.callSpareLocked()
 }
 
 // mayRunLocked tells whether there is a Task that MaxWorkers allows to run; mu is held.
 func (p *taskPool) mayRunLocked() bool {
 	limit := p.driver.options.MaxWorkers
-	return len(p.queue) > 0 && (limit == 0 || p.running-p.excused < limit)
+	return len(p.queue) > 0 && (limit == 0 || p.running-p.exempt < limit)
 }
 
 // callSpareLocked calls a goroutine if one is needed; mu is held.

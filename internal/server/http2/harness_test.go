@@ -68,7 +68,7 @@ func (e *fakeEngine) Go(t engine.Task) {
 	e.mu.Unlock()
 }
 
-func (e *fakeEngine) Excuse(n int) {
+func (e *fakeEngine) Exempt(n int) {
 	e.mu.Lock()
 	e.excused += n
 	e.mu.Unlock()

@@ -104,9 +104,9 @@ func (s *Stream) awaitRoom(content []byte) bool {
 		c.store(s, content, taskMemory)
 		for len(c.out) > maxOut && s.output != outputReset {
 			c.prompter.Prompt()
-			c.workers.Excuse(1)
+			c.workers.Exempt(1)
 			c.room.Wait()
-			c.workers.Excuse(-1)
+			c.workers.Exempt(-1)
 		}
 		c.uncount(s)
 	}

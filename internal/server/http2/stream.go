@@ -222,9 +222,9 @@ func (s *Stream) notify() {
 // wait waits until something changes. It excuses the Task, because only input can
 // make it go on.
 func (s *Stream) wait() {
-	s.conn.workers.Excuse(1)
+	s.conn.workers.Exempt(1)
 	s.changed.Wait()
-	s.conn.workers.Excuse(-1)
+	s.conn.workers.Exempt(-1)
 }
 
 // Run implements engine.Task.

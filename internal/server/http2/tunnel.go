@@ -46,9 +46,9 @@ func (s *Stream) Tunnel(addrs net.Conn) *Tunnel {
 // IsTunnel reports whether Tunnel was called, or the stream was detached as one.
 func (s *Stream) IsTunnel() bool { return s.hasTunnel }
 
-// Excuse excuses n Tasks, as engine.Workers does: the Task that uses a Tunnel waits for
+// Exempt exempts n Tasks, as engine.Workers does: the Task that uses a Tunnel waits for
 // its peer.
-func (s *Stream) Excuse(n int) { s.conn.workers.Excuse(n) }
+func (s *Stream) Exempt(n int) { s.conn.workers.Exempt(n) }
 
 // SendHead is Stream.SendHead for the final head. It is false after Close, too.
 func (t *Tunnel) SendHead(f Fields, isInterim, isLast bool) bool {
