@@ -25,5 +25,5 @@ func (w *Worker) attach() error {
 }
 
 func (w *Worker) orphanGrace() time.Duration      { return w.options.OrphanGrace }
-func (w *Worker) tell(messageType, []byte) error  { return nil }
-func (w *Worker) tellJSON(messageType, any) error { return nil }
+func (w *Worker) send(messageType, []byte) error  { return nil }
+func (w *Worker) sendJSON(messageType, any) error { return nil }

@@ -296,16 +296,16 @@ func (w *Worker) reply(kind messageType, seq uint32) error {
 	return w.link.send(message{kind: kind, seq: seq}, nil)
 }
 
-// tell sends a message to the master, if there is one.
-func (w *Worker) tell(kind messageType, payload []byte) error {
+// send sends a message to the master, if there is one.
+func (w *Worker) send(kind messageType, payload []byte) error {
 	if w.bare {
 		return nil
 	}
 	return w.link.send(message{kind: kind, slot: uint16(w.Slot()), payload: payload}, nil)
 }
 
-// tellJSON is tell with a value in JSON, of numbers and texts.
-func (w *Worker) tellJSON(kind messageType, value any) error {
+// sendJSON is send with a value in JSON, of numbers and texts.
+func (w *Worker) sendJSON(kind messageType, value any) error {
 	payload, _ := json.Marshal(value)
-	return w.tell(kind, payload)
+	return w.send(kind, payload)
 }

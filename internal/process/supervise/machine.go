@@ -76,13 +76,13 @@ const (
 	endNone     ending = iota // no command ends it: its exit is a crash
 	endLate                   // it was killed because it was not ready in time
 	endWanted                 // it asked to be replaced
-	endTold                   // the master told it to exit, so its exit is no crash
+	endOrdered                // the master told it to exit, so its exit is no crash
 	endReplaced               // so, because its successor is ready
 )
 
 // takesOrders tells whether w serves and takes orders.
 func (w *worker) takesOrders() bool {
-	return w.phase == PhaseReady && w.attached && w.ending < endTold
+	return w.phase == PhaseReady && w.attached && w.ending < endOrdered
 }
 
 // slot is one place in the fleet: a set of sockets, and the processes that serve it.

@@ -60,12 +60,12 @@ func (f *fleet) leaveAll(grace time.Duration) {
 	}
 	f.each(func(s *slot, w *worker) {
 		if w.phase != PhaseDraining && w.phase != PhaseHung && w.phase != PhaseKilled {
-			f.leave(s, w, endTold, grace)
+			f.leave(s, w, endOrdered, grace)
 			return
 		}
 		f.remove(s, w)
 		s.leaving = append(s.leaving, w)
-		w.ending = max(w.ending, endTold)
+		w.ending = max(w.ending, endOrdered)
 		if w.phase == PhaseDraining && w.attached {
 			f.late = append(f.late, action{kind: actDrain, worker: w.key})
 		}

@@ -169,7 +169,7 @@ func (f *fleet) hang(s *slot, w *worker) {
 	symptom, _ := f.symptom(w)
 	f.remove(s, w)
 	s.leaving = append(s.leaving, w)
-	w.phase, w.ending, w.due = PhaseHung, max(w.ending, endTold), f.now.Add(dumpTime)
+	w.phase, w.ending, w.due = PhaseHung, max(w.ending, endOrdered), f.now.Add(dumpTime)
 	w.hungAt, s.hungAt = f.now, f.now
 	s.hangs++
 	f.crashed(s, w, "hangs: "+symptom)

@@ -352,7 +352,7 @@ func (m *model) exit(k key, w *modelWorker) {
 	m.t.Helper()
 	_, inside := m.fleet.find(k)
 	bootedBeside := inside != nil && m.fleet.slots[k.slot].successor == inside
-	if !w.told && !w.recycled && !bootedBeside && inside.ending < endTold {
+	if !w.told && !w.recycled && !bootedBeside && inside.ending < endOrdered {
 		m.crashes++
 	}
 	delete(m.live, k)

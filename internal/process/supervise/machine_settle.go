@@ -61,7 +61,7 @@ func (f *fleet) retire() {
 		}
 		for _, w := range []*worker{s.serving, s.successor} {
 			if w != nil {
-				f.leave(s, w, endTold, f.config.DrainTimeout)
+				f.leave(s, w, endOrdered, f.config.DrainTimeout)
 			}
 		}
 	}

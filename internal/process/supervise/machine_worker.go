@@ -80,7 +80,7 @@ func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 	f.remove(s, w)
 	f.logf("worker %v: cannot be started: %v", w.key, err)
 	switch {
-	case w.ending >= endTold:
+	case w.ending >= endOrdered:
 	case f.stage == stageStarting:
 		f.fail(err)
 	default:
@@ -183,7 +183,7 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 	wasServing, wasSuccessor := s.serving == w, s.successor == w
 	f.remove(s, w)
 	switch {
-	case w.ending >= endTold:
+	case w.ending >= endOrdered:
 		f.logWorker(w, "%s", how)
 	case w.ending == endWanted:
 		// It exited before its successor was ready. This is no crash, but its

@@ -269,9 +269,9 @@ func (m *Master) perform(a action) {
 	case actSpawn:
 		m.spawner.jobs.put(job{a.worker, a.configuration})
 	case actAdopt:
-		m.lend(a.worker, a.slot)
+		m.assign(a.worker, a.slot)
 	case actRelease:
-		m.takeBack(a.worker, a.slot)
+		m.unassign(a.worker, a.slot)
 	case actPing:
 		m.send(a.worker, message{kind: messagePing}, nil)
 	case actLook:
@@ -303,8 +303,8 @@ func (m *Master) perform(a action) {
 	}
 }
 
-// lend tells a worker to serve the sockets and the inbox of another slot.
-func (m *Master) lend(k key, slot int) {
+// assign tells a worker to serve the sockets and the inbox of another slot.
+func (m *Master) assign(k key, slot int) {
 	if m.config.Sockets != nil && !m.config.SharedSockets {
 		files, _ := m.spawner.openSockets(slot) // no error: the machine asks only for open sockets
 		m.send(k, message{kind: messageAdopt, slot: uint16(slot)}, files)
@@ -314,8 +314,8 @@ func (m *Master) lend(k key, slot int) {
 	}
 }
 
-// takeBack ends what lend began.
-func (m *Master) takeBack(k key, slot int) {
+// unassign ends what assign began.
+func (m *Master) unassign(k key, slot int) {
 	if m.config.Sockets != nil && !m.config.SharedSockets {
 		m.send(k, message{kind: messageRelease, slot: uint16(slot)}, nil)
 	}

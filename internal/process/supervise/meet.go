@@ -36,7 +36,7 @@ func (w *Worker) Meet(take func(*os.File)) error {
 		return ErrDetached
 	}
 	answer := w.meetings.begin(take)
-	if err := w.tell(messageMeeting, nil); err != nil {
+	if err := w.send(messageMeeting, nil); err != nil {
 		return err
 	}
 	select {

@@ -187,17 +187,17 @@ func (w *Worker) Orphaned() <-chan struct{} { return w.orphaned }
 func (w *Worker) OrphanGrace() time.Duration { return w.orphanGrace() }
 
 // Ready tells the master that the worker serves. It does nothing in a bare worker.
-func (w *Worker) Ready() error { return w.tell(messageReady, nil) }
+func (w *Worker) Ready() error { return w.send(messageReady, nil) }
 
 // Drained tells the master that all work is done. The process should exit next.
 // It does nothing in a bare worker.
-func (w *Worker) Drained(s DrainStats) error { return w.tellJSON(messageDrained, s) }
+func (w *Worker) Drained(s DrainStats) error { return w.sendJSON(messageDrained, s) }
 
 // Fatal tells the master why the worker cannot serve. The process should exit next,
 // with a status other than 0. class is the error's class, for programs: "config",
 // "listen", …. It does nothing in a bare worker.
 func (w *Worker) Fatal(class, text string) error {
-	return w.tellJSON(messageFatal, fatal{Class: class, Text: clip(text)})
+	return w.sendJSON(messageFatal, fatal{Class: class, Text: clip(text)})
 }
 
 // Recycle asks the master to replace this worker. This does not count as a crash.
@@ -206,7 +206,7 @@ func (w *Worker) Recycle(reason string) error {
 	if w.bare {
 		return ErrDetached
 	}
-	return w.tell(messageRecycle, []byte(clip(reason)))
+	return w.send(messageRecycle, []byte(clip(reason)))
 }
 
 // clip bounds a text that goes into a message.
