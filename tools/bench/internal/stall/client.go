@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"syscall"
@@ -16,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
@@ -81,22 +79,18 @@ func (s *stalledProcess) drain() (result stallResult, err error) {
 
 // stall is the client's process.
 func stall(config stallConfig) error {
-	bodies := make([]io.Reader, config.Conns)
-	conns, err := openAll(config.Conns, func(i int) (c net.Conn, err error) {
-		c, bodies[i], err = openStalled(config)
-		return c, err
-	})
+	downloads, err := openAll(config.Conns, func() (download, error) { return openStalled(config) })
 	if err != nil {
 		return err
 	}
 	defer func() {
-		for _, c := range conns {
-			reset(c)
+		for _, d := range downloads {
+			d.reset()
 		}
 	}()
-	fmt.Println("stalled", len(conns))
+	fmt.Println("stalled", len(downloads))
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		text, err := json.Marshal(drain(config, conns, bodies))
+		text, err := json.Marshal(drain(config, downloads))
 		if err != nil {
 			return err
 		}
@@ -110,40 +104,23 @@ func stall(config stallConfig) error {
 const stalledBuffer = 64 << 10
 
 // openStalled opens a connection, sends a request and reads the first part of
-// the answer's body. It returns what the rest is read from.
-func openStalled(config stallConfig) (net.Conn, io.Reader, error) {
+// the answer's body.
+func openStalled(config stallConfig) (download, error) {
 	dialer := newDialer()
 	dialer.Control = likeAPhone
-	c, err := open(dialer, config.Addr, config.TLS)
+	resp, d, err := ask(dialer, config.Addr, config.Target, config.TLS, new(sluice.Request))
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
-	body, err := readPart(config, c)
-	if err != nil {
-		reset(c)
-		return nil, nil, err
+	if size := resp.Header.ContentLength(); int64(size) != config.Size {
+		d.reset()
+		return d, fmt.Errorf("%d bytes, want %d", size, config.Size)
 	}
-	return c, body, nil
-}
-
-func readPart(config stallConfig, c net.Conn) (rest io.Reader, err error) {
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
+	if _, err := io.CopyN(io.Discard, d.body, config.Read); err != nil {
+		d.reset()
+		return d, fmt.Errorf("before it stalled: %w", err)
 	}
-	if _, err := c.Write(load.Get(config.Target, "")); err != nil {
-		return nil, err
-	}
-	response, err := http.ReadResponse(bufio.NewReaderSize(c, stalledBuffer), nil)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK || response.ContentLength != config.Size {
-		return nil, fmt.Errorf("status %s with %d bytes, want %d bytes", response.Status, response.ContentLength, config.Size)
-	}
-	if _, err := io.CopyN(io.Discard, response.Body, config.Read); err != nil {
-		return nil, fmt.Errorf("before it stalled: %w", err)
-	}
-	return response.Body, c.SetDeadline(time.Time{})
+	return d, nil
 }
 
 // likeAPhone gives a connection small buffers and segments as outside of the
@@ -161,14 +138,14 @@ func likeAPhone(_, _ string, c syscall.RawConn) error {
 }
 
 // drain reads on, all connections at the same time.
-func drain(config stallConfig, conns []net.Conn, bodies []io.Reader) (result stallResult) {
+func drain(config stallConfig, downloads []download) (result stallResult) {
 	deadline := time.Now().Add(patience)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for i, c := range conns {
+	for _, d := range downloads {
 		wg.Go(func() {
-			_ = c.SetReadDeadline(deadline)
-			n, err := io.Copy(io.Discard, bodies[i])
+			_ = d.conn.SetReadDeadline(deadline)
+			n, err := io.Copy(io.Discard, d.body)
 			mu.Lock()
 			defer mu.Unlock()
 			result.count(config.Read+n, err)

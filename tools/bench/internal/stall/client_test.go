@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,20 +37,17 @@ func TestClientsStall(t *testing.T) {
 		t.Run(fmt.Sprint("cut ", isCut), func(t *testing.T) {
 			server, addr := startBodies(t, size)
 			config := stallConfig{Addr: addr, Target: "/", Conns: 3, Size: size, Read: read}
-			var conns []net.Conn
-			var bodies []io.Reader
-			for range config.Conns {
-				c, body, err := openStalled(config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close()
-				conns, bodies = append(conns, c), append(bodies, body)
+			downloads, err := openAll(config.Conns, func() (download, error) { return openStalled(config) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range downloads {
+				defer d.reset()
 			}
 			if isCut {
 				server.CloseClientConnections()
 			}
-			r := drain(config, conns, bodies)
+			r := drain(config, downloads)
 			switch {
 			case isCut && (r.Cut != 3 || r.Complete != 0 || r.LeastRead < read || r.MostRead >= size || r.MostRead < r.LeastRead):
 				t.Errorf("cut: %+v", r)
@@ -64,7 +60,7 @@ func TestClientsStall(t *testing.T) {
 
 func TestStalledClientsWantTheBody(t *testing.T) {
 	_, addr := startBodies(t, 1<<20)
-	if _, _, err := openStalled(stallConfig{Addr: addr, Target: "/", Size: 1 << 21, Read: 1}); err == nil {
+	if _, err := openStalled(stallConfig{Addr: addr, Target: "/", Size: 1 << 21, Read: 1}); err == nil {
 		t.Error("no error from a body of another size")
 	}
 }

@@ -1,14 +1,16 @@
 package stall
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
@@ -37,52 +39,61 @@ func newDialer() *net.Dialer {
 	return dialer
 }
 
-// open dials; the TLS handshake, if there is one, is done.
-func open(dialer *net.Dialer, addr string, overTLS bool) (net.Conn, error) {
-	c, err := dialer.Dial("tcp4", addr)
+// A download is an answer under way.
+type download struct {
+	conn net.Conn  // of TCP, below TLS if there is any
+	body io.Reader // what was not read yet
+}
+
+// ask sends a request of req's method on a connection of its own, and returns the answer.
+func ask(dialer *net.Dialer, addr, target string, overTLS bool, req *sluice.Request) (*sluice.Response, download, error) {
+	var d download
+	scheme := "http://"
+	client := &sluice.HostClient{Addr: addr, IsTLS: overTLS, StreamResponseBody: true, ReadBufferSize: stalledBuffer, MaxIdemponentCallAttempts: 1}
+	if overTLS { // the certificate was made a moment ago for a loopback address
+		scheme, client.TLSConfig = "https://", &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}
+	}
+	client.Dial = func(string) (_ net.Conn, err error) {
+		if d.conn, err = dialer.Dial("tcp4", addr); err != nil {
+			return nil, err
+		}
+		return d.conn, nil
+	}
+	req.SetRequestURI(scheme + addr + target)
+	resp := new(sluice.Response)
+	err := client.Do(req, resp)
+	if err == nil && resp.StatusCode() != sluice.StatusOK {
+		err = fmt.Errorf("status %d: %.200q", resp.StatusCode(), resp.Body())
+	}
 	if err != nil {
-		return nil, err
+		d.reset()
+		return nil, d, err
 	}
-	if !overTLS {
-		return c, nil
-	}
-	secured := tls.Client(c, &tls.Config{
-		MinVersion:         tls.VersionTLS13,
-		InsecureSkipVerify: true, // the certificate was made a moment ago for a loopback address
-	})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := secured.HandshakeContext(ctx); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return secured, nil
+	d.body = resp.BodyStream()
+	return resp, d, nil
 }
 
 // reset closes without leaving the connection in TIME_WAIT: thousands of them
 // would keep ports from the next server's clients.
-func reset(c net.Conn) {
-	if secured, ok := c.(*tls.Conn); ok {
-		c = secured.NetConn()
-	}
-	if plain, ok := c.(*net.TCPConn); ok {
+func (d download) reset() {
+	if plain, ok := d.conn.(*net.TCPConn); ok {
 		_ = plain.SetLinger(0)
+		plain.Close()
 	}
-	c.Close()
 }
 
-// openAll opens n connections, several at a time.
-func openAll(n int, open func(i int) (net.Conn, error)) ([]net.Conn, error) {
-	conns := make([]net.Conn, n)
+// openAll opens n downloads, several at a time.
+func openAll(n int, open func() (download, error)) ([]download, error) {
+	all := make([]download, n)
 	errs := make([]error, openers)
 	var wg sync.WaitGroup
 	for opener := range openers {
 		wg.Go(func() {
 			for i := opener; i < n && errs[opener] == nil; i += openers {
-				conns[i], errs[opener] = open(i)
+				all[i], errs[opener] = open()
 			}
 		})
 	}
 	wg.Wait()
-	return conns, errors.Join(errs...)
+	return all, errors.Join(errs...)
 }

@@ -1,21 +1,18 @@
 package stall
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
@@ -88,61 +85,26 @@ func transfer(config transferConfig) error {
 	return nil
 }
 
-// transferOne moves one body, and returns the checksum of what arrived.
+// transferOne moves one body, and returns the checksum of what arrived. The server answers an
+// upload, which is zeros, with the checksum of what it got.
 func transferOne(config transferConfig) (sum uint32, err error) {
-	c, err := open(newDialer(), config.Addr, config.TLS)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
+	req := new(sluice.Request)
 	if config.Upload {
-		return upload(config, c)
+		req.Header.SetMethod(sluice.MethodPost)
+		req.SetBodyStream(zeroBody(config.Size), int(config.Size))
 	}
-	if _, err := c.Write(load.Get(config.Target, "")); err != nil {
-		return 0, err
-	}
-	response, err := readOK(c)
+	resp, d, err := ask(newDialer(), config.Addr, config.Target, config.TLS, req)
 	if err != nil {
 		return 0, err
 	}
-	sum, size, err := checksum(response.Body)
+	defer d.reset()
+	if config.Upload {
+		sum, err := strconv.ParseUint(strings.TrimSpace(string(resp.Body())), 10, 32)
+		return uint32(sum), err
+	}
+	sum, size, err := checksum(d.body)
 	if err == nil && size != config.Size {
 		err = fmt.Errorf("%d bytes of %d", size, config.Size)
 	}
 	return sum, err
-}
-
-// upload sends zeros. The server answers with the checksum of what it got.
-func upload(config transferConfig, c net.Conn) (uint32, error) {
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: www.example.com\r\nContent-Length: %d\r\n\r\n", config.Target, config.Size)
-	if _, err := io.WriteString(c, head); err != nil {
-		return 0, err
-	}
-	chunk := make([]byte, 256<<10)
-	for left := config.Size; left > 0; {
-		n, err := c.Write(chunk[:min(left, int64(len(chunk)))])
-		if err != nil {
-			return 0, fmt.Errorf("%d bytes before the end of an upload: %w", left, err)
-		}
-		left -= int64(n)
-	}
-	response, err := readOK(c)
-	if err != nil {
-		return 0, err
-	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err
-	}
-	sum, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	return uint32(sum), err
-}
-
-func readOK(c net.Conn) (*http.Response, error) {
-	response, err := http.ReadResponse(bufio.NewReaderSize(c, 64<<10), nil)
-	if err == nil && response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		err = fmt.Errorf("status %s: %s", response.Status, text)
-	}
-	return response, err
 }
