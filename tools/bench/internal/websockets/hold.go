@@ -2,60 +2,61 @@ package websockets
 
 import (
 	"bufio"
-	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
+	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/sluicehttp/sluice/websocket"
 )
 
 const holdRole = "websocket hold"
 
 // holdConfig is what a holder's process gets.
 type holdConfig struct {
-	Addr    string
-	Conns   int
-	Message []byte // a frame, which each connection sends once
-	Answer  int    // bytes of the answer
+	Addr  string
+	Conns int
 }
 
-// A holder has idle connections, and counts the bytes that come.
+// A holder has idle connections, and counts the messages that come.
 type holder struct {
-	epoll int
-	buf   []byte
+	conns int
+
+	mu    sync.Mutex
+	count int
+	first time.Time
+	all   chan time.Duration // has the time from the first message to the last
 }
 
 const holdPatience = 60 * time.Second
 
 // hold is the role of a holder's process: it makes the connections, lets each have an
-// answer, and prints a line. For each line with a number it waits for so many bytes, and
-// prints how many ns have passed between the first and the last.
+// answer, and prints a line. For each line it waits until all connections have had a message,
+// and prints how many ns have passed between the first and the last.
 func hold(text []byte) (err error) {
 	var config holdConfig
 	if err := json.Unmarshal(text, &config); err != nil {
 		return err
 	}
-	h := &holder{buf: make([]byte, 64<<10)}
-	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
+	h := &holder{conns: config.Conns, all: make(chan time.Duration, 1)}
+	endpoint := &websocket.Endpoint{PingAfter: -1, OnMessage: h.take}
 	for range config.Conns {
-		if err := h.open(config); err != nil {
-			return err
+		c, err := websocket.Dial(context.Background(), "ws://"+config.Addr+"/", &websocket.DialOptions{Endpoint: endpoint})
+		if err == nil {
+			err = c.Write(context.Background(), websocket.Text, []byte("hi"))
 		}
-	}
-	fmt.Println("true")
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		bytes, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			return err
 		}
-		span, err := h.take(bytes)
+	}
+	if _, err := h.await(); err != nil {
+		return err
+	}
+	fmt.Println("true")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		span, err := h.await()
 		if err != nil {
 			return err
 		}
@@ -64,79 +65,28 @@ func hold(text []byte) (err error) {
 	return nil
 }
 
-// open makes a connection, whose first message is answered.
-func (h *holder) open(config holdConfig) error {
-	conn, err := net.Dial("tcp", config.Addr)
-	if err != nil {
-		return err
+// take counts a message.
+func (h *holder) take(*websocket.Conn, websocket.Message) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count == 0 {
+		h.first = time.Now()
 	}
-	c := conn.(*net.TCPConn)
-	defer c.Close() // a copy of the descriptor stays, without the runtime's poller
-	if err := c.SetDeadline(time.Now().Add(holdPatience)); err != nil {
-		return err
-	}
-	if _, err := c.Write([]byte(handshake)); err != nil {
-		return err
-	}
-	if err := h.read(c, func(got []byte) bool { return bytes.HasSuffix(got, []byte("\r\n\r\n")) }); err != nil {
-		return err
-	}
-	if _, err := c.Write(config.Message); err != nil {
-		return err
-	}
-	if err := h.read(c, func(got []byte) bool { return len(got) == config.Answer }); err != nil {
-		return err
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	own, failure := -1, error(nil)
-	if err := raw.Control(func(fd uintptr) { own, failure = unix.Dup(int(fd)) }); err != nil || failure != nil {
-		return errors.Join(err, failure)
-	}
-	return unix.EpollCtl(h.epoll, unix.EPOLL_CTL_ADD, own, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(own)})
-}
-
-// read reads until isWhole is true for what came.
-func (h *holder) read(c *net.TCPConn, isWhole func(got []byte) bool) error {
-	for n := 0; !isWhole(h.buf[:n]); {
-		more, err := c.Read(h.buf[n:])
-		if err != nil {
-			return fmt.Errorf("%w after %.100q", err, h.buf[:n])
-		}
-		n += more
+	if h.count++; h.count == h.conns {
+		h.count = 0
+		h.all <- time.Since(h.first)
 	}
 	return nil
 }
 
-// take reads so many bytes from all connections, and returns the time from the first to the
-// last.
-func (h *holder) take(bytes int) (span time.Duration, err error) {
-	events := make([]unix.EpollEvent, 512)
-	var first time.Time
-	for bytes > 0 {
-		n, err := unix.EpollWait(h.epoll, events, int(holdPatience.Milliseconds()))
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, fmt.Errorf("%d bytes are missing", bytes)
-		case first.IsZero():
-			first = time.Now()
-		}
-		for _, e := range events[:n] {
-			size, err := unix.Read(int(e.Fd), h.buf)
-			if err != nil || size == 0 {
-				return 0, fmt.Errorf("a connection has ended: %w", err)
-			}
-			bytes -= size
-		}
+// await waits for a message of each connection.
+func (h *holder) await() (span time.Duration, err error) {
+	select {
+	case span = <-h.all:
+		return span, nil
+	case <-time.After(holdPatience):
 	}
-	if bytes < 0 {
-		return 0, fmt.Errorf("%d bytes more than expected", -bytes)
-	}
-	return time.Since(first), nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return 0, fmt.Errorf("%d of %d messages have come", h.count, h.conns)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
@@ -13,13 +12,6 @@ import (
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
-
-// handshake is what clients of broadcasts ask with.
-const handshake = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-
-// helloFrame is "hi" in a frame of a client, whose mask has zeros only.
-const helloFrame = "\x81\x82\x00\x00\x00\x00hi"
 
 // collections are how often a server collects its garbage before its memory counts: each
 // halves stacks that are larger than their goroutines need.
@@ -158,7 +150,6 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 		}
 	}
 	text := string(bytes.Repeat([]byte("b"), broadcastSize))
-	const frameSize = broadcastSize + 2
 	all, err = inRounds(broadcastName, o.rounds, servers, func(c *contender) (turn, error) {
 		var spans []float64
 		used, err := usedBy(c, func() error {
@@ -166,7 +157,7 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 				if err := c.Tell(broadcastCommand + " " + text); err != nil {
 					return err
 				}
-				span, err := c.take(o.conns * frameSize)
+				span, err := c.take()
 				if err != nil {
 					return err
 				}
@@ -186,10 +177,10 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 	return all, err
 }
 
-// take waits until the holder has got so many bytes, and returns the time from the first to
-// the last.
-func (c *contender) take(bytes int) (span time.Duration, err error) {
-	if err := c.holder.Tell(strconv.Itoa(bytes)); err != nil {
+// take waits until the holder has got a message on each connection, and returns the time from
+// the first to the last.
+func (c *contender) take() (span time.Duration, err error) {
+	if err := c.holder.Tell(""); err != nil {
 		return 0, err
 	}
 	err = c.holder.Result(&span)
@@ -202,9 +193,7 @@ func holdIdle(ctx context.Context, c *contender, o options) (*samples, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.holder, err = process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, holdRole, holdConfig{
-		Addr: c.Addr, Conns: o.conns, Message: []byte(helloFrame), Answer: len("\x81\x02Hi"),
-	})
+	c.holder, err = process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, holdRole, holdConfig{Addr: c.Addr, Conns: o.conns})
 	if err != nil {
 		return nil, err
 	}
