@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -149,28 +148,24 @@ func (m *measurement) rounds(ctx context.Context) (err error) {
 	if m.unloaded, err = m.servers[0].Probe(probe.Config{Echo: m.echo, Duration: time.Second}); err != nil {
 		return err
 	}
-	for round := range m.options.rounds + 1 { // round 0 warms up
-		for _, i := range rand.Perm(len(m.kinds)) {
-			command.Progress("round %d/%d, %s", round, m.options.rounds, m.kinds[i])
-			s, err := m.turn(ctx, m.servers[i], round)
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.kinds[i], err)
-			}
-			s.kind = m.kinds[i]
-			if round > 0 {
-				m.samples = append(m.samples, s)
-			}
+	samples, err := command.Rounds("load", m.options.rounds, m.kinds, func(i int, warmsUp bool) (sample, error) {
+		return m.turn(ctx, m.servers[i], warmsUp)
+	})
+	for _, kind := range m.kinds {
+		for _, s := range samples[kind] {
+			s.kind = kind
+			m.samples = append(m.samples, s)
 		}
 	}
-	return nil
+	return err
 }
 
 // turn puts load on a server and probes it meanwhile. The probe begins later
 // than the load, and ends earlier.
-func (m *measurement) turn(ctx context.Context, server *servers.Server, round int) (s sample, err error) {
+func (m *measurement) turn(ctx context.Context, server *servers.Server, warmsUp bool) (s sample, err error) {
 	const margin = 300 * time.Millisecond
 	duration := m.duration
-	if round == 0 {
+	if warmsUp {
 		duration = time.Second
 	}
 	loaded := make(chan error, 1)

@@ -57,26 +57,15 @@ func hold(ctx context.Context, o options, kind string) (h steady, err error) {
 		return h, err
 	}
 	defer func() { err = errors.Join(err, generator.Stop()) }()
-	if err := generator.Open(load.Load{
+	result, started, ended, err := load.Measure(generator, load.Load{
 		Addr: server.Addr, Request: load.Get(peers.Target, ""), Conns: o.conns, Duration: o.duration,
 		Rate: float64(o.conns) / o.period.Seconds(),
-	}); err != nil {
-		return h, err
-	}
-	started, err := server.CPU()
-	if err != nil {
-		return h, err
-	}
-	results, err := generator.Run()
-	if err != nil {
-		return h, err
-	}
-	ended, err := server.CPU()
+	}, server.CPU)
 	if err != nil {
 		return h, err
 	}
 	memory, err := server.AnonymousMemory()
-	return steady{result: results[0], conns: o.conns, cpu: ended - started, memory: memory - before}, err
+	return steady{result: result, conns: o.conns, cpu: ended - started, memory: memory - before}, err
 }
 
 func (h steady) row(kind string) []string {

@@ -121,6 +121,23 @@ func (g *Generator) Put(l Load) (r Result, err error) {
 	return results[0], nil
 }
 
+// Measure opens a load's connections, puts it on, and returns what usage said before and after
+// it.
+func Measure[Usage any](g *Generator, l Load, usage func() (Usage, error)) (r Result, before, after Usage, err error) {
+	if err = g.Open(l); err != nil {
+		return r, before, after, err
+	}
+	if before, err = usage(); err != nil {
+		return r, before, after, err
+	}
+	results, err := g.Run() // closes the connections, which is a part of what they cost
+	if err != nil {
+		return r, before, after, err
+	}
+	after, err = usage()
+	return results[0], before, after, err
+}
+
 // generate is the role of the generator's process.
 func generate([]byte) error {
 	lines := bufio.NewScanner(os.Stdin)

@@ -177,22 +177,10 @@ func (m *measurement) turn(l load.Load, s *Server) (sample, error) {
 	if err := prepare(&l); err != nil {
 		return sample{}, err
 	}
-	if err := m.generator.Open(l); err != nil {
-		return sample{}, err
+	result, before, after, err := load.Measure(m.generator, l, func() ([]usage, error) { return usages(s) })
+	if err == nil && result.Failures > 0 {
+		err = fmt.Errorf("%d requests failed, the first one: %s", result.Failures, result.FirstFailure)
 	}
-	before, err := usages(s)
-	if err != nil {
-		return sample{}, err
-	}
-	results, err := m.generator.Run() // closes the connections, which is a part of what they cost
-	if err != nil {
-		return sample{}, err
-	}
-	result := results[0]
-	if result.Failures > 0 {
-		return sample{}, fmt.Errorf("%d requests failed, the first one: %s", result.Failures, result.FirstFailure)
-	}
-	after, err := usages(s)
 	if err != nil {
 		return sample{}, err
 	}

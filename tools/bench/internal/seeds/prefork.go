@@ -120,19 +120,8 @@ const preforkFields = "Connection: keep-alive\r\n"
 // turn puts on the README's load, which was wrk's, but for the time.
 func (s *subject) turn(generator *load.Generator, duration time.Duration) (got sample, err error) {
 	l := load.Load{Addr: s.Addr, Conns: 512, Threads: 4, Duration: duration, Request: load.Get(peers.Target, preforkFields)}
-	if err := generator.Open(l); err != nil {
-		return got, err
-	}
-	before, err := s.TreeCPU()
-	if err != nil {
-		return got, err
-	}
-	results, err := generator.Run()
-	if err != nil {
-		return got, err
-	}
-	after, err := s.TreeCPU()
-	return sample{results[0], after - before}, err
+	result, before, after, err := load.Measure(generator, l, s.TreeCPU)
+	return sample{result, after - before}, err
 }
 
 // column returns a figure, round by round.

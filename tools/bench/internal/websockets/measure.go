@@ -102,37 +102,15 @@ func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*sa
 	}
 	defer func() { err = errors.Join(err, generator.Stop()) }()
 	return inRounds(e.name, o.rounds, servers, func(c *contender) (turn, error) {
-		err := generator.Open(load.Load{
+		result, before, after, err := load.Measure(generator, load.Load{
 			Addr: c.Addr, Conns: e.conns, Duration: o.duration, Requests: o.messages,
 			Request: load.Get("/", ""), Message: bytes.Repeat([]byte("a"), e.size),
-		})
-		if err != nil {
-			return turn{}, err
-		}
-		var result load.Result
-		used, err := usedBy(c, func() error {
-			results, err := generator.Run()
-			if err == nil {
-				result = results[0]
-			}
-			return err
-		})
-		return turn{cpu: used / float64(max(result.Requests, 1)), failures: result.Failures}, err
+		}, c.CPU)
+		return turn{cpu: microseconds(after-before) / float64(max(result.Requests, 1)), failures: result.Failures}, err
 	})
 }
 
-// usedBy returns how many µs of CPU time the server uses while run runs.
-func usedBy(c *contender, run func() error) (float64, error) {
-	before, err := c.CPU()
-	if err != nil {
-		return 0, err
-	}
-	if err := run(); err != nil {
-		return 0, err
-	}
-	after, err := c.CPU()
-	return float64(after-before) / float64(time.Microsecond), err
-}
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // measureBroadcast holds connections to all servers, measures what they cost while they are
 // idle, and sends them broadcasts.
@@ -151,25 +129,27 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 	}
 	text := string(bytes.Repeat([]byte("b"), broadcastSize))
 	all, err = inRounds(broadcastName, o.rounds, servers, func(c *contender) (turn, error) {
+		before, err := c.CPU()
+		if err != nil {
+			return turn{}, err
+		}
 		var spans []float64
-		used, err := usedBy(c, func() error {
-			for range perTurn {
-				if err := c.Tell(broadcastCommand + " " + text); err != nil {
-					return err
-				}
-				span, err := c.take()
-				if err != nil {
-					return err
-				}
-				spans = append(spans, float64(span)/float64(time.Millisecond))
-				var sent int
-				if err := c.Result(&sent); err != nil || sent != o.conns {
-					return fmt.Errorf("it was sent to %d: %w", sent, err)
-				}
+		for range perTurn {
+			if err := c.Tell(broadcastCommand + " " + text); err != nil {
+				return turn{}, err
 			}
-			return nil
-		})
-		return turn{cpu: used / float64(perTurn*o.conns), span: report.Median(spans)}, err
+			span, err := c.take()
+			if err != nil {
+				return turn{}, err
+			}
+			spans = append(spans, microseconds(span)/1000)
+			var sent int
+			if err := c.Result(&sent); err != nil || sent != o.conns {
+				return turn{}, fmt.Errorf("it was sent to %d: %w", sent, err)
+			}
+		}
+		after, err := c.CPU()
+		return turn{cpu: microseconds(after-before) / float64(perTurn*o.conns), span: report.Median(spans)}, err
 	})
 	for kind, got := range all {
 		got.idleBytes, got.goroutines = idle[kind].idleBytes, idle[kind].goroutines

@@ -124,27 +124,13 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 	if warmsUp {
 		l.Duration = min(l.Duration, quickDuration)
 	}
-	if err := generator.Open(l); err != nil {
-		return s, err
-	}
-	before, err := server.process.TreeUsage()
+	result, before, after, err := load.Measure(generator, l, server.process.TreeUsage)
 	if err != nil {
 		return s, err
 	}
-	results, err := generator.Run()
-	if err != nil {
-		return s, err
-	}
-	s.Result = results[0]
-	after, err := server.process.TreeUsage()
-	if err != nil {
-		return s, err
-	}
+	s.Result = result
 	s.usage.Add(before, after)
 	memory, err := server.process.TreeMemory()
-	if err != nil {
-		return s, err
-	}
 	s.resident = memory.Resident
-	return s, nil
+	return s, err
 }
