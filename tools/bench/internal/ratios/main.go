@@ -54,7 +54,7 @@ func (t Table) source() (source, error) {
 	case Servers:
 		return source{module, ".", "fasthttp"}, nil
 	case Clients:
-		return source{module + "/internal/clients", ".", "fasthttp"}, nil
+		return source{module + "/internal/client", ".", "fasthttp"}, nil
 	case Compress:
 		return source{module + "/internal/compress", "^BenchmarkCompress$", "direct"}, nil
 	case Levels:

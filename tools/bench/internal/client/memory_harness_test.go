@@ -1,4 +1,4 @@
-package clients
+package client_test
 
 import (
 	"errors"
