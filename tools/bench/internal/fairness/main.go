@@ -26,7 +26,6 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/probe"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
@@ -86,7 +85,7 @@ func echo([]byte) error {
 	fmt.Println(ln.Addr())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- probe.Echo(ctx, ln) }()
+	go func() { ended <- servers.ServeEcho(ctx, ln) }()
 	_, err = io.Copy(io.Discard, os.Stdin)
 	cancel()
 	return errors.Join(err, <-ended)
@@ -132,7 +131,7 @@ type measurement struct {
 	generator *load.Generator
 	echo      string            // address
 	servers   []*servers.Server // in the order of kinds
-	unloaded  *probe.Result
+	unloaded  *servers.ProbeResult
 	samples   []sample
 }
 
@@ -140,12 +139,12 @@ type measurement struct {
 type sample struct {
 	kind string
 	load load.Result
-	rest *probe.Result
+	rest *servers.ProbeResult
 }
 
 func (m *measurement) rounds(ctx context.Context) (err error) {
 	command.Progress("without load")
-	if m.unloaded, err = m.servers[0].Probe(probe.Config{Echo: m.echo, Duration: time.Second}); err != nil {
+	if m.unloaded, err = m.servers[0].Probe(servers.Probe{Echo: m.echo, Duration: time.Second}); err != nil {
 		return err
 	}
 	samples, err := command.Rounds("load", m.options.rounds, m.kinds, func(i int, warmsUp bool) (sample, error) {
@@ -178,7 +177,7 @@ func (m *measurement) turn(ctx context.Context, server *servers.Server, warmsUp 
 	case <-time.After(margin):
 	case <-ctx.Done():
 	}
-	rest, err := server.Probe(probe.Config{Echo: m.echo, Duration: duration - 2*margin})
+	rest, err := server.Probe(servers.Probe{Echo: m.echo, Duration: duration - 2*margin})
 	err = errors.Join(err, <-loaded)
 	s.rest = rest
 	return s, err

@@ -11,7 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/probe"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // waited returns a sample in which every round trip and timer took so long.
 func waited(kind string, d time.Duration) sample {
-	rest := new(probe.Result)
+	rest := new(servers.ProbeResult)
 	rest.RoundTrip.Record(d)
 	rest.TimerLate.Record(d)
 	return sample{kind: kind, rest: rest, load: load.Result{Requests: 1000, Elapsed: time.Second, Latency: new(latency.Histogram)}}
@@ -74,7 +73,7 @@ func TestServersProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := server.Probe(probe.Config{Echo: addr, Duration: 20 * time.Millisecond})
+	r, err := server.Probe(servers.Probe{Echo: addr, Duration: 20 * time.Millisecond})
 	if err != nil || r.RoundTrip.Count() == 0 || r.TimerLate.Count() == 0 {
 		t.Errorf("result %+v, %v", r, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/probe"
+	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
 
@@ -15,7 +15,7 @@ import (
 const mostRoundTrip = 15
 
 // document makes the report.
-func document(o options, samples []sample, unloaded *probe.Result) report.Document {
+func document(o options, samples []sample, unloaded *servers.ProbeResult) report.Document {
 	waits := report.Section{
 		Title: fmt.Sprintf("Waits of others in the server's process at %d busy connections on one P, in ms", o.conns),
 		Head:  []string{"server", "round trip p50", "p99", "max", "target p99", "1 ms timer late p50", "p99", "max", "req/s", "errors"},
@@ -23,7 +23,7 @@ func document(o options, samples []sample, unloaded *probe.Result) report.Docume
 	}
 	waits.Rows = append(waits.Rows, row("no load", unloaded, "-", "-", "-"))
 	for _, kind := range o.kinds {
-		sum := new(probe.Result)
+		sum := new(servers.ProbeResult)
 		var rates []float64
 		var all load.Result
 		for _, s := range of(samples, kind) {
@@ -41,7 +41,7 @@ func document(o options, samples []sample, unloaded *probe.Result) report.Docume
 	return report.Document{Sections: []report.Section{waits, ratios(o, samples)}}
 }
 
-func row(name string, r *probe.Result, target, rate, failures string) []string {
+func row(name string, r *servers.ProbeResult, target, rate, failures string) []string {
 	cells := []string{name}
 	for _, h := range []*latency.Histogram{&r.RoundTrip, &r.TimerLate} {
 		for _, percent := range []float64{50, 99, 100} {

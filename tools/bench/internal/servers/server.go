@@ -9,14 +9,13 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
-	"github.com/sluicehttp/sluice/tools/bench/internal/probe"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
 const serveRole = "serve"
 
 const (
-	probeCommand   = "probe" // and a probe.Config
+	probeCommand   = "probe" // and a Probe
 	collectCommand = "collect"
 )
 
@@ -38,11 +37,11 @@ func newServer(text []byte) (s process.Service, err error) {
 	}
 	return process.Service{Serve: server.Serve, Answers: map[string]func(argument string) (any, error){
 		probeCommand: func(argument string) (any, error) {
-			var config probe.Config
-			if err := json.Unmarshal([]byte(argument), &config); err != nil {
+			var p Probe
+			if err := json.Unmarshal([]byte(argument), &p); err != nil {
 				return nil, err
 			}
-			return probe.Run(config)
+			return p.run()
 		},
 		collectCommand: func(string) (any, error) {
 			debug.FreeOSMemory()
@@ -84,12 +83,12 @@ func StopAll(servers []*Server) error {
 }
 
 // Probe measures in the server's process how long others wait for its CPU.
-func (s *Server) Probe(config probe.Config) (*probe.Result, error) {
-	text, err := json.Marshal(config)
+func (s *Server) Probe(p Probe) (*ProbeResult, error) {
+	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	result := new(probe.Result)
+	result := new(ProbeResult)
 	return result, s.Ask(probeCommand+" "+string(text), result)
 }
 

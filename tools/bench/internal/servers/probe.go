@@ -1,6 +1,4 @@
-// Package probe measures what the rest of a server's process gets of its CPU:
-// how long a round trip on another socket takes, and how late a timer is.
-package probe
+package servers
 
 import (
 	"context"
@@ -13,28 +11,29 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 )
 
-// A Config says what to measure.
-type Config struct {
-	Echo     string // address of what Echo serves, in another process
+// A Probe measures what the rest of a server's process gets of its CPU: how long a round trip
+// on another socket takes, and how late a timer is.
+type Probe struct {
+	Echo     string // address of what ServeEcho serves, in another process
 	Duration time.Duration
 }
 
-// A Result is what was measured.
-type Result struct {
+// A ProbeResult is what was measured.
+type ProbeResult struct {
 	RoundTrip latency.Histogram // of a byte to the echo and back
 	TimerLate latency.Histogram // how much later than a millisecond a sleep ended
 }
 
-// Run measures. It is to be called in the server's process while the server is
+// run measures. It is to be called in the server's process while the server is
 // under load: its goroutines stand for a database client and a timer.
-func Run(c Config) (*Result, error) {
-	conn, err := net.Dial("tcp4", c.Echo)
+func (p Probe) run() (*ProbeResult, error) {
+	conn, err := net.Dial("tcp4", p.Echo)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	result := new(Result)
-	end := time.Now().Add(c.Duration)
+	result := new(ProbeResult)
+	end := time.Now().Add(p.Duration)
 	// A round trip that never ends must not be waited for.
 	if err := conn.SetDeadline(end.Add(time.Minute)); err != nil {
 		return nil, err
@@ -61,8 +60,8 @@ func Run(c Config) (*Result, error) {
 	return result, err
 }
 
-// Echo sends back what it receives on connections to ln, until ctx ends.
-func Echo(ctx context.Context, ln net.Listener) error {
+// ServeEcho sends back what it receives on connections to ln, until ctx ends.
+func ServeEcho(ctx context.Context, ln net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
 	for {

@@ -1,4 +1,4 @@
-package probe
+package servers
 
 import (
 	"context"
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-func TestRun(t *testing.T) {
+func TestProbe(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	echoed := make(chan error, 1)
-	go func() { echoed <- Echo(ctx, ln) }()
-	result, err := Run(Config{Echo: ln.Addr().String(), Duration: 20 * time.Millisecond})
+	go func() { echoed <- ServeEcho(ctx, ln) }()
+	result, err := (Probe{Echo: ln.Addr().String(), Duration: 20 * time.Millisecond}).run()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +26,12 @@ func TestRun(t *testing.T) {
 	if err := <-echoed; err != nil {
 		t.Error(err)
 	}
-	if _, err := Run(Config{Echo: ln.Addr().String()}); err == nil {
+	if _, err := (Probe{Echo: ln.Addr().String()}).run(); err == nil {
 		t.Error("no error without an echo")
 	}
 }
 
-func TestRunReportsAnEchoThatStops(t *testing.T) {
+func TestProbeReportsAnEchoThatStops(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestRunReportsAnEchoThatStops(t *testing.T) {
 			c.Close()
 		}
 	}()
-	if _, err := Run(Config{Echo: ln.Addr().String(), Duration: 10 * time.Millisecond}); err == nil {
+	if _, err := (Probe{Echo: ln.Addr().String(), Duration: 10 * time.Millisecond}).run(); err == nil {
 		t.Error("no error")
 	}
 }
