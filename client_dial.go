@@ -51,46 +51,6 @@ func (c *HostClient) firstAddr() string {
 	return ""
 }
 
-// connect opens a connection. The caller has a permission of the pool, which
-// connect returns if it fails.
-func (c *HostClient) connect(call *clientCall, kind connKind) (cc *clientConn, err error) {
-	defer func() {
-		if cc == nil { // also if a dialer panics
-			c.pool.Closed(c.poolSettings())
-		}
-	}()
-	return c.dial(call, kind == forEither)
-}
-
-// dial opens a connection to the next address that can be reached. offersHTTP2: it may
-// speak HTTP/2.
-func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (cc *clientConn, err error) {
-	addrs := c.prepared().addrs
-	first := c.nextAddr.Add(1) - 1
-	err = errNoAddr
-	// Connecting fails only after every address has failed.
-	for i := range addrs {
-		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
-		call.upstream = addr
-		var nc net.Conn
-		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil {
-			cc = newClientConn(nc, addr)
-			if !offersHTTP2 {
-				return cc, nil
-			}
-			if cc.isHTTP2, err = c.chosen(nc); err == nil {
-				return cc, nil
-			}
-			cc.close()
-			err = call.dialError(err, addr)
-		}
-		if call.err() != nil {
-			break
-		}
-	}
-	return nil, err
-}
-
 // dialAddr connects to addr, with TLS if IsTLS is set. With TLS, WriteTimeout
 // limits dialing and handshake together.
 func (c *HostClient) dialAddr(call *clientCall, addr string, offersHTTP2 bool) (net.Conn, error) {

@@ -85,31 +85,6 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 	return false, !isFinal, call.explain(err)
 }
 
-// openSingle opens a connection for one request, nil if there is no room or it fails.
-func (c *HostClient) openSingle(call *clientCall) *http2Member {
-	if !c.http2.TakeSingle(c.http2Settings()) {
-		return nil
-	}
-	isOpen := false
-	defer func() {
-		if !isOpen { // also if a dialer panics
-			c.http2.FailedSingle()
-		}
-	}()
-	cc, err := c.dial(call, true)
-	switch {
-	case err != nil:
-		return nil
-	case !cc.isHTTP2:
-		cc.close()
-		return nil
-	}
-	isOpen = true
-	m := c.newHTTP2Peer(cc)
-	c.http2.OpenedSingle(m)
-	return m
-}
-
 // runHTTP2 sends a request as a stream of m, and gives its place back.
 func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Outcome, error) {
 	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite

@@ -1,12 +1,9 @@
 package sluice
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
@@ -39,9 +36,6 @@ type http2Pool struct {
 // from takeEither until releaseHTTP2.
 type http2Member = pool.Member[*http2Peer]
 
-// errChoseHTTP1 ends the waiting for a connection of HTTP/2.
-var errChoseHTTP1 = errors.New("sluice: the server has chosen HTTP/1.1")
-
 // mayUseHTTP2 reports whether the mode admits HTTP/2 for this host.
 func (c *HostClient) mayUseHTTP2() bool {
 	return c.HTTP2 == HTTP2Only || c.HTTP2 == HTTP2Auto && c.IsTLS
@@ -56,121 +50,6 @@ func (c *HostClient) http2Settings() pool.SharedSettings[*http2Peer] {
 		Close:    (*http2Peer).close,
 		Look:     (*http2Peer).look,
 	}
-}
-
-// takeEither takes a place for a stream or, if the server has chosen HTTP/1.1, a
-// connection.
-func (c *HostClient) takeEither(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	if err := call.err(); err != nil {
-		return nil, nil, err
-	}
-	var got pool.Grant[*http2Peer]
-	if c.http2.isHTTP1.Load() {
-		if got.Member = c.http2.TakeOpen(c.http2Settings()); got.Member == nil {
-			return c.takeHTTP1(call)
-		}
-	} else if got, err = c.takeShared(call); err != nil {
-		return nil, nil, err
-	}
-	switch {
-	case got.Err == errChoseHTTP1:
-		return c.takeHTTP1(call)
-	case got.Err == pool.ErrFull:
-		return nil, nil, ErrNoFreeConns
-	case got.Err != nil:
-		return nil, nil, got.Err
-	case got.MayOpen:
-		return c.openShared(call)
-	}
-	return got.Member, nil, nil
-}
-
-// takeShared takes a stream or the permission to open a connection, and waits for it
-// like wait.
-func (c *HostClient) takeShared(call *clientCall) (got pool.Grant[*http2Peer], err error) {
-	got, ok := c.http2.Take(c.http2Settings())
-	if ok {
-		return got, nil
-	}
-	patience := max(c.MaxConnWaitTimeout, 0)
-	if patience == 0 && call.Done() != nil {
-		patience = -1
-	}
-	var expired <-chan time.Time
-	if call.Deadline != 0 {
-		timer := AcquireTimer(call.Left(0))
-		defer ReleaseTimer(timer)
-		expired = timer.C
-	}
-	got, ok = c.http2.Wait(c.http2Settings(), patience, call.Done(), expired)
-	if ok {
-		return got, nil
-	}
-	if err := call.err(); err != nil {
-		return got, err
-	}
-	return got, ErrTimeout // the timer was early
-}
-
-// openShared opens a connection with the permission, and passes the permission on.
-func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	hasEnded := false
-	defer func() {
-		if !hasEnded { // also if a dialer panics
-			c.http2.Abandon(c.http2Settings())
-		}
-	}()
-	if c.http2.isHTTP1.Load() { // the last permission has just found that out
-		hasEnded = true
-		c.http2.Failed(c.http2Settings(), errChoseHTTP1)
-		return c.takeHTTP1(call)
-	}
-	if cc, err = c.dial(call, true); err != nil {
-		if call.err() == nil {
-			hasEnded = true
-			c.http2.Failed(c.http2Settings(), err)
-		}
-		return nil, nil, err
-	}
-	hasEnded = true
-	if cc.isHTTP2 {
-		m = c.newHTTP2Peer(cc)
-		c.http2.Opened(c.http2Settings(), m)
-		return m, nil, nil
-	}
-	// Before others learn of HTTP/1.1: they would open a connection in place of this one,
-	// or one more than MaxConns.
-	if c.http2.passHTTP1 != nil {
-		c.http2.passHTTP1(cc)
-		cc, err = nil, errChoseHTTP1
-	} else {
-		c.pool.Admit()
-	}
-	c.http2.isHTTP1.Store(true)
-	c.http2.Failed(c.http2Settings(), errChoseHTTP1)
-	return nil, cc, err
-}
-
-// takeHTTP1 takes a connection of HTTP/1.1, unless the server has begun to choose
-// HTTP/2.
-func (c *HostClient) takeHTTP1(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	if c.http2.passHTTP1 != nil {
-		return nil, nil, errChoseHTTP1
-	}
-	cc, err = c.take(call, forEither)
-	if err != nil || !cc.isHTTP2 {
-		return nil, cc, err
-	}
-	c.pool.Closed(c.poolSettings())
-	c.http2.isHTTP1.Store(false)
-	m = c.newHTTP2Peer(cc)
-	c.http2.Add(c.http2Settings(), m)
-	return m, nil, nil
-}
-
-// releaseHTTP2 gives a stream back.
-func (c *HostClient) releaseHTTP2(m *http2Member) {
-	c.http2.Release(c.http2Settings(), m)
 }
 
 // http2Peer is a connection of HTTP/2 of a HostClient.
@@ -257,21 +136,4 @@ func (c *HostClient) prepareHTTP2() {
 	if s.tls != nil {
 		s.tls, s.alpn = dial.OfferHTTP2(s.tls)
 	}
-}
-
-// chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.
-func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
-	isOnly := c.HTTP2 == HTTP2Only
-	if !c.IsTLS {
-		return isOnly, nil
-	}
-	secure, ok := nc.(*tls.Conn)
-	if !ok {
-		return false, nil // impossible: dialTLS returns no other connection
-	}
-	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
-	if !isHTTP2 && isOnly {
-		return false, ErrNoHTTP2
-	}
-	return isHTTP2, nil
 }

@@ -1,0 +1,312 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/client/dial"
+	"github.com/sluicehttp/sluice/internal/client/pool"
+)
+
+// connKind says what connection is acquired.
+type connKind uint8
+
+const (
+	forHTTP1  connKind = iota // it speaks HTTP/1.1
+	forTurn                   // as forHTTP1; the turn looks whether it has unread bytes
+	forEither                 // it speaks HTTP/1.1 or HTTP/2
+)
+
+// acquire returns a connection for a call: an idle one that is open and has no
+// unread bytes, or a new one. If it speaks HTTP/2, the result is a place for a stream.
+func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
+	if kind != forEither && c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
+		return nil, nil, ErrConnPoolStrategyNotImpl
+	}
+	call.phase = PhaseWait
+	trace := call.trace
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn(c.firstAddr())
+	}
+	if kind == forEither {
+		m, cc, err = c.takeEither(call)
+	} else {
+		cc, err = c.take(call, kind)
+	}
+	switch {
+	case err != nil:
+	case m != nil:
+		trace.gotConn(m.Conn.cc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
+	default:
+		trace.gotConn(cc, cc.isReused, func() { c.cut(cc) })
+	}
+	return m, cc, err
+}
+
+// take takes a connection of HTTP/1.1 out of the pool, or opens one of kind.
+func (c *HostClient) take(call *clientCall, kind connKind) (*clientConn, error) {
+	if call.IsBound() {
+		if err := call.err(); err != nil {
+			return nil, err
+		}
+	}
+	settings := c.poolSettings()
+	got, isFull := c.pool.Take(settings, call.isFresh)
+	if isFull {
+		var err error
+		if got, err = c.wait(call, settings); err != nil {
+			return nil, err
+		}
+	}
+	cc := got.Conn
+	if cc == nil {
+		return c.connect(call, kind)
+	}
+	takesTurn := cc.wire.PrepareTurn(kind == forTurn)
+	if c.pool.IsExpired(settings, got) || !takesTurn && !cc.wire.IsQuiet() {
+		cc.close() // connect opens a new one in its place
+		return c.connect(call, kind)
+	}
+	cc.isReused, cc.lastUse = true, got.LastUse
+	return cc, nil
+}
+
+// wait waits for a free connection, or for the permission to open one.
+func (c *HostClient) wait(call *clientCall, settings pool.Settings[clientConn]) (got pool.Idle[clientConn], err error) {
+	limit := c.MaxConnWaitTimeout
+	if limit <= 0 && call.Done() == nil {
+		return got, ErrNoFreeConns
+	}
+	var expired <-chan time.Time
+	if left := call.Left(limit); left > 0 {
+		timer := AcquireTimer(left)
+		defer ReleaseTimer(timer)
+		expired = timer.C
+	}
+	got, ok := c.pool.Wait(settings, call.isFresh, call.Done(), expired)
+	if ok {
+		return got, nil
+	}
+	if err := call.err(); err != nil {
+		return got, err
+	}
+	return got, ErrNoFreeConns
+}
+
+// errChoseHTTP1 ends the waiting for a connection of HTTP/2.
+var errChoseHTTP1 = errors.New("sluice: the server has chosen HTTP/1.1")
+
+// takeEither takes a place for a stream or, if the server has chosen HTTP/1.1, a
+// connection.
+func (c *HostClient) takeEither(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+	if err := call.err(); err != nil {
+		return nil, nil, err
+	}
+	var got pool.Grant[*http2Peer]
+	if c.http2.isHTTP1.Load() {
+		if got.Member = c.http2.TakeOpen(c.http2Settings()); got.Member == nil {
+			return c.takeHTTP1(call)
+		}
+	} else if got, err = c.takeShared(call); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case got.Err == errChoseHTTP1:
+		return c.takeHTTP1(call)
+	case got.Err == pool.ErrFull:
+		return nil, nil, ErrNoFreeConns
+	case got.Err != nil:
+		return nil, nil, got.Err
+	case got.MayOpen:
+		return c.openShared(call)
+	}
+	return got.Member, nil, nil
+}
+
+// takeShared takes a stream or the permission to open a connection, and waits for it
+// like wait.
+func (c *HostClient) takeShared(call *clientCall) (got pool.Grant[*http2Peer], err error) {
+	got, ok := c.http2.Take(c.http2Settings())
+	if ok {
+		return got, nil
+	}
+	patience := max(c.MaxConnWaitTimeout, 0)
+	if patience == 0 && call.Done() != nil {
+		patience = -1
+	}
+	var expired <-chan time.Time
+	if call.Deadline != 0 {
+		timer := AcquireTimer(call.Left(0))
+		defer ReleaseTimer(timer)
+		expired = timer.C
+	}
+	got, ok = c.http2.Wait(c.http2Settings(), patience, call.Done(), expired)
+	if ok {
+		return got, nil
+	}
+	if err := call.err(); err != nil {
+		return got, err
+	}
+	return got, ErrTimeout // the timer was early
+}
+
+// openShared opens a connection with the permission, and passes the permission on.
+func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+	hasEnded := false
+	defer func() {
+		if !hasEnded { // also if a dialer panics
+			c.http2.Abandon(c.http2Settings())
+		}
+	}()
+	if c.http2.isHTTP1.Load() { // the last permission has just found that out
+		hasEnded = true
+		c.http2.Failed(c.http2Settings(), errChoseHTTP1)
+		return c.takeHTTP1(call)
+	}
+	if cc, err = c.dial(call, true); err != nil {
+		if call.err() == nil {
+			hasEnded = true
+			c.http2.Failed(c.http2Settings(), err)
+		}
+		return nil, nil, err
+	}
+	hasEnded = true
+	if cc.isHTTP2 {
+		m = c.newHTTP2Peer(cc)
+		c.http2.Opened(c.http2Settings(), m)
+		return m, nil, nil
+	}
+	// Before others learn of HTTP/1.1: they would open a connection in place of this one,
+	// or one more than MaxConns.
+	if c.http2.passHTTP1 != nil {
+		c.http2.passHTTP1(cc)
+		cc, err = nil, errChoseHTTP1
+	} else {
+		c.pool.Admit()
+	}
+	c.http2.isHTTP1.Store(true)
+	c.http2.Failed(c.http2Settings(), errChoseHTTP1)
+	return nil, cc, err
+}
+
+// takeHTTP1 takes a connection of HTTP/1.1, unless the server has begun to choose
+// HTTP/2.
+func (c *HostClient) takeHTTP1(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+	if c.http2.passHTTP1 != nil {
+		return nil, nil, errChoseHTTP1
+	}
+	cc, err = c.take(call, forEither)
+	if err != nil || !cc.isHTTP2 {
+		return nil, cc, err
+	}
+	c.pool.Closed(c.poolSettings())
+	c.http2.isHTTP1.Store(false)
+	m = c.newHTTP2Peer(cc)
+	c.http2.Add(c.http2Settings(), m)
+	return m, nil, nil
+}
+
+// openSingle opens a connection for one request, nil if there is no room or it fails.
+func (c *HostClient) openSingle(call *clientCall) *http2Member {
+	if !c.http2.TakeSingle(c.http2Settings()) {
+		return nil
+	}
+	isOpen := false
+	defer func() {
+		if !isOpen { // also if a dialer panics
+			c.http2.FailedSingle()
+		}
+	}()
+	cc, err := c.dial(call, true)
+	switch {
+	case err != nil:
+		return nil
+	case !cc.isHTTP2:
+		cc.close()
+		return nil
+	}
+	isOpen = true
+	m := c.newHTTP2Peer(cc)
+	c.http2.OpenedSingle(m)
+	return m
+}
+
+// connect opens a connection. The caller has a permission of the pool, which
+// connect returns if it fails.
+func (c *HostClient) connect(call *clientCall, kind connKind) (cc *clientConn, err error) {
+	defer func() {
+		if cc == nil { // also if a dialer panics
+			c.pool.Closed(c.poolSettings())
+		}
+	}()
+	return c.dial(call, kind == forEither)
+}
+
+// dial opens a connection to the next address that can be reached. offersHTTP2: it may
+// speak HTTP/2.
+func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (cc *clientConn, err error) {
+	addrs := c.prepared().addrs
+	first := c.nextAddr.Add(1) - 1
+	err = errNoAddr
+	// Connecting fails only after every address has failed.
+	for i := range addrs {
+		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
+		call.upstream = addr
+		var nc net.Conn
+		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil {
+			cc = newClientConn(nc, addr)
+			if !offersHTTP2 {
+				return cc, nil
+			}
+			if cc.isHTTP2, err = c.chosen(nc); err == nil {
+				return cc, nil
+			}
+			cc.close()
+			err = call.dialError(err, addr)
+		}
+		if call.err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.
+func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
+	isOnly := c.HTTP2 == HTTP2Only
+	if !c.IsTLS {
+		return isOnly, nil
+	}
+	secure, ok := nc.(*tls.Conn)
+	if !ok {
+		return false, nil // impossible: dialTLS returns no other connection
+	}
+	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
+	if !isHTTP2 && isOnly {
+		return false, ErrNoHTTP2
+	}
+	return isHTTP2, nil
+}
+
+// release makes a connection idle, or gives it to a waiting call.
+func (c *HostClient) release(cc *clientConn) {
+	c.pool.Release(c.poolSettings(), cc)
+}
+
+// discard closes a connection and returns its place to the pool.
+func (c *HostClient) discard(cc *clientConn) {
+	c.pool.Discard(c.poolSettings(), cc)
+}
+
+// cut is discard for a connection whose server may have stopped reading.
+func (c *HostClient) cut(cc *clientConn) {
+	dial.Cut(cc.wire.Net)
+	c.pool.Closed(c.poolSettings())
+}
+
+// releaseHTTP2 gives a stream back.
+func (c *HostClient) releaseHTTP2(m *http2Member) {
+	c.http2.Release(c.http2Settings(), m)
+}
