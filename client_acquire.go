@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // connKind says what connection is acquired.
@@ -81,8 +82,8 @@ func (c *HostClient) wait(call *clientCall, settings pool.Settings[clientConn]) 
 	}
 	var expired <-chan time.Time
 	if left := call.Left(limit); left > 0 {
-		timer := AcquireTimer(left)
-		defer ReleaseTimer(timer)
+		timer := clock.AcquireTimer(left)
+		defer clock.ReleaseTimer(timer)
 		expired = timer.C
 	}
 	got, ok := c.pool.Wait(settings, call.isFresh, call.Done(), expired)
@@ -138,8 +139,8 @@ func (c *HostClient) takeShared(call *clientCall) (got pool.Grant[*http2Peer], e
 	}
 	var expired <-chan time.Time
 	if call.Deadline != 0 {
-		timer := AcquireTimer(call.Left(0))
-		defer ReleaseTimer(timer)
+		timer := clock.AcquireTimer(call.Left(0))
+		defer clock.ReleaseTimer(timer)
 		expired = timer.C
 	}
 	got, ok = c.http2.Wait(c.http2Settings(), patience, call.Done(), expired)
