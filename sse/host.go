@@ -51,7 +51,7 @@ type opening struct {
 func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, []byte) {
 	x, text := h.begin(conn, o)
 	out = x.stream.form.append(out, text)
-	if x.carrier != nil { // it is prompted when the client takes content
+	if x.streamConn != nil { // it is prompted when the client takes content
 		return x, out
 	}
 	h.hub.mu.Lock()
@@ -76,7 +76,7 @@ func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 	h.hub.mu.Unlock()
 	x = acquireSession(s, conn)
 	x.stays = o.stays
-	x.carrier, _ = conn.(upgrade.Carrier)
+	x.streamConn, _ = conn.(upgrade.StreamConn)
 	conn.SetWriteTimeout(h.hub.options.WriteTimeout)
 	x.arm(clock.Nanos())
 	return x, text

@@ -20,10 +20,10 @@ const flushSize = 32 << 10
 type session struct {
 	stream *stream
 	conn   engine.Conn
-	// carrier is conn, if that is a stream of HTTP/2. It keeps the session until its end.
-	carrier upgrade.Carrier
-	stays   bool // it does not move: the connection cannot, or no other process wants it
-	owned   invariants.Pooled
+	// streamConn is conn, if that is a stream of HTTP/2. It keeps the session until its end.
+	streamConn upgrade.StreamConn
+	stays      bool // it does not move: the connection cannot, or no other process wants it
+	owned      invariants.Pooled
 }
 
 var (
@@ -62,8 +62,8 @@ func (x *session) Prompted(out []byte) ([]byte, engine.Next) { return x.send(out
 func (x *session) send(out []byte) ([]byte, engine.Next) {
 	h, s, before := x.hub(), x.stream, len(out)
 	done, size := caughtUp, flushSize
-	if x.carrier != nil {
-		size = x.carrier.Room()
+	if x.streamConn != nil {
+		size = x.streamConn.Room()
 	}
 	h.mu.Lock()
 	isCast := s.isCast
@@ -87,7 +87,7 @@ func (x *session) send(out []byte) ([]byte, engine.Next) {
 
 // count counts n bytes that the engine has got. HTTP/2 counts its own.
 func (x *session) count(n int) {
-	if x.carrier == nil {
+	if x.streamConn == nil {
 		x.host().server.Count(0, n)
 	}
 }

@@ -103,7 +103,7 @@ func (t *talk) carry(ctx *sluice.RequestCtx, isNothing bool) error {
 		if isNothing {
 			return nil, out
 		}
-		if _, ok := c.(upgrade.Carrier); ok {
+		if _, ok := c.(upgrade.StreamConn); ok {
 			c.Prompter().Prompt()
 		}
 		return &carried{talker{h.(talkHost), c, 0}}, append(out, "content"...)

@@ -220,7 +220,7 @@ func TestGoAway(t *testing.T) {
 	})
 }
 
-// A client that the peer asks to be calm does not send the same elsewhere.
+// A client that gets ENHANCE_YOUR_CALM does not send the same elsewhere.
 func TestCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := newPair(t, Config{}, nil)

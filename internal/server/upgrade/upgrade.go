@@ -45,15 +45,15 @@ type Takeover struct {
 	//
 	// With HTTP/2, the Protocol has the stream instead of the connection. The Conn is that
 	// stream: it has no Target, and not the calls that only HTTP/1.1 needs. With WritesBody,
-	// the Protocol is an http2.Carried: it has no input, and must not block after Open. The
-	// Conn is a Carrier.
+	// the Protocol is an http2.Producer: it has no input, and must not block after Open. The
+	// Conn is a StreamConn.
 	Open func(h Host, c engine.Conn, out []byte) (engine.Protocol, []byte)
 }
 
-// A Carrier is the Conn of a Protocol that writes a body on a stream of HTTP/2. It has no
+// A StreamConn is the Conn of a Protocol that writes a body on a stream of HTTP/2. It has no
 // Target; Prompter, the time-outs and the addresses are what the Protocol may use. The
 // server counts the bytes.
-type Carrier interface {
+type StreamConn interface {
 	// Room returns, in Prompted, how many bytes the peer takes at once; 0 elsewhere. The
 	// Protocol appends until it has so many, and returns engine.Run if there are more.
 	Room() int

@@ -218,7 +218,7 @@ func (s *Stream) Held() int {
 	return s.got.Len()
 }
 
-// IsReset tells whether the server has reset the stream.
+// IsReset reports whether the server has reset the stream.
 func (s *Stream) IsReset() bool {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
