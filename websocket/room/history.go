@@ -16,7 +16,7 @@ const (
 	maxSources = 64
 	// transit is how long a message takes at most from one process to all others.
 	transit = time.Second
-	// overhead is what a message takes besides its payload.
+	// overhead is what a message takes besides its payload and the name of its room.
 	overhead = 200
 )
 
@@ -69,6 +69,9 @@ type kept struct {
 	prepared *websocket.Prepared
 }
 
+// size is the memory that m takes.
+func (m *kept) size() int { return len(m.prepared.Data()) + len(m.room) + overhead }
+
 // A source is a process that publishes.
 type source struct {
 	mark              // its last message
@@ -78,6 +81,7 @@ type source struct {
 }
 
 func newHistory(limit, most int) *history {
+	limit = min(limit, max(most/overhead, 1)) // so that places without a message take no memory beyond most
 	h := &history{seed: maphash.MakeSeed(), limit: limit, most: most, began: time.Now(), first: 1, transit: transit}
 	h.sources = []source{{mark: mark{run: rand.Uint32()}}}
 	h.mover.Hold = h.hold
@@ -132,7 +136,7 @@ func (h *history) add(m kept) bool {
 		s.evicted = m.mark.number - 1
 	}
 	s.number, s.at = m.mark.number, time.Now()
-	size := len(m.prepared.Data()) + overhead
+	size := m.size()
 	if size > h.most {
 		s.evicted = s.number
 		return true
@@ -162,7 +166,7 @@ func (h *history) evict() {
 	if s := h.source(m.mark.run); s != nil {
 		s.evicted = max(s.evicted, m.mark.number)
 	}
-	h.bytes -= len(m.prepared.Data()) + overhead
+	h.bytes -= m.size()
 	*m = kept{}
 	h.first++
 }

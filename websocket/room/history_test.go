@@ -268,6 +268,16 @@ func TestHistoryBounds(t *testing.T) {
 	if len(h.ring) > 10 || h.bytes > 2000 || len(h.sources) != maxSources {
 		t.Errorf("%d messages, %d bytes, %d sources", len(h.ring), h.bytes, len(h.sources))
 	}
+	long := newHistory(10, 2000)
+	for i := range 100 {
+		long.add(kept{strings.Repeat("r", 900), mark{1, uint64(i + 1)}, text("x")})
+	}
+	if n := long.last + 1 - long.first; n != 1 {
+		t.Errorf("%d messages of a room with a long name", n)
+	}
+	if few := newHistory(1_000_000, 2000); few.limit != 2000/overhead {
+		t.Errorf("%d places", few.limit)
+	}
 	large := websocket.Prepare(websocket.Binary, make([]byte, 2000))
 	before := h.last
 	if !h.add(kept{"r", mark{100, 100}, large}) || h.last != before || h.source(100).evicted != 100 {

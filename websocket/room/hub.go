@@ -30,7 +30,8 @@ type Options struct {
 	// rooms through the Backplane, not only of those in which they have members, and those of
 	// the other hubs at the beginning. It must be 0 in all processes, or in none.
 	History int
-	// HistoryBytes bounds the memory of these messages; 0: 16 MiB.
+	// HistoryBytes bounds the memory of these messages, with the names of their rooms and
+	// 200 bytes for each; 0: 16 MiB.
 	HistoryBytes int
 	// OnGap is called when messages of other processes may have been lost: of one room,
 	// or with "" of any room. Members that cannot bear a gap should load their state

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/backplane"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
@@ -134,6 +136,36 @@ func newHub(t *testing.T, o Options) *Hub {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// TestHeldByRooms: a connection that joins MaxRooms rooms, leaves them for others, and whose messages
+// are kept, makes the Hub hold its history and the rooms of one time, however often it does so.
+func TestHeldByRooms(t *testing.T) {
+	const rooms, rounds, history, perRoom = 1000, 10, 64 << 10, 1 << 10
+	peer, c := serve(t)()
+	go func() { _, _ = io.Copy(io.Discard, peer) }()
+	h := newHub(t, Options{MaxRooms: rooms, History: 100_000, HistoryBytes: history})
+	before := nettest.HeapInUse()
+	for round := range rounds {
+		name := func(i int) string { return fmt.Sprintf("%d of round %d of a client with long names", i, round) }
+		for i := range rooms {
+			if err := h.Join(c, name(i)); err != nil {
+				t.Fatal(err)
+			}
+			h.Broadcast(name(i), text(fmt.Sprintf("%01000d", i)))
+		}
+		if err := h.Join(c, "one more"); err != ErrTooManyRooms {
+			t.Fatalf("one more room: %v", err)
+		}
+		nettest.HoldsAtMost(t, before, 1, 2*history+rooms*perRoom+(128<<10), 5*time.Second, func() int64 { return int64(h.Rooms()) })
+		for i := range rooms {
+			h.Leave(c, name(i))
+		}
+	}
+	nettest.HoldsAtMost(t, before, 1, 2*history+rooms*perRoom/4+(128<<10), 5*time.Second, func() int64 { return int64(h.Rooms()) })
+	if h.Rooms() != 0 {
+		t.Errorf("%d rooms are left", h.Rooms())
+	}
 }
 
 func TestHub(t *testing.T) {
