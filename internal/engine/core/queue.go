@@ -148,7 +148,7 @@ func (q *runQueue) spareLocked() (w *worker, isNew bool) {
 		q.idle, w.below = w.below, nil
 		q.parked--
 		q.low = min(q.low, q.parked)
-		q.isSpare, w.isSpare = true, true
+		q.isSpare, w.role = true, roleSpare
 		return w, false
 	}
 	if q.limit > 0 && q.workers-q.absent >= q.limit {
@@ -156,11 +156,11 @@ func (q *runQueue) spareLocked() (w *worker, isNew bool) {
 			return nil, false // the next worker that is free takes the connection
 		}
 		q.hasReserve = true
-		return &worker{isReserve: true}, true
+		return &worker{role: roleReserve}, true
 	}
 	q.workers++
 	q.isSpare = true
-	return &worker{isSpare: true, more: make(chan struct{}, 1)}, true
+	return &worker{role: roleSpare, more: make(chan struct{}, 1)}, true
 }
 
 // queuedLocked returns the number of items.
@@ -186,10 +186,10 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		q.taskEndedLocked()
 	}
 	for {
-		if w.isSpare {
-			q.isSpare, w.isSpare = false, false
+		if w.role == roleSpare {
+			q.isSpare, w.role = false, roleRegular
 		}
-		if w.isReserve {
+		if w.role == roleReserve {
 			return q.nextQuickLocked()
 		}
 		if q.limit > 0 && q.workers-q.absent > q.limit {
@@ -201,7 +201,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			q.wake(spare, isNew)
 			return fd, true
 		}
-		if q.closed || w.isDismissed {
+		if q.closed || w.role == roleDismissed {
 			return 0, q.leaveLocked()
 		}
 		q.parkLocked(w)
@@ -305,7 +305,7 @@ func (q *runQueue) lost(w *worker) {
 	if w.task != nil {
 		q.taskEndedLocked()
 	}
-	if w.isReserve {
+	if w.role == roleReserve {
 		q.hasReserve = false
 	} else {
 		q.workers--
@@ -339,7 +339,7 @@ func (q *runQueue) dismissLocked(kept int) {
 	q.parked = kept
 	for old != nil {
 		next := old.below
-		old.below, old.isDismissed = nil, true
+		old.below, old.role = nil, roleDismissed
 		old.more <- struct{}{}
 		old = next
 	}

@@ -302,7 +302,7 @@ func TestReserve(t *testing.T) {
 func TestLostReserve(t *testing.T) {
 	q := queueOf(2, func(int) {})
 	q.workers, q.hasReserve = 2, true
-	q.lost(&worker{isReserve: true})
+	q.lost(&worker{role: roleReserve})
 	if workers, _ := q.counts(); workers != 2 || q.hasReserve {
 		t.Errorf("%d workers, reserve: %v after the reserve was lost", workers, q.hasReserve)
 	}

@@ -21,13 +21,23 @@ type worker struct {
 	output *buf.Buffer
 	peer   netConn // lent to Acceptor's Admit and Release
 
-	more        chan struct{} // buffered; receives when there is work, or on dismissal
-	below       *worker       // in runQueue.idle
-	isSpare     bool
-	isReserve   bool // see runQueue
-	isDismissed bool
-	isDone      bool // run has returned normally
+	more   chan struct{} // buffered; receives when there is work, or on dismissal
+	below  *worker       // in runQueue.idle
+	role   role          // guarded by runQueue.mu
+	isDone bool          // run has returned normally
 }
+
+// A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
+// at the queue, and a regular one that is idle becomes the spare, or is dismissed. The reserve
+// is never idle: it stays what it is until it ends.
+type role uint8
+
+const (
+	roleRegular   role = iota
+	roleSpare          // it is runnable, and has not looked at the queue yet
+	roleReserve        // see runQueue
+	roleDismissed      // it ends when it finds nothing to do
+)
 
 // connectionsInARow is how many connections a worker serves before it yields to
 // other goroutines: timers, the loop, and goroutines that wait for other sockets.
