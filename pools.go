@@ -229,7 +229,3 @@ func (p *pipelineWorkPool) release(w *pipelineWork) {
 	w.Out, w.Err = out, nil
 	p.pool.Put(w)
 }
-
-// http2ExchangePool holds exchanges without a request. A stream owns its exchange until
-// its End.
-var http2ExchangePool = sync.Pool{New: func() any { return newHTTP2Exchange() }}

@@ -16,8 +16,7 @@ import (
 // http2Host is the server of one HTTP/2 connection, as package http2 sees it.
 type http2Host struct {
 	*acceptor
-	server  *Server      // of acceptor, which another ServeConn may have when Wake is called
-	facts   server.Facts // Served and Stream change only in Feed
+	server  *Server // of acceptor, which another ServeConn may have when Wake is called
 	conn    engine.Conn
 	netConn net.Conn
 }
@@ -41,13 +40,13 @@ var (
 // openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
 // the engine does not have any more.
 func (a *acceptor) openHTTP2(conn engine.Conn, facts server.Facts, begun []byte) *http2Conn {
-	c := a.newHTTP2Conn(conn, facts)
-	c.Conn = http2.NewConn(conn, &c.host, a.cfg.http2, begun)
+	c := a.newHTTP2Conn(conn)
+	c.Conn = http2.NewConn(conn, &c.host, a.cfg.http2, facts, begun)
 	return c
 }
 
-func (a *acceptor) newHTTP2Conn(conn engine.Conn, facts server.Facts) *http2Conn {
-	return &http2Conn{host: http2Host{acceptor: a, server: a.server, facts: facts, conn: conn, netConn: conn.NetConn()}}
+func (a *acceptor) newHTTP2Conn(conn engine.Conn) *http2Conn {
+	return &http2Conn{host: http2Host{acceptor: a, server: a.server, conn: conn, netConn: conn.NetConn()}}
 }
 
 // Capabilities implements engine.Protocol.
@@ -57,11 +56,11 @@ func (c *http2Conn) Capabilities() engine.Capabilities {
 
 // Sleep implements engine.Sleeper. Handlers that have timed out may still use c.host.
 func (c *http2Conn) Sleep() (engine.Memo, bool) {
+	facts := *c.Facts()
 	record, ok := c.Conn.Sleep()
 	if !ok {
 		return engine.Memo{}, false
 	}
-	facts := &c.host.facts
 	m := engine.Memo{ID: facts.ID, Served: uint64(record)<<memoShift | memoHTTP2, Opened: facts.Opened}
 	if facts.IsTLS {
 		m.Served |= memoTLS
@@ -71,9 +70,8 @@ func (c *http2Conn) Sleep() (engine.Memo, bool) {
 
 // wakeHTTP2 restores what Sleep has returned.
 func (a *acceptor) wakeHTTP2(conn engine.Conn, facts server.Facts, record http2.Record) *http2Conn {
-	c := a.newHTTP2Conn(conn, facts)
-	c.Conn = http2.Wake(conn, &c.host, a.cfg.http2, record)
-	c.host.facts.Served = c.Opened()
+	c := a.newHTTP2Conn(conn)
+	c.Conn = http2.Wake(conn, &c.host, a.cfg.http2, facts, record)
 	return c
 }
 
@@ -87,8 +85,9 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())
 		return nil, nil
 	}
-	c := a.newHTTP2Conn(conn, server.Facts{ID: a.server.gauges.connID.Add(1), Opened: clock.Nanos()})
-	if c.Conn = http2.Unpack(conn, &c.host, a.cfg.http2, state); c.Conn == nil {
+	c := a.newHTTP2Conn(conn)
+	facts := server.Facts{ID: a.server.gauges.connID.Add(1), Opened: clock.Nanos()}
+	if c.Conn = http2.Unpack(conn, &c.host, a.cfg.http2, facts, state); c.Conn == nil {
 		a.cfg.logger.Printf("connection from %s closed: its state of HTTP/2 is damaged, or of another version", conn.RemoteAddr())
 		return nil, nil
 	}
@@ -98,11 +97,11 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 
 // Feed implements engine.Protocol.
 func (c *http2Conn) Feed(in []byte) (used int, next engine.Next) {
-	before := c.host.facts.Served
+	before := c.Facts().Served
 	used, next = c.Conn.Feed(in)
 	c.host.cfg.meter.transferred(used, 0)
 	if c.host.cfg.connState != nil {
-		c.tellState(c.host.facts.Served != before)
+		c.tellState(c.Facts().Served != before)
 	}
 	return used, next
 }
@@ -159,41 +158,41 @@ func (c *serverConfig) speaksHTTP2(s *Server) bool {
 
 // newHTTP2Config derives what the HTTP/2 connections of a server share.
 func newHTTP2Config(s *Server, cfg *serverConfig) *http2.Config {
-	return http2.NewConfig(http2.Options(s.HTTP2), http2.Config{
-		Limits:       cfg.Limits,
-		Gauges:       s.http2Gauges(),
-		ReadTimeout:  cfg.ReadTimeout,
-		StallTimeout: cfg.WriteTimeout,
-		IdleTimeout:  cfg.IdleTimeout,
-		MaxRequests:  cfg.MaxRequests,
-		TasksMayWait: s.MaxWorkers > 0,
-	})
+	own := http2.Config{
+		Limits:         cfg.Limits,
+		Gauges:         s.http2Gauges(),
+		ReadTimeout:    cfg.ReadTimeout,
+		StallTimeout:   cfg.WriteTimeout,
+		IdleTimeout:    cfg.IdleTimeout,
+		MaxRequests:    cfg.MaxRequests,
+		AsksUser:       cfg.AsksUser,
+		StreamsBodies:  cfg.streamBody,
+		LogsAll:        cfg.LogsAll,
+		ClosesHijacked: cfg.ClosesHijacked,
+		Meter:          cfg.Meter,
+		TasksMayWait:   s.MaxWorkers > 0,
+	}
+	if cfg.single != nil {
+		own.Requests = &cfg.single.streams
+	}
+	return http2.NewConfig(http2.Options(s.HTTP2), own)
 }
 
-// NewStream implements http2.Host.
-func (h *http2Host) NewStream(id uint32, now int64) *http2.Stream {
-	x := http2ExchangePool.Get().(*http2Exchange)
-	h.facts.Served++
-	h.facts.Stream = id
-	x.begin(h, now)
-	return &x.stream
-}
-
-// Wake implements http2.Waker.
+// Wake implements http2.Host.
 func (h *http2Host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	return h.server.wakeUpgraded(conn, m)
 }
 
 // IsClosing implements http2.Host.
-func (h *http2Host) IsClosing() bool {
+func (h *http2Host) IsClosing(f *server.Facts) bool {
 	cfg := h.cfg
 	switch {
 	case h.server.closeRequested():
 		return true
-	case h.facts.Served == 0:
+	case f.Served == 0:
 		return false
 	}
-	return !cfg.KeepAlive || cfg.MaxLife > 0 && clock.Nanos()-h.facts.Opened > int64(cfg.MaxLife)
+	return !cfg.KeepAlive || cfg.MaxLife > 0 && clock.Nanos()-f.Opened > int64(cfg.MaxLife)
 }
 
 // Stage implements http2.Host. Shutdown does not wait for what was hijacked.
@@ -221,6 +220,11 @@ func (h *http2Host) Closed(err error) {
 		h.cfg.logConnError(h.conn, err)
 	}
 }
+
+// ErrNotSupportedHTTP2 is returned by the methods of RequestCtx.Conn that HTTP/2 does
+// not support, because a connection carries several requests, and by clients with
+// HTTP2Only for the method CONNECT.
+var ErrNotSupportedHTTP2 = http2.ErrNotSupported
 
 // HTTP2Config configures HTTP/2 (RFC 9113) of a Server. The zero value is HTTP/2 with the
 // limits below.

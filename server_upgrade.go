@@ -264,18 +264,13 @@ func (ctx *RequestCtx) isTakenOver() bool { return ctx.takeover != nil }
 // isSilent tells whether a hijack handler writes the response.
 func (ctx *RequestCtx) isSilent() bool { return ctx.hijackHandler != nil && ctx.hijackNoResponse }
 
-// isTunnelStatus tells whether a status accepts an extended CONNECT, as handlers see it.
-func isTunnelStatus(status int) bool {
-	return status == StatusSwitchingProtocols || status/100 == 2
-}
-
 // settleTakeover leaves the response to another protocol as that needs it: without a body.
 // If the handler has replaced the response since TakeOver, the client gets that one.
 func (ctx *RequestCtx) settleTakeover() {
 	t, resp := ctx.takeover, &ctx.Response
 	if !ctx.isFlushed() {
 		status := resp.StatusCode()
-		if !isTunnelStatus(status) || t.Status != 0 && (status != t.Status || t.Name != "" && string(resp.Header.Peek(t.Name)) != t.Value) {
+		if !server.IsTunnelStatus(status) || t.Status != 0 && (status != t.Status || t.Name != "" && string(resp.Header.Peek(t.Name)) != t.Value) {
 			ctx.takeover = nil
 			ctx.warn(misuseReplaced)
 			return

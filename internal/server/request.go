@@ -135,6 +135,9 @@ const (
 	OutcomeBody                    // another protocol writes the body of the response
 )
 
+// IsTunnelStatus reports whether a status accepts an extended CONNECT, as handlers see it.
+func IsTunnelStatus(status int) bool { return status == 101 || status/100 == 2 }
+
 // A BodyState is what of a streamed body was not read.
 type BodyState uint8
 

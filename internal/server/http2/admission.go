@@ -141,7 +141,7 @@ func (c *Conn) resume() {
 // store counts what the Request of s holds for a response with content, which waits, and more
 // bytes.
 func (c *Conn) store(s *Stream, content []byte, more int) {
-	n, isOwn := s.Request.Holds()
+	n, isOwn := s.exchange.holds()
 	if !isOwn && !c.isShared(s, content) {
 		n += len(content)
 	}
@@ -196,7 +196,7 @@ func (c *Conn) blocked(s *Stream) {
 	if s.counted > 0 {
 		return
 	}
-	n, _ := s.Request.Holds()
+	n, _ := s.exchange.holds()
 	c.count(s, n+taskMemory, len(s.held))
 	s.memory = memoryBehind
 	if c.limitsTasks.Load() {
@@ -240,7 +240,7 @@ func (c *Conn) timeOutRoom(now int64) {
 			}
 		case s.owner != ownerAdmission:
 		case isOld:
-			s.Request.Rest()
+			s.exchange.restUntilServed()
 		default:
 			c.roomDueAt(now + int64(deferredTime))
 		}

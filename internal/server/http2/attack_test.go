@@ -216,7 +216,7 @@ func TestLateMessages(t *testing.T) {
 				e := newEngine(t, testConfig())
 				e.isStreamed = always
 				e.peer.isQuiet = true
-				e.handler = func(r *testRequest) { end(&r.stream) }
+				e.handler = func(r *testRequest) { end(r.stream) }
 				e.feed(e.peer.request(nil, 1, post, false))
 				e.runTasks()
 				n := 0

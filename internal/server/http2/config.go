@@ -1,9 +1,12 @@
 package http2
 
 import (
+	"net"
+	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -40,6 +43,13 @@ type Config struct {
 	MaxRequests uint64
 	// IdleTimeout is how long a connection without streams stays open; 0: for ever.
 	IdleTimeout time.Duration
+	// AsksUser: there is a callback for server.Request.HeaderReceived. StreamsBodies: ExpectBody
+	// streams all bodies. LogsAll: the Host logs all errors. ClosesHijacked: streams are not
+	// hijacked while the server ends.
+	AsksUser, StreamsBodies, LogsAll, ClosesHijacked bool
+	Meter                                            server.Meter
+	// Requests are those that have not ended; nil: nobody waits for them.
+	Requests *sync.WaitGroup
 	// TasksMayWait says that the engine's workers are limited: Tasks may begin late.
 	TasksMayWait bool
 }
@@ -80,57 +90,19 @@ const (
 
 // A Host is the server that a connection belongs to.
 type Host interface {
-	// NewStream returns a Stream whose Request is set, for the stream with a number. The Conn
-	// uses it until it calls Request.End. It is called with Conn.mu locked; now is clock.Nanos
-	// of the input.
-	NewStream(id uint32, now int64) *Stream
-	// IsClosing reports whether connections are to end after their present requests.
-	IsClosing() bool
-	// Stage tells how far the server's life is, if IsClosing is true.
+	server.Host
+	// IsClosing reports whether connections are to end after their present requests. f are the
+	// facts about this one.
+	IsClosing(f *server.Facts) bool
+	// Stage tells how far the server's life is.
 	Stage() Stage
 	// Closed is called once, after the last call of the engine. err is why the
 	// connection ended; nil if it was orderly.
 	Closed(err error)
-}
-
-// A Request is one request and its response. Its methods are called one after the
-// other.
-type Request interface {
-	// Fields returns the empty table that the head is decoded to. Rest, Fields,
-	// HeadComplete, BodyReceived, BodyComplete and Refuse are called with Conn.mu
-	// locked: they must neither block nor call the Stream.
-	Fields() *field.Table
-	// HeadComplete is called with a valid head. Without isLast, a body follows; with
-	// it, the request is complete. isStreamed: Serve begins now and reads the body
-	// with Stream.ReadBody, or that of an extended CONNECT with a Tunnel. An error
-	// refuses the request; Serve then answers it.
-	HeadComplete(head *h2.Head, isLast bool) (isStreamed bool, err error)
-	// BodyReceived gets the next part of a body that is not streamed. An error refuses
-	// the request.
-	BodyReceived(p []byte) error
-	// BodyComplete is called at the end of a body that is not streamed. t has the
-	// trailer fields; nil: there are none. t belongs to the caller.
-	BodyComplete(t *field.Table)
-	// BodyDue returns when BodyLate is called unless more of a body that is not streamed
-	// arrives, in Nanos; 0: never. heard is when its last part came. BodyLate refuses the
-	// request with isOver, or else must have another BodyDue. They are called like HeadComplete.
-	BodyDue(heard int64) int64
-	BodyLate(heard, now int64) (isOver bool)
-	// Refuse makes Serve answer with err instead of calling a handler. method is that of a
-	// request whose head was refused, without a call of HeadComplete; empty: it is not known,
-	// or there was the call.
-	Refuse(err error, method []byte)
-	// Rest is called when Serve has to wait: the Request keeps what it needs for that only.
-	Rest()
-	// Holds returns how many bytes of memory the Request keeps for its response, and until
-	// End. With isOwn, the content is in them. It is called with Conn.mu locked, by a method
-	// of the Stream that gets content.
-	Holds() (n int, isOwn bool)
-	// Serve answers the request. It runs in a Task and may block. When it returns, the
-	// response is complete, or else the stream is reset. With outlived, a Tunnel for
-	// which Outlive was called has the stream, or what Produce or ServeProtocol got.
-	Serve() (outlived bool)
-	// End is the last call: the Conn uses the Stream no longer. End first stops what else
-	// may use it, and then calls Stream.Release.
-	End()
+	// Log logs an error of a connection, if such errors are logged.
+	Log(c engine.Conn, err error)
+	// RunHijacked calls a hijack handler.
+	RunHijacked(c net.Conn, handler func(net.Conn))
+	// Wake returns a Protocol that ServeProtocol has got, and that sleeps; see engine.Waker.
+	Wake(c engine.Conn, m engine.Memo) engine.Protocol
 }

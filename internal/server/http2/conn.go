@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -52,6 +53,8 @@ type connState struct {
 	workers  engine.Workers
 	host     Host
 	cfg      *Config
+	netConn  net.Conn     // valid even after the connection has ended
+	facts    server.Facts // Served and Stream change only in Feed
 
 	// Input.
 	parser  h2.Parser
@@ -93,11 +96,11 @@ type connState struct {
 	timers
 }
 
-// NewConn returns the Protocol of a connection. begun is the beginning of the preface, as
+// NewConn returns the Protocol of a connection, with its facts. begun is the beginning of the preface, as
 // far as another Protocol has used it; nil: no input has come.
-func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
+func NewConn(conn engine.Conn, host Host, cfg *Config, f server.Facts, begun []byte) *Conn {
 	now := clock.Nanos()
-	c := newConn(conn, host, cfg)
+	c := newConn(conn, host, cfg, f)
 	c.gauge.conns.Add(1)
 	c.own, c.peer = h2.NewOwnSettings(), h2.NewPeerSettings()
 	c.encoder.Reset(cfg.Pairs)
@@ -119,10 +122,11 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 func (c *Conn) BeganAt(start int64) { c.blockDue = start + int64(c.cfg.ReadTimeout) }
 
 // newConn returns a Conn without the state that a connection has from its beginning.
-func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
+func newConn(conn engine.Conn, host Host, cfg *Config, f server.Facts) *Conn {
 	c := acquireConn()
 	c.conn, c.prompter, c.workers = conn, conn.Prompter(), conn.Workers()
 	c.host, c.cfg, c.gauge = host, cfg, cfg.Gauges.stripe()
+	c.netConn, c.facts = conn.NetConn(), f
 	c.decoder.Limits, c.decoder.AcceptsConnect = cfg.Limits, cfg.Settings.EnableConnectProtocol
 	c.decoder.Reset()
 	c.parser.MaxContinuations = cfg.continuations()
@@ -130,6 +134,9 @@ func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
 	c.progress.begin(clock.Nanos())
 	return c
 }
+
+// Facts returns the facts about the connection. The engine's calls may use them.
+func (c *Conn) Facts() *server.Facts { return &c.facts }
 
 // Capabilities implements engine.Protocol.
 func (c *Conn) Capabilities() engine.Capabilities {
@@ -161,7 +168,7 @@ func (c *Conn) unlock() {
 	for s != nil {
 		next := s.next
 		s.closeProducer()
-		s.Request.End()
+		s.exchange.end()
 		s = next
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -29,8 +32,9 @@ type fakeEngine struct {
 	isPrompted bool
 	excused    int
 	streams    []*testRequest // those that were made
-	free       []*testRequest // for recycle
 
+	sleeper      *talker // Wake returns it
+	free         []*testRequest
 	recycle      bool          // requests are used again
 	deadline     int64         // in Nanos, 0: none
 	writeTimeout time.Duration // of SetWriteTimeout
@@ -82,7 +86,7 @@ func (e *fakeEngine) SetReadDeadline(now int64, timeout time.Duration) {
 
 func (e *fakeEngine) SetWriteTimeout(timeout time.Duration) { e.writeTimeout = timeout }
 
-func (e *fakeEngine) IsClosing() bool { return e.closing }
+func (e *fakeEngine) IsClosing(*server.Facts) bool { return e.closing }
 
 func (e *fakeEngine) Stage() Stage {
 	switch {
@@ -96,18 +100,26 @@ func (e *fakeEngine) Stage() Stage {
 
 func (e *fakeEngine) Closed(err error) { e.failure = err }
 
-func (e *fakeEngine) NewStream(uint32, int64) *Stream {
+func (e *fakeEngine) NewRequest(x server.Exchange, _ server.Request) server.Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var r *testRequest
 	if n := len(e.free); n > 0 && e.recycle {
-		r := e.free[n-1]
-		e.free = e.free[:n-1]
-		r.reset()
-		return &r.stream
+		r, e.free = e.free[n-1], e.free[:n-1]
+	} else {
+		r = &testRequest{engine: e}
+		e.streams = append(e.streams, r)
 	}
-	r := &testRequest{engine: e}
-	r.stream.Request = r
-	e.streams = append(e.streams, r)
-	return &r.stream
+	r.exchange = x.(*Exchange)
+	r.stream = &r.exchange.stream
+	return r
 }
+
+func (e *fakeEngine) Log(engine.Conn, error)               {}
+func (e *fakeEngine) RunHijacked(net.Conn, func(net.Conn)) {}
+func (e *fakeEngine) NetConn() net.Conn                    { return nil }
+
+func (e *fakeEngine) Wake(c engine.Conn, m engine.Memo) engine.Protocol { return e.sleeper.Wake(c, m) }
 
 // testConfig has small times and the sizes of a server.
 func testConfig() *Config {
@@ -134,7 +146,7 @@ func newEngine(t testing.TB, cfg *Config) *fakeEngine {
 func newSilentEngine(t testing.TB, cfg *Config) *fakeEngine {
 	e := &fakeEngine{t: t, cfg: cfg, handler: func(r *testRequest) { r.stream.Respond(fields{status: 200}, nil) }}
 	e.peer.begin()
-	e.conn = NewConn(e, e, cfg, nil)
+	e.conn = NewConn(e, e, cfg, server.Facts{}, nil)
 	e.conn.Start()
 	e.pump()
 	return e
@@ -180,7 +192,7 @@ func (e *fakeEngine) park() {
 	}
 	e.slept++
 	cfg := e.cfg
-	e.conn = Wake(e, e, cfg, record)
+	e.conn = Wake(e, e, cfg, server.Facts{}, record)
 	if deadline != e.conn.armed {
 		e.t.Fatalf("the deadline was %d, and is %d", deadline, e.conn.armed)
 	}
@@ -196,7 +208,7 @@ func (e *fakeEngine) move() {
 	cfg := *e.cfg
 	cfg.Pairs = &h2.Pairs{}
 	e.cfg = &cfg
-	if e.conn = Unpack(e, e, e.cfg, state); e.conn == nil {
+	if e.conn = Unpack(e, e, e.cfg, server.Facts{}, state); e.conn == nil {
 		e.t.Fatalf("%x cannot be unpacked", state)
 	}
 	e.moved++
@@ -299,82 +311,104 @@ func (e *fakeEngine) checkEnded() {
 	}
 }
 
-// A testRequest is a Request that keeps what it was told.
+// A testRequest is a server.Request that keeps what it was told.
 type testRequest struct {
-	engine *fakeEngine
-	stream Stream
-	table  field.Table
-	id     uint32
-	body   []byte
+	engine   *fakeEngine
+	exchange *Exchange
+	stream   *Stream // of exchange
+	header   message.RequestHeader
+	response message.ResponseHeader
+	id       uint32
+	body     []byte
 
-	failure    error // of Refuse
-	hasTrailer bool
-	isComplete bool
-	outlived   bool // what Serve returns
-	holds      int  // 0: its content is not its own
-	served     int
-	ended      int
+	failure error                                                     // of Refuse
+	outcome server.Outcome                                            // of Serve
+	open    func(c engine.Conn, out []byte) (engine.Protocol, []byte) // of Open
+	holds   int                                                       // 0: its content is not its own
+	served  int
+	ended   int
 }
 
-func (r *testRequest) reset() {
-	r.table.Reset()
-	r.body, r.failure, r.hasTrailer, r.isComplete, r.outlived = r.body[:0], nil, false, false, false
-	r.ended = 0
+func (r *testRequest) Headers() (*message.RequestHeader, *message.ResponseHeader) {
+	return &r.header, &r.response
 }
 
-func (r *testRequest) Fields() *field.Table { return &r.table }
+func (r *testRequest) Begin(f *server.Facts, _ int64) { r.id, r.ended = f.Stream, 0 }
 
-func (r *testRequest) HeadComplete(_ *h2.Head, isLast bool) (isStreamed bool, err error) {
-	r.id = r.stream.ID()
-	r.isComplete = isLast
-	if r.engine.refuse != nil {
-		if err := r.engine.refuse(r); err != nil {
-			return false, err
-		}
+func (r *testRequest) HeadComplete(bool) error {
+	if r.engine.refuse == nil {
+		return nil
 	}
-	return !isLast && r.engine.isStreamed != nil && r.engine.isStreamed(r), nil
+	return r.engine.refuse(r)
 }
 
-func (r *testRequest) BodyReceived(p []byte) error {
-	if r.isComplete {
-		panic("body after its end")
-	}
+func (r *testRequest) ExtendedConnect()      {}
+func (r *testRequest) HeaderReceived() error { return nil }
+
+func (r *testRequest) ExpectBody(int64) (isStreamed bool, err error) {
+	return r.engine.isStreamed != nil && r.engine.isStreamed(r), nil
+}
+
+func (r *testRequest) ExpectContinue(bool) (isWanted bool, err error) { return true, nil }
+
+func (r *testRequest) BodyReceived(p []byte, _ uint64) error {
 	r.body = append(r.body, p...)
 	return r.engine.bodyError
 }
 
-func (r *testRequest) BodyComplete(t *field.Table) { r.isComplete, r.hasTrailer = true, t != nil }
+func (r *testRequest) BodyTimeout() time.Duration { return 0 }
 
-func (r *testRequest) BodyDue(heard int64) int64 { return heard + int64(10*time.Second) }
-
-func (r *testRequest) BodyLate(_, _ int64) (isOver bool) { return true }
-
-func (r *testRequest) Refuse(err error, _ []byte) { r.failure = err }
-
-func (r *testRequest) Rest() {}
-
-func (r *testRequest) Holds() (n int, isOwn bool) { return r.holds, r.holds > 0 }
-
-func (r *testRequest) Serve() (outlived bool) {
+func (r *testRequest) Serve(int64) (server.Request, server.Outcome) {
 	if r.ended > 0 {
 		panic("Serve after End")
 	}
 	r.served++
-	if r.failure != nil {
-		r.stream.Respond(fields{status: 400}, nil)
-		return false
-	}
 	r.engine.handler(r)
-	return r.outlived
+	return nil, r.outcome
 }
 
-func (r *testRequest) End() {
-	r.ended++
-	r.stream.Reset(h2.CodeInternalError) // has no effect
-	r.stream.Release()
+func (r *testRequest) Refuse(err, _ error) { r.served, r.failure = r.served+1, err }
+
+// Respond answers what was refused. Handlers answer themselves.
+func (r *testRequest) Respond() bool {
+	if r.failure != nil {
+		r.stream.Respond(fields{status: 400}, nil)
+	}
+	return true
+}
+
+func (r *testRequest) Decline(int)              {}
+func (r *testRequest) Hijacker() func(net.Conn) { return nil }
+func (r *testRequest) BeginBody()               {}
+
+func (r *testRequest) Open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	return r.open(c, out)
+}
+
+func (r *testRequest) MayWait() error                    { return nil }
+func (r *testRequest) Unread() (server.BodyState, error) { return server.BodyRead, nil }
+func (r *testRequest) ReadLimit() (int64, time.Duration) { return 0, 0 }
+func (r *testRequest) EndReads()                         {}
+func (r *testRequest) Holds() (n int, isOwn bool)        { return r.holds, r.holds > 0 }
+func (r *testRequest) IsSpent() bool                     { return false }
+func (r *testRequest) Rest() server.Rested               { return r }
+func (r *testRequest) Shrink()                           {}
+
+// Wake and Drop make r a server.Rested.
+func (r *testRequest) Wake(server.Exchange) server.Request { return r }
+func (r *testRequest) Drop()                               { r.End(); r.Release(false) }
+
+func (r *testRequest) Release(bool) {
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
 	r.engine.free = append(r.engine.free, r)
+}
+
+func (r *testRequest) End() server.Request {
+	r.ended++
+	r.header.Reset()
+	r.body, r.failure, r.outcome, r.open = r.body[:0], nil, server.OutcomeResponse, nil
+	return nil
 }
 
 // readAll reads a streamed body.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 )
 
 // A connection without streams first waits as it is: the next request often comes soon.
@@ -67,19 +68,18 @@ func (c *Conn) Sleep() (r Record, ok bool) {
 // recordSize is the size of most records, at most.
 const recordSize = 1 << 10
 
-// Wake restores the Conn that Sleep has packed, and frees the record. cfg is the same.
-func Wake(conn engine.Conn, host Host, cfg *Config, r Record) *Conn {
-	c := newConn(conn, host, cfg)
+// Wake restores the Conn that Sleep has packed, and frees the record. cfg is the same, and f
+// without Served.
+func Wake(conn engine.Conn, host Host, cfg *Config, f server.Facts, r Record) *Conn {
+	c := newConn(conn, host, cfg, f)
 	packed := buf.Get(recordSize)
 	packed.B = cfg.Records.take(r, packed.B)
 	if c.unpack(packed.B, formSleep) {
 		c.maySleep, c.armed = true, c.idleDue
+		c.facts.Served = c.opened
 	} else {
 		c.phase, c.failure = phaseFailed, errRecord
 	}
 	packed.Release()
 	return c
 }
-
-// Opened returns how many streams were accepted. The engine's calls may use it.
-func (c *Conn) Opened() uint64 { return c.opened }

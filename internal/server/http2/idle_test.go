@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -163,7 +164,7 @@ func FuzzPacked(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		for _, form := range forms {
 			e := newSilentEngine(t, testConfig())
-			c := newConn(e, e, e.cfg)
+			c := newConn(e, e, e.cfg, server.Facts{})
 			if !c.unpack(packed, form) || form == formMove && c.opened|uint64(c.idleDue) != 0 {
 				continue
 			}
@@ -191,7 +192,7 @@ func TestSleepAllocatesNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("it does not sleep")
 		}
-		e.conn = Wake(e, e, e.cfg, record)
+		e.conn = Wake(e, e, e.cfg, server.Facts{}, record)
 	}); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
@@ -238,15 +239,15 @@ func TestMoveDamaged(t *testing.T) {
 	}
 	for i := range state {
 		state[i] ^= 0x10
-		if Unpack(e, e, e.cfg, state) != nil {
+		if Unpack(e, e, e.cfg, server.Facts{}, state) != nil {
 			t.Errorf("a damaged byte %d is not noticed", i)
 		}
 		state[i] ^= 0x10
-		if Unpack(e, e, e.cfg, state[:i]) != nil {
+		if Unpack(e, e, e.cfg, server.Facts{}, state[:i]) != nil {
 			t.Errorf("%d bytes are enough", i)
 		}
 	}
-	if Unpack(e, e, e.cfg, state) == nil {
+	if Unpack(e, e, e.cfg, server.Facts{}, state) == nil {
 		t.Error("it is refused")
 	}
 }

@@ -156,7 +156,7 @@ func (m *model) task() {
 
 // serve answers in one of the ways that a Request can.
 func (m *model) serve(r *testRequest) {
-	s := &r.stream
+	s := r.stream
 	ok := fields{status: 200}
 	switch r.id / 2 % 8 {
 	case 0:
@@ -193,7 +193,7 @@ func (m *model) check() {
 	held, heads := 0, 0
 	for s := range c.streams.each() {
 		id := s.id
-		if s.conn != c || c.streams.find(id) != s || s.Request.(*testRequest).ended > 0 {
+		if s.conn != c || c.streams.find(id) != s || s.exchange.cfg == nil {
 			t.Fatalf("stream %d has ended and is in the table", id)
 		}
 		held += len(s.held)

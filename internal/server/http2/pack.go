@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -146,12 +147,12 @@ func (c *Conn) Pack(dst []byte) (state []byte, ok bool) {
 
 // Unpack returns the Protocol of a connection that was packed by Pack, perhaps in another
 // process; nil if state is anything else. Our settings are sent if they have changed.
-func Unpack(conn engine.Conn, host Host, cfg *Config, state []byte) *Conn {
+func Unpack(conn engine.Conn, host Host, cfg *Config, f server.Facts, state []byte) *Conn {
 	end := len(state) - checksumSize
 	if end < 0 || checksum(state[:end]) != binary.LittleEndian.Uint32(state[end:]) {
 		return nil
 	}
-	c := newConn(conn, host, cfg)
+	c := newConn(conn, host, cfg, f)
 	if !c.unpack(state[:end], formMove) {
 		return nil
 	}

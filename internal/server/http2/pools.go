@@ -13,6 +13,9 @@ var connPool = sync.Pool{New: func() any {
 	return c
 }}
 
+// exchangePool has Exchanges without a request. A stream owns its Exchange until end.
+var exchangePool = sync.Pool{New: func() any { return newExchange() }}
+
 func acquireConn() *Conn { return connPool.Get().(*Conn) }
 
 // connMemory is about what a Conn has, with what release keeps of a usual one.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -17,7 +18,7 @@ func newBegunEngine(t *testing.T, cfg *Config, requests int) (e *fakeEngine, in 
 		in = e.peer.request(in, uint32(2*i+1), get, true)
 	}
 	const used = 18
-	e.conn = NewConn(e, e, cfg, in[:used])
+	e.conn = NewConn(e, e, cfg, server.Facts{}, in[:used])
 	e.conn.Start()
 	if e.takePrompt() {
 		t.Error("Start prompts")

@@ -12,11 +12,13 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // A source is a Producer that has some pieces to send.
 type source struct {
+	engine.Protocol
 	conn    engine.Conn
 	pieces  []int // their sizes
 	next    engine.Next
@@ -58,13 +60,12 @@ func (e *fakeEngine) produce(stream uint32, first string) *source {
 		if !r.stream.SendHead(fields{status: 200}, false, false) {
 			e.t.Error("the head cannot be sent")
 		}
-		r.outlived = true
-		r.stream.Produce(func(c engine.Conn, out []byte) (Producer, []byte) {
+		r.outcome, r.open = server.OutcomeBody, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
 			s.conn = c
 			c.SetReadDeadline(clock.Nanos(), time.Second)
 			c.SetWriteTimeout(10 * time.Second)
 			return s, append(out, first...)
-		})
+		}
 	}
 	e.feed(e.peer.request(nil, stream, get, true))
 	e.runTasks()

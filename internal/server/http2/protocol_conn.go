@@ -24,7 +24,6 @@ import (
 type protocolConn struct {
 	streamConn // its engine.Conn is nil, because that may be over
 	addrs      net.Conn
-	waker      Waker
 
 	// A Task has these.
 	drive.State
@@ -39,11 +38,6 @@ type protocolConn struct {
 	isBusy       bool // a Task is queued, or runs
 	isPrompted   bool
 	isHalfClosed bool // HalfClosed was called
-}
-
-// A Waker is the part of engine.Waker that protocolConns need.
-type Waker interface {
-	Wake(c engine.Conn, m engine.Memo) engine.Protocol
 }
 
 var (
@@ -68,11 +62,11 @@ const (
 // ServeProtocol leaves the stream of an extended CONNECT to the Protocol that open returns, with
 // what that sends first. The final head must have been sent. open gets the stream's
 // engine.Conn, with the addresses of addrs, and may block. If it returns nil, the stream is
-// reset. A Protocol that sleeps is woken by waker. Call ServeProtocol at the end of Serve, which
-// returns outlived then: the stream may have ended already.
-func (s *Stream) ServeProtocol(addrs net.Conn, waker Waker, open func(c engine.Conn, out []byte) (engine.Protocol, []byte)) {
+// reset. Call ServeProtocol at the end of Exchange.serve, which returns outlived then: the stream may
+// have ended already.
+func (s *Stream) ServeProtocol(addrs net.Conn, open func(c engine.Conn, out []byte) (engine.Protocol, []byte)) {
 	c := s.conn
-	x := &protocolConn{streamConn: streamConn{conn: c, prompter: c.prompter, stream: s}, addrs: addrs, waker: waker, isBusy: true}
+	x := &protocolConn{streamConn: streamConn{conn: c, prompter: c.prompter, stream: s}, addrs: addrs, isBusy: true}
 	x.ServedBy(x)
 	c.mu.Lock()
 	s.owner, s.streamConn, s.protocol = ownerProtocol, &x.streamConn, x
@@ -238,7 +232,7 @@ func (x *protocolConn) act(next engine.Next) {
 // wake wakes a Protocol that sleeps.
 func (x *protocolConn) wake() {
 	if x.Protocol == nil {
-		x.Protocol = x.waker.Wake(x, x.memo)
+		x.Protocol = x.conn.host.Wake(x, x.memo)
 		x.Can = x.Protocol.Capabilities()
 	}
 }

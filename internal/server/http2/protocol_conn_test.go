@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -76,15 +77,15 @@ func (e *fakeEngine) serveProtocol(stream uint32) *talker {
 	p := &talker{}
 	e.isStreamed = func(*testRequest) bool { return true }
 	e.handler = func(r *testRequest) {
-		r.stream.isConnect = true
+		r.stream.isConnect, r.exchange.connects = true, true
 		if !r.stream.SendHead(fields{status: 200}, false, false) {
 			e.t.Error("the head cannot be sent")
 		}
-		r.outlived = true
-		r.stream.ServeProtocol(nil, p, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		e.sleeper = p
+		r.outcome, r.open = server.OutcomeTakeover, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
 			p.conn = c
 			return p, append(out, "hi"...)
-		})
+		}
 	}
 	e.feed(e.peer.request(nil, stream, post, false))
 	e.runTasks()

@@ -94,7 +94,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		c.trailer.KeepNames = true // the Request knows how it spells names
 		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
 	case h2.RequestBlock:
-		c.decoder.Begin(h2.RequestBlock, b.stream.Request.Fields(), &c.head)
+		c.decoder.Begin(h2.RequestBlock, b.stream.exchange.fields(), &c.head)
 	default:
 		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
 	}
@@ -110,7 +110,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 		b.refuse = h2.ErrRefused
 		return
 	}
-	s := c.host.NewStream(id, now)
+	s := c.newStream(id, now)
 	s.begin(c, id, now)
 	c.streams.add(id, s)
 	c.becomeBusy()
@@ -118,6 +118,15 @@ func (c *Conn) openStream(id uint32, now int64) {
 		c.warn()
 	}
 	b.stream, b.kind = s, h2.RequestBlock
+}
+
+// newStream returns a Stream for a request that begins.
+func (c *Conn) newStream(id uint32, now int64) *Stream {
+	x := exchangePool.Get().(*Exchange)
+	c.facts.Served++
+	c.facts.Stream = id
+	x.begin(c, now)
+	return &x.stream
 }
 
 // isFull reports whether the peer has as many streams open as it may. A stream that has
@@ -146,12 +155,12 @@ func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Er
 	if v := h2.Violation(err); v != nil {
 		return c.malformed(s, v, now)
 	}
-	if !c.keepFields(s, s.Request.Fields()) {
+	if !c.keepFields(s, s.exchange.fields()) {
 		c.reset(s, h2.CodeRefusedStream)
 		return c.budget.Charge(now, h2.CostRefused)
 	}
 	if err != nil { // an answer of HTTP/1.1 fits: 431, 414
-		c.refuseRequest(s, err, c.head.Method.In(s.Request.Fields().Raw()))
+		c.refuseRequest(s, err, c.head.Method.In(s.exchange.fields().Raw()))
 		return nil
 	}
 	if c.head.Has(h1.HasLength) {
@@ -164,7 +173,7 @@ func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Er
 		s.inbox, s.held = nil, nil // keep uses buffers of the pools
 	}
 	c.readPriority(s)
-	isStreamed, err := s.Request.HeadComplete(&c.head, isLast)
+	isStreamed, err := s.exchange.headComplete(&c.head, isLast)
 	switch {
 	case err != nil:
 		c.refuseRequest(s, err, nil)
@@ -189,7 +198,7 @@ func (c *Conn) readPriority(s *Stream) {
 		base.IsIncremental = true
 		c.ready.Place(&s.node, base)
 	}
-	if t := s.Request.Fields(); t.Len() > 0 {
+	if t := s.exchange.fields(); t.Len() > 0 {
 		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
 			c.prioritize(s, h2.ParsePriority(t.Value(i), base))
 		}
@@ -210,9 +219,9 @@ func (c *Conn) keepFields(s *Stream, t *field.Table) bool {
 }
 
 // refuseRequest has a Task answer s with err. What else arrives of it is discarded. method is
-// that of Request.Refuse.
+// that of Exchange.refuse.
 func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
-	s.Request.Refuse(err, method)
+	s.exchange.refuse(err, method)
 	if s.input != inputEnded {
 		s.input = inputDiscarded
 	}
@@ -280,7 +289,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	switch s.input {
 	case inputOpen:
-		if err := s.Request.BodyReceived(ev.Payload); err != nil {
+		if err := s.exchange.bodyReceived(ev.Payload); err != nil {
 			if ev.Has(h2.EndStream) {
 				s.input = inputEnded
 			}
@@ -343,9 +352,9 @@ func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
 	switch was {
 	case inputOpen:
 		if hasTrailer && c.trailer.Len() > 0 {
-			s.Request.BodyComplete(&c.trailer)
+			s.exchange.bodyComplete(&c.trailer)
 		} else {
-			s.Request.BodyComplete(nil)
+			s.exchange.bodyComplete(nil)
 		}
 		c.serve(s)
 	case inputStreamed:

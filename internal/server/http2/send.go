@@ -323,7 +323,7 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	c.mu.Lock()
 	defer c.unlock()
 	now := clock.Nanos()
-	if c.host.IsClosing() {
+	if c.host.IsClosing(&c.facts) {
 		c.warn()
 		c.notifyStage(now)
 	}

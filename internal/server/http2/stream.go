@@ -77,10 +77,10 @@ const (
 	memoryCredit                      // the same, and its window was open then; see admission.drainCredit
 )
 
-// A Stream carries one request and its response. A Host makes it, sets Request and
-// may use it for one request after another.
+// A Stream carries one request and its response. It is a part of its Exchange, which uses it
+// for one request after another.
 type Stream struct {
-	Request Request
+	exchange *Exchange
 
 	conn *Conn
 	id   uint32
@@ -232,7 +232,7 @@ func (s *Stream) Run() {
 	if s.promptsFirst {
 		s.conn.prompter.Prompt()
 	}
-	if !s.isReset.Load() && (s.conn.limitsTasks.Load() && s.isPostponed() || s.Request.Serve()) {
+	if !s.isReset.Load() && (s.conn.limitsTasks.Load() && s.isPostponed() || s.exchange.serve()) {
 		return // s may have ended already
 	}
 	s.conn.taskDone(s)

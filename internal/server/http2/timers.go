@@ -69,7 +69,7 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 		t := int64(0)
 		switch {
 		case s.input == inputOpen && s.owner == ownerNone:
-			t = s.Request.BodyDue(s.lastInput)
+			t = s.exchange.bodyDue(s.lastInput)
 		case s.reader == waitRuns:
 			t = s.readDue
 		}
@@ -207,7 +207,7 @@ func (c *Conn) timeOutStreams(now int64) {
 		case s.reader == waitRuns:
 			s.reader = waitNone
 			s.changed.Broadcast()
-		case s.Request.BodyLate(s.lastInput, now):
+		case s.exchange.bodyLate(s.lastInput, now):
 			c.refuseRequest(s, server.ErrTimeout, nil)
 		}
 	}

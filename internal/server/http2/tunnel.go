@@ -21,7 +21,7 @@ import (
 // copies to the stream, as Stream.Send does, and waits for the peer when as much waits as
 // a stream holds. A peer that takes nothing of that for Config.StallTimeout gets a reset.
 //
-// A Tunnel is used by a Request's Serve or, after Outlive, until Close. The stream must
+// A Tunnel is used in Exchange.serve or, after Outlive, until Close. The stream must
 // not carry another request afterwards: calls that are late then find the Tunnel closed.
 type Tunnel struct {
 	conn   *Conn

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -41,11 +42,11 @@ func newTunnel(t *testing.T, cfg *Config) (*fakeEngine, *Tunnel) {
 func (e *fakeEngine) tunnel(stream uint32) (tunnel *Tunnel) {
 	e.isStreamed = always
 	e.handler = func(r *testRequest) {
-		tunnel = r.stream.Tunnel(nil)
+		tunnel = r.exchange.openTunnel().tunnel
 		if !tunnel.SendHead(fields{status: 200}, false, false) {
 			e.t.Error("the head cannot be sent")
 		}
-		r.outlived = tunnel.Outlive()
+		r.outcome = server.OutcomeHijack
 	}
 	e.feed(e.peer.request(nil, stream, connect, false))
 	e.runTask()
@@ -151,7 +152,7 @@ func TestTunnelInServe(t *testing.T) {
 			_, _ = io.ReadFull(tunnel, p)
 			_, _ = tunnel.Write(p)
 			tunnel.Close()
-			r.outlived = tunnel.Outlive()
+			r.outcome = server.OutcomeHijack
 		},
 		"RST_STREAM 1 INTERNAL_ERROR": func(_ *testRequest, tunnel *Tunnel) { tunnel.Close() },
 		"HEADERS 1 403 END": func(r *testRequest, tunnel *Tunnel) {
@@ -161,7 +162,7 @@ func TestTunnelInServe(t *testing.T) {
 	} {
 		e := newEngine(t, tunnelConfig())
 		e.isStreamed = always
-		e.handler = func(r *testRequest) { handle(r, r.stream.Tunnel(nil)) }
+		e.handler = func(r *testRequest) { handle(r, r.exchange.openTunnel().tunnel) }
 		e.feed(data(e.peer.request(nil, 1, connect, false), 1, 5, true))
 		e.runTasks()
 		if got := e.peer.took(); got != want {
@@ -177,11 +178,11 @@ func TestTunnelContent(t *testing.T) {
 	e := newEngine(t, tunnelConfig())
 	e.isStreamed = always
 	e.handler = func(r *testRequest) {
-		tunnel := r.stream.Tunnel(nil)
+		tunnel := r.exchange.openTunnel().tunnel
 		tunnel.SendHead(fields{status: 200}, false, false)
 		e.pump()
 		r.stream.Send([]byte("content"))
-		r.outlived = tunnel.Outlive()
+		r.outcome = server.OutcomeHijack
 	}
 	e.feed(e.peer.request(nil, 1, connect, false))
 	e.runTasks()

@@ -1,4 +1,4 @@
-package sluice
+package http2
 
 import (
 	"cmp"
@@ -15,16 +15,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// http2Exchange is one request and its response in HTTP/2: the http2.Request that a
-// stream carries, and the server.Exchange that the request uses.
-type http2Exchange struct {
-	stream         http2.Stream
+// An Exchange is one request and its response on a stream: the server.Exchange of HTTP/2. The
+// Conn calls it with mu locked, or in a Task; see each method.
+type Exchange struct {
+	stream         Stream
 	request        server.Request // nil: it is given up, at rest, or there was none yet
 	requestHeader  *message.RequestHeader
 	responseHeader *message.ResponseHeader
@@ -32,19 +31,21 @@ type http2Exchange struct {
 	rested         server.Rested // nil: the body goes on, or has arrived
 	due            int64         // when the body of rested is late
 
-	host    *http2Host
+	cfg     *Config // of the connection, as the next two; nil: the request has ended
+	host    Host
+	netConn net.Conn
 	failure error                 // why the request is refused
 	form    *message.ResponseForm // of SendHead; nil: it was not called
 	framing message.Framing
-	buffer  []byte         // for files
-	flight  *atomic.Int32  // of the Meter; nil: nothing is counted
-	user    *http2UserConn // what UserConn has returned; nil: it was not called
-	tunnel  *http2Tunnel   // of an extended CONNECT; nil: not used yet
-	http2Marks
+	buffer  []byte        // for files
+	flight  *atomic.Int32 // of the Meter; nil: nothing is counted
+	user    *userConn     // what UserConn has returned; nil: it was not called
+	tunnel  *hijackedConn // of an extended CONNECT; nil: not used yet
+	marks
 }
 
-// http2Marks are facts about one request. They are cleared together.
-type http2Marks struct {
+// marks are facts about one request. They are cleared together.
+type marks struct {
 	bodyLength int64 // announced; -1: unknown
 	kept       int   // bytes of the body that the Request has
 	decides    bool  // callbacks decide about the body, in Serve
@@ -56,13 +57,10 @@ type http2Marks struct {
 	isExcused  bool  // the handler uses the tunnel
 }
 
-var (
-	_ server.Exchange = (*http2Exchange)(nil)
-	_ http2.Request   = (*http2Exchange)(nil)
-)
+var _ server.Exchange = (*Exchange)(nil)
 
 // use makes r the Request of x, unless it is nil.
-func (x *http2Exchange) use(r server.Request) {
+func (x *Exchange) use(r server.Request) {
 	if r != nil && r != x.request {
 		x.request = r
 		x.requestHeader, x.responseHeader = r.Headers()
@@ -70,34 +68,36 @@ func (x *http2Exchange) use(r server.Request) {
 }
 
 // giveUp forgets the Request of x.
-func (x *http2Exchange) giveUp() {
+func (x *Exchange) giveUp() {
 	x.request, x.requestHeader, x.responseHeader, x.form = nil, nil, nil, nil
 }
 
-func newHTTP2Exchange() *http2Exchange {
-	x := &http2Exchange{}
-	x.stream.Request = x
+func newExchange() *Exchange {
+	x := &Exchange{}
+	x.stream.exchange = x
 	return x
 }
 
-// begin starts a request.
-func (x *http2Exchange) begin(h *http2Host, now int64) {
-	x.host, x.start = h, now
-	x.use(h.NewRequest(x, x.request))
-	x.request.Begin(&h.facts, now)
-	if one := h.cfg.single; one != nil {
-		one.streams.Add(1)
+// begin starts a request on c. Conn.mu is locked, as it is until Serve.
+func (x *Exchange) begin(c *Conn, now int64) {
+	x.cfg, x.host, x.netConn, x.start = c.cfg, c.host, c.netConn, now
+	x.use(c.host.NewRequest(x, x.request))
+	x.request.Begin(&c.facts, now)
+	if r := c.cfg.Requests; r != nil {
+		r.Add(1)
 	}
-	if f := h.cfg.Meter.Flights; f != nil {
+	if f := c.cfg.Meter.Flights; f != nil {
 		x.flight = f.Begin(now)
 	}
 }
 
-// Fields implements http2.Request.
-func (x *http2Exchange) Fields() *field.Table { return &x.requestHeader.Table }
+// fields returns the table that the head is decoded to.
+func (x *Exchange) fields() *field.Table { return &x.requestHeader.Table }
 
-// HeadComplete implements http2.Request.
-func (x *http2Exchange) HeadComplete(head *h2.Head, isLast bool) (isStreamed bool, err error) {
+// headComplete is called with a valid head. Without isLast, a body follows; with it, the
+// request is complete. isStreamed: Serve begins now and reads the body with ReadBody, or that
+// of an extended CONNECT with a Tunnel. An error refuses the request; Serve then answers it.
+func (x *Exchange) headComplete(head *h2.Head, isLast bool) (isStreamed bool, err error) {
 	h := x.requestHeader
 	h.SetParsed(&head.Head)
 	h.SetHTTP2()
@@ -113,7 +113,7 @@ func (x *http2Exchange) HeadComplete(head *h2.Head, isLast bool) (isStreamed boo
 		x.request.ExtendedConnect()
 	}
 	x.bodyLength = -1
-	isComplete := isLast || x.connects || !x.host.cfg.streamBody && h.IsMethod(MethodConnect) // its client waits
+	isComplete := isLast || x.connects || !x.cfg.StreamsBodies && h.IsMethod("CONNECT") // its client waits
 	switch {
 	case isComplete:
 		x.bodyLength = 0
@@ -124,7 +124,7 @@ func (x *http2Exchange) HeadComplete(head *h2.Head, isLast bool) (isStreamed boo
 		h.ContentLength = -1
 	}
 	x.expects = head.Has(h1.ExpectContinue) && x.bodyLength != 0
-	if x.host.cfg.AsksUser || x.expects {
+	if x.cfg.AsksUser || x.expects {
 		x.decides = true // the user's callbacks may block
 		return true, nil
 	}
@@ -135,15 +135,17 @@ func (x *http2Exchange) HeadComplete(head *h2.Head, isLast bool) (isStreamed boo
 	return x.isStreamed, err
 }
 
-// BodyReceived implements http2.Request.
-func (x *http2Exchange) BodyReceived(p []byte) error {
+// bodyReceived gets the next part of a body that is not streamed. An error refuses the
+// request.
+func (x *Exchange) bodyReceived(p []byte) error {
 	x.wake()
 	x.kept += len(p)
 	return x.request.BodyReceived(p, 0)
 }
 
-// BodyComplete implements http2.Request.
-func (x *http2Exchange) BodyComplete(t *field.Table) {
+// bodyComplete is called at the end of a body that is not streamed. t has the trailer fields;
+// nil: there are none. t belongs to the caller.
+func (x *Exchange) bodyComplete(t *field.Table) {
 	x.wake()
 	if t != nil {
 		x.requestHeader.ReceiveTrailers(t)
@@ -153,18 +155,21 @@ func (x *http2Exchange) BodyComplete(t *field.Table) {
 	}
 }
 
-// Refuse implements http2.Request. ErrorHandler sees which protocol it is.
-func (x *http2Exchange) Refuse(err error, method []byte) {
+// refuse makes Serve answer with err instead of calling a handler. method is that of a request
+// whose head was refused, without a call of headComplete; empty: it is not known, or there was
+// the call.
+func (x *Exchange) refuse(err error, method []byte) {
 	x.wake()
 	x.failure = err
-	x.requestHeader.SetHTTP2()
+	x.requestHeader.SetHTTP2() // ErrorHandler sees it
 	if len(method) > 0 {
 		x.requestHeader.SetMethod(method)
 	}
 }
 
-// Holds implements http2.Request.
-func (x *http2Exchange) Holds() (n int, isOwn bool) {
+// holds returns how many bytes of memory are kept for the response, and until End. With isOwn,
+// the content is in them. Conn.mu is locked, by a method of the Stream that gets content.
+func (x *Exchange) holds() (n int, isOwn bool) {
 	if x.request == nil { // hijacked
 		return 0, false
 	}
@@ -172,8 +177,10 @@ func (x *http2Exchange) Holds() (n int, isOwn bool) {
 	return n + cap(x.buffer), isOwn
 }
 
-// Serve implements http2.Request.
-func (x *http2Exchange) Serve() (outlived bool) {
+// serve answers the request. It runs in a Task and may block. When it returns, the response is
+// complete, or else the stream is reset. With outlived, something else has the stream: a Tunnel,
+// or what Produce or ServeProtocol got.
+func (x *Exchange) serve() (outlived bool) {
 	defer func() {
 		if !outlived { // else x may have another request
 			x.served()
@@ -187,7 +194,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 		}
 	}
 	switch {
-	case x.failure == http2.ErrReset: // there is no client to answer
+	case x.failure == ErrReset: // there is no client to answer
 		return false
 	case x.failure != nil:
 		x.answerFailure()
@@ -199,7 +206,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 }
 
 // handle runs the handler and answers.
-func (x *http2Exchange) handle() (outlived bool) {
+func (x *Exchange) handle() (outlived bool) {
 	o := x.runHandler()
 	isHijacked := o == server.OutcomeHijack || o == server.OutcomeSilent || o == server.OutcomeTakeover
 	switch {
@@ -216,7 +223,7 @@ func (x *http2Exchange) handle() (outlived bool) {
 }
 
 // respond sends the response.
-func (x *http2Exchange) respond() (ok bool) {
+func (x *Exchange) respond() (ok bool) {
 	closes := x.responseHeader.ConnectionClose
 	if ok = x.request.Respond(); !ok {
 		x.stream.Reset(h2.CodeInternalError)
@@ -230,7 +237,7 @@ func (x *http2Exchange) respond() (ok bool) {
 // served ends the reads of a goroutine that outlives the handler: the stream is used for
 // other requests. A Request of which nothing is needed is given up while its content waits for
 // the client.
-func (x *http2Exchange) served() {
+func (x *Exchange) served() {
 	if x.request == nil { // hijacked
 		return
 	}
@@ -244,7 +251,7 @@ func (x *http2Exchange) served() {
 
 // decide runs the callbacks between head and body, and reads a body that is not
 // streamed. It returns false if the body is refused, for which the response is ready.
-func (x *http2Exchange) decide() (isWanted bool) {
+func (x *Exchange) decide() (isWanted bool) {
 	if x.failure = x.request.HeaderReceived(); x.failure != nil || x.bodyLength == 0 {
 		return true
 	}
@@ -257,7 +264,7 @@ func (x *http2Exchange) decide() (isWanted bool) {
 	}
 	switch {
 	case err == server.ErrConnectionClosed:
-		x.failure = http2.ErrReset
+		x.failure = ErrReset
 	case err != nil:
 		x.failure = err
 	case !isStreamed:
@@ -267,7 +274,7 @@ func (x *http2Exchange) decide() (isWanted bool) {
 }
 
 // keepStreamed reads the body into memory.
-func (x *http2Exchange) keepStreamed() error {
+func (x *Exchange) keepStreamed() error {
 	if x.buffer == nil {
 		x.buffer = make([]byte, 16<<10)
 	}
@@ -276,14 +283,14 @@ func (x *http2Exchange) keepStreamed() error {
 		x.stream.SetReadDeadline(now, time.Duration(max(x.bodyDue(now)-now, 1)))
 		n, err := x.stream.ReadBody(x.buffer, noWaitHook)
 		if n > 0 {
-			if err := x.BodyReceived(x.buffer[:n]); err != nil {
+			if err := x.bodyReceived(x.buffer[:n]); err != nil {
 				return err
 			}
 		}
 		switch err {
 		case nil:
 		case io.EOF:
-			x.BodyComplete(x.stream.Trailer())
+			x.bodyComplete(x.stream.Trailer())
 			return nil
 		case os.ErrDeadlineExceeded:
 			return server.ErrTimeout
@@ -299,28 +306,29 @@ func noWaitHook() error { return nil }
 // pay for that.
 const bodyRest = 2 * time.Second
 
-// BodyDue implements http2.Request.
-func (x *http2Exchange) BodyDue(heard int64) int64 {
+// bodyDue returns when bodyLate is called unless more of a body that is not streamed arrives,
+// in Nanos. heard is when its last part came.
+func (x *Exchange) bodyDue(heard int64) int64 {
 	if x.rested != nil {
 		return x.due
 	}
-	return min(x.bodyDue(heard), heard+int64(bodyRest))
+	return min(x.lateAt(heard), heard+int64(bodyRest))
 }
 
-// bodyDue returns when a body is late, of which the last part came at heard.
-func (x *http2Exchange) bodyDue(heard int64) int64 {
+// lateAt returns when a body is late, of which the last part came at heard.
+func (x *Exchange) lateAt(heard int64) int64 {
 	if timeout := x.request.BodyTimeout(); timeout > 0 {
 		return x.start + int64(timeout)
 	}
-	return heard + int64(x.host.cfg.http2.ReadTimeout)
+	return heard + int64(x.cfg.ReadTimeout)
 }
 
-// BodyLate implements http2.Request.
-func (x *http2Exchange) BodyLate(heard, now int64) (isOver bool) {
+// bodyLate refuses the request with isOver, or else has another bodyDue.
+func (x *Exchange) bodyLate(heard, now int64) (isOver bool) {
 	if x.rested != nil {
 		return true
 	}
-	due := x.bodyDue(heard)
+	due := x.lateAt(heard)
 	if due <= now {
 		return true
 	}
@@ -328,48 +336,50 @@ func (x *http2Exchange) BodyLate(heard, now int64) (isOver bool) {
 	return false
 }
 
-// Rest implements http2.Request.
-func (x *http2Exchange) Rest() {
+// restUntilServed keeps what serve needs only, which has to wait.
+func (x *Exchange) restUntilServed() {
 	if x.rested == nil && x.failure == nil && !x.decides && !x.connects && !x.isStreamed {
 		x.rest(0)
 	}
 }
 
 // rest keeps only what wake needs. No callback has seen the Request yet.
-func (x *http2Exchange) rest(due int64) {
+func (x *Exchange) rest(due int64) {
 	x.rested, x.due = x.request.Rest(), due
 	x.giveUp()
 }
 
 // wake makes a Request of what rest has kept, if there is none.
-func (x *http2Exchange) wake() {
+func (x *Exchange) wake() {
 	if x.rested != nil {
 		x.use(x.rested.Wake(x))
 		x.rested = nil
 	}
 }
 
+const statusFieldsTooLarge = 431
+
 // answerFailure makes the response to a request that does not reach the handler.
-func (x *http2Exchange) answerFailure() {
+func (x *Exchange) answerFailure() {
 	err := x.failure
 	var wire *h1.Error
 	switch {
 	case errors.As(err, &wire):
 		public := err
-		if wire.Status == StatusRequestHeaderFieldsTooLarge || wire == h1.ErrLineTooLong {
+		if wire.Status == statusFieldsTooLarge || wire == h1.ErrLineTooLong {
 			public = message.SmallBuffer(err)
 		}
 		x.request.Refuse(err, public)
 	default:
 		x.request.Refuse(err, err)
 	}
-	if x.host.cfg.LogsAll {
-		x.host.Log(x.host.conn, err)
+	if x.cfg.LogsAll {
+		x.host.Log(x.stream.conn.conn, err)
 	}
 }
 
-// End implements http2.Request.
-func (x *http2Exchange) End() {
+// end is the last call: the Conn uses the Stream no longer.
+func (x *Exchange) end() {
 	if x.user != nil {
 		x.user.end()
 	}
@@ -386,13 +396,14 @@ func (x *http2Exchange) End() {
 		return // Tunnels may be called late
 	}
 	x.failure, x.user, x.form = nil, nil, nil
-	x.framing, x.http2Marks = message.Framing{}, http2Marks{}
-	http2ExchangePool.Put(x)
+	x.framing, x.marks = message.Framing{}, marks{}
+	exchangePool.Put(x)
 }
 
 // endRequest ends what x has of its request, once: a hijacked one ends before its stream.
-func (x *http2Exchange) endRequest() {
-	if x.host == nil {
+func (x *Exchange) endRequest() {
+	cfg := x.cfg
+	if cfg == nil {
 		return
 	}
 	if x.request != nil {
@@ -402,37 +413,36 @@ func (x *http2Exchange) endRequest() {
 	if x.flight != nil {
 		x.flight.Add(-1)
 	}
-	one := x.host.cfg.single
-	x.host, x.flight = nil, nil
-	if one != nil {
-		one.streams.Done()
+	x.cfg, x.host, x.netConn, x.flight = nil, nil, nil, nil
+	if cfg.Requests != nil {
+		cfg.Requests.Done()
 	}
 }
 
-// AppendFields implements http2.Fields for the final head.
-func (x *http2Exchange) AppendFields(dst []byte, e *h2.Encoder) []byte {
+// AppendFields implements Fields for the final head.
+func (x *Exchange) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	return x.responseHeader.AppendFields(dst, e, x.framing)
 }
 
-// http2Trailer implements http2.Fields for the trailer fields.
-type http2Trailer struct{ header *message.Header }
+// trailerFields implements Fields for the trailer fields.
+type trailerFields struct{ header *message.Header }
 
-// AppendFields implements http2.Fields.
-func (t http2Trailer) AppendFields(dst []byte, e *h2.Encoder) []byte {
+// AppendFields implements Fields.
+func (t trailerFields) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	return t.header.AppendTrailerFields(dst, e)
 }
 
 // linkName is the field of early hints. It is never written to.
-var linkName = []byte(HeaderLink)
+var linkName = []byte("Link")
 
-// http2Interim implements http2.Fields for interim responses.
-type http2Interim struct {
+// interimFields implements Fields for interim responses.
+type interimFields struct {
 	status int
 	links  [][]byte
 }
 
-// AppendFields implements http2.Fields.
-func (i http2Interim) AppendFields(dst []byte, e *h2.Encoder) []byte {
+// AppendFields implements Fields.
+func (i interimFields) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	dst = e.AppendStatus(dst, i.status)
 	for _, link := range i.links {
 		dst = e.AppendField(dst, field.Lookup(linkName), linkName, h1.AppendFieldValue(nil, link))
@@ -441,12 +451,12 @@ func (i http2Interim) AppendFields(dst []byte, e *h2.Encoder) []byte {
 }
 
 // SendInterim implements server.Exchange.
-func (x *http2Exchange) SendInterim(status int, links [][]byte) bool {
-	return x.stream.SendHead(http2Interim{status, links}, true, false)
+func (x *Exchange) SendInterim(status int, links [][]byte) bool {
+	return x.stream.SendHead(interimFields{status, links}, true, false)
 }
 
 // SendHead implements server.Exchange.
-func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
+func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
 	x.form, x.framing = f, f.Framing()
 	x.framing.Length = f.Length // trailer fields need no chunks
 	if x.connects {
@@ -470,18 +480,18 @@ func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool)
 }
 
 // SendData implements server.Exchange.
-func (x *http2Exchange) SendData(p []byte, isLast bool) bool {
+func (x *Exchange) SendData(p []byte, isLast bool) bool {
 	switch {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.Send(p)
 	case x.form.HasContent && x.responseHeader.HasTrailers(): // they may have been set after the head
-		return x.stream.SendLast(p, http2Trailer{&x.responseHeader.Header})
+		return x.stream.SendLast(p, trailerFields{&x.responseHeader.Header})
 	}
 	return x.stream.SendLast(p, nil)
 }
 
 // SendFile implements server.Exchange.
-func (x *http2Exchange) SendFile(part engine.File) error {
+func (x *Exchange) SendFile(part engine.File) error {
 	if x.buffer == nil {
 		x.buffer = make([]byte, 16<<10)
 	}
@@ -506,79 +516,79 @@ func (x *http2Exchange) SendFile(part engine.File) error {
 }
 
 // Flush implements server.Exchange.
-func (x *http2Exchange) Flush() bool { return x.stream.Flush() }
+func (x *Exchange) Flush() bool { return x.stream.Flush() }
 
 // ReadBody implements server.Exchange.
-func (x *http2Exchange) ReadBody(p []byte) (int, error) {
+func (x *Exchange) ReadBody(p []byte) (int, error) {
 	n, err := x.stream.ReadBody(p, x.request.MayWait)
 	switch err {
 	case io.EOF:
 		if t := x.stream.Trailer(); t != nil {
 			x.requestHeader.ReceiveTrailers(t)
 		}
-	case http2.ErrReset:
+	case ErrReset:
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
 
 // Arm implements server.Exchange.
-func (x *http2Exchange) Arm() {}
+func (x *Exchange) Arm() {}
 
 // InterruptRead implements server.Exchange.
-func (x *http2Exchange) InterruptRead() { x.stream.InterruptRead() }
+func (x *Exchange) InterruptRead() { x.stream.InterruptRead() }
 
 // InterruptWrite implements server.Exchange.
-func (x *http2Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
+func (x *Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 
 // OnPeerGone implements server.Exchange.
-func (x *http2Exchange) OnPeerGone(f func()) { x.stream.OnGone(f) }
+func (x *Exchange) OnPeerGone(f func()) { x.stream.OnGone(f) }
 
 // SetReadDeadline implements server.Exchange.
-func (x *http2Exchange) SetReadDeadline(now int64, timeout time.Duration) {
+func (x *Exchange) SetReadDeadline(now int64, timeout time.Duration) {
 	x.stream.SetReadDeadline(now, timeout)
 }
 
 // SetWriteTimeout implements server.Exchange.
-func (x *http2Exchange) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
+func (x *Exchange) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
 
 // LocalAddr implements server.Exchange.
-func (x *http2Exchange) LocalAddr() net.Addr { return x.host.netConn.LocalAddr() }
+func (x *Exchange) LocalAddr() net.Addr { return x.netConn.LocalAddr() }
 
 // RemoteAddr implements server.Exchange.
-func (x *http2Exchange) RemoteAddr() net.Addr { return x.host.netConn.RemoteAddr() }
+func (x *Exchange) RemoteAddr() net.Addr { return x.netConn.RemoteAddr() }
 
 // NetConn implements server.Exchange.
-func (x *http2Exchange) NetConn() net.Conn { return x.host.netConn }
+func (x *Exchange) NetConn() net.Conn { return x.netConn }
 
 // UserConn implements server.Exchange.
-func (x *http2Exchange) UserConn() net.Conn {
+func (x *Exchange) UserConn() net.Conn {
 	if x.connects {
 		return x.useTunnel()
 	}
 	if x.user == nil {
-		x.user = &http2UserConn{AddressOnly: engine.AddressOnly{Conn: x.host.netConn, Err: ErrNotSupportedHTTP2}, stream: &x.stream}
+		x.user = &userConn{AddressOnly: engine.AddressOnly{Conn: x.netConn, Err: ErrNotSupported}, stream: &x.stream}
 	}
 	return x.user
 }
 
-// http2UserConn is what RequestCtx.Conn returns: the connection's addresses and TLS
+// userConn is what RequestCtx.Conn returns: the connection's addresses and TLS
 // state. What concerns its bytes is not supported.
-type http2UserConn struct {
+type userConn struct {
 	engine.AddressOnly
 	mu     sync.Mutex
-	stream *http2.Stream // nil: the request has ended
+	stream *Stream // nil: the request has ended
 }
 
 // end ends the use of the stream.
-func (c *http2UserConn) end() {
+func (c *userConn) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream = nil
 }
 
 // Close implements net.Conn: it resets the stream of the request.
-func (c *http2UserConn) Close() error {
+func (c *userConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream == nil {
@@ -589,17 +599,15 @@ func (c *http2UserConn) Close() error {
 }
 
 // ConnectionState returns the state of a TLS connection.
-func (c *http2UserConn) ConnectionState() tls.ConnectionState { return tlsStateOf(c.Conn) }
+func (c *userConn) ConnectionState() tls.ConnectionState { return tlsStateOf(c.Conn) }
 
 // tlsStateOf returns the TLS state of c; the zero value without TLS.
 func tlsStateOf(c net.Conn) (state tls.ConnectionState) {
-	if stater, ok := c.(tlsStater); ok {
+	if stater, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		state = stater.ConnectionState()
 	}
 	return state
 }
 
-// ErrNotSupportedHTTP2 is returned by the methods of RequestCtx.Conn that HTTP/2 does
-// not support, because a connection carries several requests, and by clients with
-// HTTP2Only for the method CONNECT.
-var ErrNotSupportedHTTP2 = errors.New("sluice: not supported with HTTP/2")
+// ErrNotSupported is sluice.ErrNotSupportedHTTP2.
+var ErrNotSupported = errors.New("sluice: not supported with HTTP/2")

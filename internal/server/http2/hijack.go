@@ -1,4 +1,4 @@
-package sluice
+package http2
 
 import (
 	"bufio"
@@ -13,13 +13,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // showUpgrade makes the head of an extended CONNECT for a WebSocket the upgrade of
-// HTTP/1.1 that it stands for (RFC 8441 section 5). It tells whether the client has sent a
+// HTTP/1.1 that it stands for (RFC 8441 section 5). It reports whether the client has sent a
 // key. It needs none, but undici sends one, and checks the answer.
 func showUpgrade(h *message.RequestHeader) (isKeyed bool) {
 	if !ascii.EqualFold(h.Connect(), "websocket") {
@@ -28,21 +27,24 @@ func showUpgrade(h *message.RequestHeader) (isKeyed bool) {
 	h.SetMethod([]byte("GET"))
 	h.Put("Connection", []byte("Upgrade"), message.Sets)
 	h.Put("Upgrade", []byte("websocket"), message.Sets)
-	if len(h.AppendAny(nil, HeaderSecWebSocketKey)) > 0 {
+	if len(h.AppendAny(nil, keyName)) > 0 {
 		return true
 	}
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
-	h.Put(HeaderSecWebSocketKey, base64.StdEncoding.AppendEncode(nil, nonce[:]), message.Sets)
+	h.Put(keyName, base64.StdEncoding.AppendEncode(nil, nonce[:]), message.Sets)
 	return false
 }
 
-// http2Tunnel is the connection that RequestCtx.Conn and HijackHandlers get of an extended
+// keyName is a field of the upgrade to a WebSocket (RFC 6455 section 4.1).
+const keyName = "Sec-WebSocket-Key"
+
+// hijackedConn is the connection that RequestCtx.Conn and HijackHandlers get of an extended
 // CONNECT. Before the response was sent, Write expects a response of HTTP/1.1: that is
 // what handlers write that answer on the connection.
-type http2Tunnel struct {
+type hijackedConn struct {
 	net.Conn // tunnel
-	tunnel   *http2.Tunnel
+	tunnel   *Tunnel
 	netConn  net.Conn // of the connection
 	isKeyed  bool
 
@@ -61,16 +63,16 @@ const (
 )
 
 // openTunnel returns x.tunnel.
-func (x *http2Exchange) openTunnel() *http2Tunnel {
+func (x *Exchange) openTunnel() *hijackedConn {
 	if x.tunnel == nil {
-		t := x.stream.Tunnel(x.host.netConn)
-		x.tunnel = &http2Tunnel{Conn: t, tunnel: t, netConn: x.host.netConn, isKeyed: x.isKeyed}
+		t := x.stream.Tunnel(x.netConn)
+		x.tunnel = &hijackedConn{Conn: t, tunnel: t, netConn: x.netConn, isKeyed: x.isKeyed}
 	}
 	return x.tunnel
 }
 
 // useTunnel returns the tunnel to a handler that is running.
-func (x *http2Exchange) useTunnel() *http2Tunnel {
+func (x *Exchange) useTunnel() *hijackedConn {
 	if !x.isExcused {
 		x.isExcused = true
 		x.stream.Exempt(1) // as hijacked connections, a tunnel needs no worker
@@ -79,7 +81,7 @@ func (x *http2Exchange) useTunnel() *http2Tunnel {
 }
 
 // runHandler calls the handler.
-func (x *http2Exchange) runHandler() server.Outcome {
+func (x *Exchange) runHandler() server.Outcome {
 	defer func() {
 		if x.isExcused {
 			x.isExcused = false
@@ -91,34 +93,34 @@ func (x *http2Exchange) runHandler() server.Outcome {
 	return o
 }
 
-// mayHijack tells whether the hijack handler gets a tunnel, or the protocol the stream. If
+// mayHijack reports whether the hijack handler gets a tunnel, or the protocol the stream. If
 // not, the response is that of a request that was not hijacked.
-func (x *http2Exchange) mayHijack(o server.Outcome) bool {
+func (x *Exchange) mayHijack(o server.Outcome) bool {
 	refuse := 0
 	switch {
 	case !x.connects:
-		refuse = StatusNotImplemented
+		refuse = statusNotImplemented
 	case x.isAccepted:
 		return true
 	case x.form != nil: // flushed, with another status
 	case o == server.OutcomeSilent:
 		return true
-	case x.host.cfg.ClosesHijacked && x.host.server.closeRequested():
-		refuse = StatusServiceUnavailable
-	case isTunnelStatus(x.responseHeader.Status()):
+	case x.cfg.ClosesHijacked && x.host.Stage() != StageServing:
+		refuse = statusUnavailable
+	case server.IsTunnelStatus(x.responseHeader.Status()):
 		return true
 	}
 	x.request.Decline(refuse)
 	return false
 }
 
-// opensTunnel tells whether the response is that to a hijacked request.
-func (x *http2Exchange) opensTunnel() bool {
-	return (x.form.Next == message.UseHijack || x.form.Next == message.UseProtocol) && isTunnelStatus(x.responseHeader.Status())
+// opensTunnel reports whether the response is that to a hijacked request.
+func (x *Exchange) opensTunnel() bool {
+	return (x.form.Next == message.UseHijack || x.form.Next == message.UseProtocol) && server.IsTunnelStatus(x.responseHeader.Status())
 }
 
 // accept sends the final head, and p as the first bytes of the tunnel.
-func (x *http2Exchange) accept(p []byte) bool {
+func (x *Exchange) accept(p []byte) bool {
 	x.framing.Length, x.framing.OmitDefaultType = -2, true
 	h := x.responseHeader
 	if x.form.IsShown {
@@ -134,17 +136,17 @@ func (x *http2Exchange) accept(p []byte) bool {
 
 // hijack answers, unless the handler did, and leaves the stream to the protocol that takes it
 // over, or to the hijack handler, on a goroutine of its own.
-func (x *http2Exchange) hijack(o server.Outcome) (outlived bool) {
+func (x *Exchange) hijack(o server.Outcome) (outlived bool) {
 	switch {
 	case o == server.OutcomeSilent:
 		if !x.isAccepted {
-			server.Add(x.host.cfg.Meter.Informational, 1) // as for HTTP/1.1
+			server.Add(x.cfg.Meter.Informational, 1) // as for HTTP/1.1
 		}
 	case !x.isAccepted && !x.respond():
 		return false
 	}
 	if o == server.OutcomeTakeover {
-		x.converse()
+		x.serveProtocol()
 		return true
 	}
 	t, host, handler := x.openTunnel(), x.host, x.request.Hijacker()
@@ -158,42 +160,42 @@ func (x *http2Exchange) hijack(o server.Outcome) (outlived bool) {
 
 // leaveRequest ends the request of a stream that goes on for long, and lets other exchanges
 // have the Request.
-func (x *http2Exchange) leaveRequest() {
+func (x *Exchange) leaveRequest() {
 	x.endRequest()
-	spare := newHTTP2Exchange()
+	spare := newExchange()
 	spare.use(x.request)
 	x.giveUp()
-	http2ExchangePool.Put(spare)
+	exchangePool.Put(spare)
 	x.buffer = nil
 }
 
-// converse leaves the stream to the protocol that has taken it over.
-func (x *http2Exchange) converse() {
+// serveProtocol leaves the stream to the protocol that has taken it over.
+func (x *Exchange) serveProtocol() {
 	if x.tunnel != nil { // UserConn was called
 		x.tunnel.tunnel.Revoke()
 	}
-	x.stream.ServeProtocol(x.host.netConn, x.host, x.open)
+	x.stream.ServeProtocol(x.netConn, x.open)
 }
 
 // open returns the protocol that has taken the stream over.
-func (x *http2Exchange) open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+func (x *Exchange) open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
 	defer x.leaveRequest()
 	return x.request.Open(c, out)
 }
 
 // giveOver sends the head, and leaves the body to the protocol that has taken it over.
-func (x *http2Exchange) giveOver() (outlived bool) {
+func (x *Exchange) giveOver() (outlived bool) {
 	x.request.BeginBody()
-	x.stream.Produce(func(c engine.Conn, out []byte) (http2.Producer, []byte) {
+	x.stream.Produce(func(c engine.Conn, out []byte) (Producer, []byte) {
 		p, out := x.open(c, out)
-		producer, _ := p.(http2.Producer)
+		producer, _ := p.(Producer)
 		return producer, out
 	})
 	return true
 }
 
 // serve runs a hijack handler.
-func (t *http2Tunnel) serve(handler func(net.Conn), host *http2Host) {
+func (t *hijackedConn) serve(handler func(net.Conn), host Host) {
 	host.RunHijacked(t, func(c net.Conn) {
 		hasReturned := false
 		defer func() {
@@ -207,25 +209,25 @@ func (t *http2Tunnel) serve(handler func(net.Conn), host *http2Host) {
 }
 
 // answer sends the final head, once.
-func (t *http2Tunnel) answer(h *message.ResponseHeader, f message.Framing) bool {
+func (t *hijackedConn) answer(h *message.ResponseHeader, f message.Framing) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.answerLocked(h, f)
 }
 
-func (t *http2Tunnel) answerLocked(h *message.ResponseHeader, f message.Framing) bool {
+func (t *hijackedConn) answerLocked(h *message.ResponseHeader, f message.Framing) bool {
 	if t.phase != tunnelAsked {
 		return false
 	}
 	t.phase = tunnelRefused
-	if isTunnelStatus(h.Status()) {
+	if server.IsTunnelStatus(h.Status()) {
 		t.phase = tunnelAccepted
 	}
 	return t.tunnel.SendHead(acceptance(h, f, t.isKeyed), false, t.phase == tunnelRefused)
 }
 
 // revoke leaves the stream to another answer. It is false if there was one.
-func (t *http2Tunnel) revoke() bool {
+func (t *hijackedConn) revoke() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.phase != tunnelAsked {
@@ -237,31 +239,31 @@ func (t *http2Tunnel) revoke() bool {
 }
 
 // acceptance returns what is sent of a head that accepts an extended CONNECT, or refuses it.
-func acceptance(h *message.ResponseHeader, f message.Framing, isKeyed bool) http2TunnelHead {
+func acceptance(h *message.ResponseHeader, f message.Framing, isKeyed bool) tunnelHead {
 	if !isKeyed {
 		h.Del([]byte("Sec-WebSocket-Accept")) // of a key that the client does not know
 	}
-	return http2TunnelHead{h, f}
+	return tunnelHead{h, f}
 }
 
-// http2TunnelHead implements http2.Fields for the response to an extended CONNECT: 101
+// tunnelHead implements Fields for the response to an extended CONNECT: 101
 // is 200 there.
-type http2TunnelHead struct {
+type tunnelHead struct {
 	header  *message.ResponseHeader
 	framing message.Framing
 }
 
-// AppendFields implements http2.Fields.
-func (t http2TunnelHead) AppendFields(dst []byte, e *h2.Encoder) []byte {
-	if t.header.Status() == StatusSwitchingProtocols {
-		t.header.SetStatus(StatusOK)
-		defer t.header.SetStatus(StatusSwitchingProtocols)
+// AppendFields implements Fields.
+func (t tunnelHead) AppendFields(dst []byte, e *h2.Encoder) []byte {
+	if t.header.Status() == statusSwitching {
+		t.header.SetStatus(statusOK)
+		defer t.header.SetStatus(statusSwitching)
 	}
 	return t.header.AppendFields(dst, e, t.framing)
 }
 
 // Write implements net.Conn.
-func (t *http2Tunnel) Write(p []byte) (int, error) {
+func (t *hijackedConn) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.phase == tunnelAccepted {
@@ -272,7 +274,7 @@ func (t *http2Tunnel) Write(p []byte) (int, error) {
 
 // CloseWrite ends the output, as that of a *net.TCPConn does; the peer may go on sending. It
 // returns net.ErrClosed if the request was not accepted.
-func (t *http2Tunnel) CloseWrite() error {
+func (t *hijackedConn) CloseWrite() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.phase != tunnelAccepted {
@@ -283,7 +285,7 @@ func (t *http2Tunnel) CloseWrite() error {
 
 // writeHead collects a response of HTTP/1.1, sends its head and what follows it. The
 // content of a refusal is dropped.
-func (t *http2Tunnel) writeHead(p []byte) (int, error) {
+func (t *hijackedConn) writeHead(p []byte) (int, error) {
 	if t.phase == tunnelRefused {
 		return 0, net.ErrClosed
 	}
@@ -301,8 +303,8 @@ func (t *http2Tunnel) writeHead(p []byte) (int, error) {
 		return 0, fmt.Errorf("sluice: over HTTP/2, a hijacked connection begins with a response of HTTP/1.1: %w", err)
 	}
 	framing := message.Framing{Length: -2, OmitDefaultType: true}
-	if status := h.Status(); status < StatusOK && status != StatusSwitchingProtocols {
-		if !t.tunnel.SendHead(http2TunnelHead{&h, framing}, true, false) {
+	if status := h.Status(); status < statusOK && status != statusSwitching {
+		if !t.tunnel.SendHead(tunnelHead{&h, framing}, true, false) {
 			return 0, net.ErrClosed
 		}
 		if len(after) > 0 { // the next one begins
@@ -322,10 +324,17 @@ func (t *http2Tunnel) writeHead(p []byte) (int, error) {
 	return len(p), nil
 }
 
+const (
+	statusSwitching      = 101
+	statusOK             = 200
+	statusNotImplemented = 501
+	statusUnavailable    = 503
+)
+
 // maxTunnelHead is how long a head may be that is written to a tunnel.
 const maxTunnelHead = 16 << 10
 
 // ConnectionState returns the state of a TLS connection.
-func (t *http2Tunnel) ConnectionState() tls.ConnectionState {
+func (t *hijackedConn) ConnectionState() tls.ConnectionState {
 	return tlsStateOf(t.netConn)
 }
