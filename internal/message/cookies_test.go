@@ -76,6 +76,8 @@ func TestSetAndDelRequestCookie(t *testing.T) {
 		{"a=1", "", func(h *RequestHeader) { h.DelCookie([]byte("a")) }},
 		{"", "", func(h *RequestHeader) { h.DelCookie([]byte("a")) }},
 		{"v; a=1", "a=1", func(h *RequestHeader) { h.DelCookie(nil) }},
+		{"a=1; v", "v", func(h *RequestHeader) { h.DelCookie([]byte("a")) }},
+		{"", "a=1", func(h *RequestHeader) { h.SetCookie([]byte(" a "), []byte(" 1 ")) }},
 	} {
 		var h RequestHeader
 		h.Put("Cookie", []byte(test.before), Sets)
@@ -86,6 +88,9 @@ func TestSetAndDelRequestCookie(t *testing.T) {
 		}
 		if got := string(h.AppendHead(nil, Framing{Length: -2})); got != want {
 			t.Errorf("%q: %q, want %q", test.before, got, want)
+		}
+		if test.want == "" && test.before != "" && h.Table.Len() > 0 {
+			t.Errorf("%q: a field without cookies is left", test.before)
 		}
 	}
 	var h RequestHeader

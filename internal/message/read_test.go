@@ -52,6 +52,7 @@ func TestReadRequestRefuses(t *testing.T) {
 		{" / HTTP/1.1\r\nHost: h\r\n\r\n", []error{h1.ErrMethod, ErrMissingRequestMethod}},
 		{"G(T / HTTP/1.1\r\nHost: h\r\n\r\n", []error{h1.ErrMethod, ErrUnsupportedRequestMethod}},
 		{"GET  HTTP/1.1\r\nHost: h\r\n\r\n", []error{uri.ErrEmptyTarget}},
+		{"GET \r\nHost: h\r\n\r\n", []error{uri.ErrEmptyTarget}},
 		{"GET  / HTTP/1.1\r\nHost: h\r\n\r\n", []error{ErrExtraWhitespaceInRequestLine}},
 		{"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", []error{h1.ErrContentLengthConflict, ErrDuplicateContentLength}},
 		{"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1x\r\n\r\n", []error{h1.ErrContentLength, ErrNonNumericChars}},

@@ -163,7 +163,9 @@ func TestRequestCopyTo(t *testing.T) {
 func TestRequestsCopiedByAssignmentAreApart(t *testing.T) {
 	for name, change := range map[string]func(h *RequestHeader){
 		"SetMethod": func(h *RequestHeader) { h.SetMethod([]byte("XXX")) },
+		"OwnMethod": func(h *RequestHeader) { copy(h.OwnMethod(), "X") },
 		"SetTarget": func(h *RequestHeader) { h.SetTarget([]byte("/x")) },
+		"OwnTarget": func(h *RequestHeader) { copy(h.OwnTarget(), "*") },
 		"Put":       func(h *RequestHeader) { h.Put("A", []byte("x"), Sets) },
 		"trailer":   func(h *RequestHeader) { h.Put("T", []byte("x"), Sets) },
 		"Announce":  func(h *RequestHeader) { _ = h.Announce([]byte("U")) },

@@ -59,6 +59,15 @@ func TestServerIsTheHeaders(t *testing.T) {
 	if got := h.Server(); string(got) != "another" || string(h.DefaultServer) != "ours" {
 		t.Errorf("the server is %q, the default %q", got, h.DefaultServer)
 	}
+	for _, own := range []string{"another", "x"} {
+		h.SetKnown(field.Server, []byte(own))
+		if got := h.Server(); len(got) == len(own) {
+			got[0] = 'Y'
+		}
+		if got := h.Server(); string(got) != "Y"+own[1:] {
+			t.Errorf("after a write the server is %q, whose field was %q", got, own)
+		}
+	}
 }
 
 // TestSetContentRange: negative positions, and a range that ends before it begins, are none.
@@ -162,6 +171,9 @@ func TestResponseCopyShowsServer(t *testing.T) {
 	h.CopyTo(&copied)
 	if copied.ShowsServer || string(copied.Server()) != "ours" || !copied.IsSet([]byte("Server")) {
 		t.Errorf("%v, %q", copied.ShowsServer, copied.Server())
+	}
+	if new(ResponseHeader).CopyTo(&copied); copied.IsSet([]byte("Server")) {
+		t.Error("the copy of a header without a server has one")
 	}
 }
 

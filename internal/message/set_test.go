@@ -183,6 +183,13 @@ func TestDel(t *testing.T) {
 			}
 		}
 	}
+	for _, length := range []int{0, 1} {
+		var h RequestHeader
+		h.SetContentLength(length)
+		if h.Del([]byte("Content-Length")); h.HasLength || h.ContentLength != 0 {
+			t.Errorf("length %d: after Del it is %d, %v", length, h.ContentLength, h.HasLength)
+		}
+	}
 	var h RequestHeader
 	h.SetContentLength(-1)
 	if h.Del([]byte("Content-Length")); h.ContentLength != -1 {
