@@ -38,6 +38,18 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
+// TestReadRequestTwice: of a field that has one value, the last one received counts.
+func TestReadRequestTwice(t *testing.T) {
+	b := bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: a\r\nContent-Type: t\r\nX: 1\r\nX: 2\r\nUser-Agent: b\r\nContent-Type: u\r\n\r\n"))
+	var h RequestHeader
+	if err := h.Read(b, ReaderLimits(b)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := visited(h.Visit), "Host: h|Content-Type: u|User-Agent: b|X: 1|X: 2"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestReadRequestRefuses: the error matches an exported variable, and the violation that is more
 // precise. The header is then empty.
 func TestReadRequestRefuses(t *testing.T) {
