@@ -47,13 +47,16 @@ func TestSettleHead(t *testing.T) {
 // TestServerIsTheHeaders: who writes to the server's name that a header returns changes no other message.
 func TestServerIsTheHeaders(t *testing.T) {
 	var h ResponseHeader
-	h.DefaultServer, h.ShowsServer = []byte("ours"), true
-	for range 2 {
-		got := h.Server()
-		if string(got) != "ours" {
-			t.Errorf("the server is %q", got)
+	h.ShowsServer = true
+	for _, name := range []string{"o", "ours"} {
+		h.DefaultServer = []byte(name)
+		for range 2 {
+			got := h.Server()
+			if string(got) != name {
+				t.Errorf("the server is %q", got)
+			}
+			copy(got, "XXXX")
 		}
-		copy(got, "XXXX")
 	}
 	h.SetKnown(field.Server, []byte("another"))
 	if got := h.Server(); string(got) != "another" || string(h.DefaultServer) != "ours" {
@@ -171,6 +174,10 @@ func TestResponseCopyShowsServer(t *testing.T) {
 	h.CopyTo(&copied)
 	if copied.ShowsServer || string(copied.Server()) != "ours" || !copied.IsSet([]byte("Server")) {
 		t.Errorf("%v, %q", copied.ShowsServer, copied.Server())
+	}
+	h.DefaultServer = []byte("o")
+	if h.CopyTo(&copied); string(copied.Server()) != "o" {
+		t.Errorf("%q", copied.Server())
 	}
 	if new(ResponseHeader).CopyTo(&copied); copied.IsSet([]byte("Server")) {
 		t.Error("the copy of a header without a server has one")
