@@ -376,8 +376,8 @@ func TestZeroWindow(t *testing.T) {
 		for e.goTasks(); len(e.tasks) > 0; e.goTasks() {
 			e.pump()
 		}
-		if held := e.conn.held; held < maxWaiting/2 || held > maxWaiting || e.excused+e.conn.deferred != 250 {
-			t.Fatalf("%d bytes held, %d Tasks wait, %d are deferred", held, e.excused, e.conn.deferred)
+		if held := e.conn.held; held < maxWaiting/2 || held > maxWaiting || e.exempt+e.conn.deferred != 250 {
+			t.Fatalf("%d bytes held, %d Tasks wait, %d are deferred", held, e.exempt, e.conn.deferred)
 		}
 		e.feed(h2.AppendWindowUpdate(h2.AppendWindowUpdate(nil, 499, 64<<10), 0, 64<<10))
 		for range 40 {

@@ -30,7 +30,7 @@ type fakeEngine struct {
 	mu         sync.Mutex
 	tasks      []engine.Task
 	isPrompted bool
-	excused    int
+	exempt     int
 	streams    []*testRequest // those that were made
 
 	sleeper      *talker // Wake returns it
@@ -74,7 +74,7 @@ func (e *fakeEngine) Go(t engine.Task) {
 
 func (e *fakeEngine) Exempt(n int) {
 	e.mu.Lock()
-	e.excused += n
+	e.exempt += n
 	e.mu.Unlock()
 }
 
@@ -300,8 +300,8 @@ func (e *fakeEngine) checkEnded() {
 			e.t.Errorf("request %d: End was called %d times", r.id, r.ended)
 		}
 	}
-	if e.excused != 0 {
-		e.t.Errorf("%d tasks are excused after the end", e.excused)
+	if e.exempt != 0 {
+		e.t.Errorf("%d tasks are exempt after the end", e.exempt)
 	}
 	if n := e.conn.streams.count(); n > 0 {
 		e.t.Errorf("%d streams remain", n)

@@ -282,8 +282,8 @@ func TestReadDeadline(t *testing.T) {
 			}
 			e.wait(5*time.Second - time.Millisecond)
 			synctest.Wait()
-			if err != nil || e.excused != 1 {
-				t.Fatalf("%v, %d wait before the deadline", err, e.excused)
+			if err != nil || e.exempt != 1 {
+				t.Fatalf("%v, %d wait before the deadline", err, e.exempt)
 			}
 			e.wait(2 * time.Millisecond)
 			synctest.Wait()
@@ -329,13 +329,13 @@ func TestResetWakes(t *testing.T) {
 				}
 				e.feed(e.peer.request(nil, 1, post, false))
 				e.goTasks()
-				if e.excused != 1 {
-					t.Fatalf("%d Tasks wait", e.excused)
+				if e.exempt != 1 {
+					t.Fatalf("%d Tasks wait", e.exempt)
 				}
 				e.feed(h2.AppendReset(nil, 1, h2.CodeCancel))
 				synctest.Wait()
-				if e.excused != 0 || !isGone {
-					t.Fatalf("%d Tasks wait after the reset, gone %v", e.excused, isGone)
+				if e.exempt != 0 || !isGone {
+					t.Fatalf("%d Tasks wait after the reset, gone %v", e.exempt, isGone)
 				}
 				e.close()
 				e.checkEnded()
