@@ -1,0 +1,85 @@
+package tls13
+
+import "encoding/binary"
+
+// maxSecret is the size of the largest traffic secret.
+const maxSecret = 48
+
+// A Direction is what protects the records of one side.
+type Direction struct {
+	Secret   [maxSecret]byte // the application traffic secret; the first Suite.SecretSize bytes
+	Sequence uint64          // number of the next record
+}
+
+// A State is the record layer of a connection that has nothing to do: no record has been
+// received in part, and all that were made are sent. It is secret, has no pointers, and is a
+// connection's only copy: two that go on from one State would use a nonce twice.
+type State struct {
+	In, Out Direction
+	Suite   Suite
+	// IsUpdateDue reports that the peer has asked for a KeyUpdate, which goes before the next
+	// data (RFC 8446 section 4.6.3).
+	IsUpdateDue bool
+}
+
+// NewState returns the state after a handshake with these application traffic secrets, which
+// it copies. The numbers are those of the next records.
+func NewState(suite Suite, in, out []byte, nextIn, nextOut uint64) (State, error) {
+	if !suite.IsKnown() || len(in) != suite.SecretSize() || len(out) != suite.SecretSize() {
+		return State{}, ErrState
+	}
+	s := State{Suite: suite, In: Direction{Sequence: nextIn}, Out: Direction{Sequence: nextOut}}
+	copy(s.In.Secret[:], in)
+	copy(s.Out.Secret[:], out)
+	return s, nil
+}
+
+// Erase overwrites the secrets.
+func (s *State) Erase() { *s = State{} }
+
+// StateSize is the size of an encoded State in bytes.
+const StateSize = 1 + 2 + 2*(maxSecret+8)
+
+// Append appends the state to dst, for another process.
+func (s *State) Append(dst []byte) []byte {
+	due := byte(0)
+	if s.IsUpdateDue {
+		due = 1
+	}
+	dst = append(dst, due)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(s.Suite))
+	for _, d := range []*Direction{&s.In, &s.Out} {
+		dst = append(dst, d.Secret[:]...)
+		dst = binary.BigEndian.AppendUint64(dst, d.Sequence)
+	}
+	return dst
+}
+
+// ParseState reads what Append has written. Its error is ErrState.
+func ParseState(p []byte) (s State, err error) {
+	if len(p) != StateSize || p[0] > 1 {
+		return s, ErrState
+	}
+	s.IsUpdateDue = p[0] == 1
+	s.Suite = Suite(binary.BigEndian.Uint16(p[1:]))
+	p = p[3:]
+	for _, d := range []*Direction{&s.In, &s.Out} {
+		p = p[copy(d.Secret[:], p):]
+		d.Sequence, p = binary.BigEndian.Uint64(p), p[8:]
+	}
+	if !s.Suite.IsKnown() || !s.In.fits(s.Suite) || !s.Out.fits(s.Suite) {
+		s.Erase()
+		return s, ErrState
+	}
+	return s, nil
+}
+
+// fits reports whether the secret has the size of the suite's: the rest is zero.
+func (d *Direction) fits(suite Suite) bool {
+	for _, b := range d.Secret[suite.SecretSize():] {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}

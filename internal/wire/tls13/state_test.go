@@ -1,0 +1,93 @@
+package tls13
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// A connection stops, goes to another process, and goes on there, in the middle of keys.
+func TestMove(t *testing.T) {
+	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
+		server, client := pair(t, suite)
+		speak := func(from, to *Layer) {
+			t.Helper()
+			out, err := from.Append(nil, []byte("data"), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := receive(to, out); string(got) != "data" || err != nil {
+				t.Fatalf("%#x: %q, %v", suite, got, err)
+			}
+		}
+		for range 3 {
+			speak(client, server)
+			speak(server, client)
+		}
+		request := protect(t, client, nil, []byte{typeKeyUpdate, 0, 0, 1, updateRequested, typeHandshake})
+		if err := client.out.update(suite); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := receive(server, request); err != nil {
+			t.Fatal(err)
+		}
+		if !server.CanStop() {
+			t.Fatal("it cannot stop")
+		}
+		state := server.Stop()
+		if server.in.secret != ([maxSecret]byte{}) || server.out.secret != ([maxSecret]byte{}) || server.in.aead != nil || server.CanStop() {
+			t.Error("the layer is not erased")
+		}
+		if _, err := server.Append(nil, []byte("x"), 0); err == nil {
+			t.Error("an erased layer sends")
+		}
+		p := state.Append(nil)
+		if len(p) != StateSize {
+			t.Errorf("a state has %d bytes", len(p))
+		}
+		moved, err := ParseState(p)
+		if err != nil || moved != state || !moved.IsUpdateDue {
+			t.Fatalf("%+v, %v", moved, err)
+		}
+		if state.Erase(); state != (State{}) {
+			t.Error("the state is not erased")
+		}
+		if err := server.Start(Server, &moved); err != nil {
+			t.Fatal(err)
+		}
+		speak(server, client)
+		speak(client, server)
+	}
+}
+
+func TestParseState(t *testing.T) {
+	s, err := NewState(AES128GCM, secretOf(AES128GCM, 1), secretOf(AES128GCM, 2), 3, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := s.Append(nil)
+	for name, bad := range map[string][]byte{
+		"nothing":         nil,
+		"cut":             good[:len(good)-1],
+		"longer":          append(bytes.Clone(good), 0),
+		"a flag":          append([]byte{2}, good[1:]...),
+		"a suite":         append([]byte{0, 0x13, 0x04}, good[3:]...),
+		"a longer secret": append(append([]byte{0, 0x13, 0x01}, bytes.Repeat([]byte{1}, maxSecret)...), good[3+maxSecret:]...),
+	} {
+		if got, err := ParseState(bad); !errors.Is(err, ErrState) || got != (State{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for _, c := range []struct {
+		suite   Suite
+		in, out int
+	}{{0x1304, 32, 32}, {AES256GCM, 32, 48}, {AES256GCM, 48, 32}, {AES128GCM, 0, 32}} {
+		if _, err := NewState(c.suite, make([]byte, c.in), make([]byte, c.out), 0, 0); !errors.Is(err, ErrState) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	var l Layer
+	if err := l.Start(Server, &State{}); !errors.Is(err, ErrState) {
+		t.Errorf("a zero State: %v", err)
+	}
+}
