@@ -44,7 +44,7 @@ func (l *Layer) Append(dst, data []byte, size int) ([]byte, error) {
 		size = MaxData
 	}
 	for len(data) > 0 {
-		if l.isUpdateDue || l.out.sequence >= updateAfter {
+		if l.isUpdateDue.Load() || l.out.sequence >= updateAfter {
 			var err error
 			if dst, err = l.appendUpdate(dst); err != nil {
 				return dst, err
@@ -63,11 +63,11 @@ func (l *Layer) Append(dst, data []byte, size int) ([]byte, error) {
 // appendUpdate appends a KeyUpdate, and goes over to the next keys. It asks the peer for
 // none: each side counts its own records.
 func (l *Layer) appendUpdate(dst []byte) ([]byte, error) {
+	l.isUpdateDue.Store(false)
 	dst, err := l.seal(dst, typeHandshake, []byte{typeKeyUpdate, 0, 0, 1, updateNotRequested})
 	if err != nil {
 		return dst, err
 	}
-	l.isUpdateDue = false
 	return dst, l.out.update(l.suite)
 }
 

@@ -64,7 +64,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add([]byte("some data"), uint16(3), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, size uint16, flags uint8) {
 		server, client := pair(t, Suite(uint16(AES128GCM)+uint16(flags)%3))
-		server.isUpdateDue = flags >= 128
+		server.isUpdateDue.Store(flags >= 128)
 		out, err := server.Append(nil, data, int(size))
 		if err != nil {
 			t.Fatal(err)

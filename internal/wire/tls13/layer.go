@@ -3,6 +3,7 @@ package tls13
 import (
 	"crypto/cipher"
 	"encoding/binary"
+	"sync/atomic"
 )
 
 // A half is one direction of a Layer: its keys, and the number of the next record.
@@ -85,8 +86,9 @@ type Layer struct {
 	head      [messageHead]byte // of the handshake message that has come in part
 	headSize  uint8             // so much of head has come; 0: there is no such message
 	rest      uint32            // of the message's body, once head is complete
-	// isUpdateDue reports that a KeyUpdate goes before the next data.
-	isUpdateDue bool
+	// isUpdateDue reports that a KeyUpdate goes before the next data. Next sets it, Append
+	// clears it.
+	isUpdateDue atomic.Bool
 }
 
 // A Side is who uses a Layer. A client may get tickets.
@@ -103,7 +105,8 @@ func (l *Layer) Start(side Side, s *State) error {
 	if !s.Suite.IsKnown() {
 		return ErrState
 	}
-	*l = Layer{suite: s.Suite, side: side, isUpdateDue: s.IsUpdateDue}
+	*l = Layer{suite: s.Suite, side: side}
+	l.isUpdateDue.Store(s.IsUpdateDue)
 	if err := l.in.start(s.Suite, &s.In); err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (l *Layer) Stop() State {
 	s := State{
 		In:    Direction{Secret: l.in.secret, Sequence: l.in.sequence},
 		Out:   Direction{Secret: l.out.secret, Sequence: l.out.sequence},
-		Suite: l.suite, IsUpdateDue: l.isUpdateDue,
+		Suite: l.suite, IsUpdateDue: l.isUpdateDue.Load(),
 	}
 	l.Erase()
 	return s

@@ -203,7 +203,7 @@ func (l *Layer) takeUpdate(request byte) error {
 	switch request {
 	case updateNotRequested:
 	case updateRequested:
-		l.isUpdateDue = true
+		l.isUpdateDue.Store(true)
 	default:
 		return ErrUpdate
 	}

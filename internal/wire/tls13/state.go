@@ -74,6 +74,19 @@ func ParseState(p []byte) (s State, err error) {
 	return s, nil
 }
 
+// Opens reports whether the direction has protected a record, which it overwrites.
+func (d *Direction) Opens(suite Suite, record []byte) bool {
+	if n, err := Need(record); err != nil || n != len(record) {
+		return false
+	}
+	var l Layer
+	if l.suite = suite; l.in.start(suite, d) != nil {
+		return false
+	}
+	_, _, err := l.open(record)
+	return err == nil
+}
+
 // fits reports whether the secret has the size of the suite's: the rest is zero.
 func (d *Direction) fits(suite Suite) bool {
 	for _, b := range d.Secret[suite.SecretSize():] {

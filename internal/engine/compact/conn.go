@@ -1,0 +1,226 @@
+package compact
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
+)
+
+const (
+	// inputSize is how much is received at once, unless a record is larger.
+	inputSize = 4<<10 + tls13.Overhead
+	// smallRecord is the size of the first records, so that the peer can use the data of each
+	// packet as it comes (ten packets are on their way at first, RFC 6928). Then records have
+	// the full size.
+	smallRecord   = 1400 - tls13.Overhead
+	smallRecords  = 10 * smallRecord
+	writeAtOnce   = 4 * tls13.MaxData
+	alertPatience = 5 * time.Second
+)
+
+// A Conn is a TLS connection after its handshake, over another net.Conn. What that one returns
+// as a temporary error of a Read is returned, and the next Read goes on. The methods may be
+// called concurrently, as those of a *tls.Conn.
+type Conn struct {
+	below net.Conn
+	facts *Facts
+
+	reading  sync.Mutex
+	input    *buf.Buffer // received; nil: nothing is
+	received []byte      // of input, protected
+	data     []byte      // of input, opened
+
+	writing sync.Mutex
+	sent    int // since the beginning, up to smallRecords
+
+	layer tls13.Layer // Next with reading, the rest with writing
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// NewConn returns the connection over below that goes on from a state, which it erases. facts
+// belong to it from then on.
+func NewConn(below net.Conn, state *tls13.State, facts *Facts) (*Conn, error) {
+	c := &Conn{below: below, facts: facts}
+	err := c.layer.Start(tls13.Server, state)
+	state.Erase()
+	return c, err
+}
+
+// CanPause reports whether Pause may be called: nothing has come in part, nothing is left to
+// be read, and both sides may send. Nobody may use the connection meanwhile.
+func (c *Conn) CanPause() bool { return c.input == nil && c.layer.CanStop() }
+
+// Pause returns what NewConn needs to go on. The connection must not be used any more.
+func (c *Conn) Pause() (tls13.State, *Facts) { return c.layer.Stop(), c.facts }
+
+// End erases the keys. The connection must not be used any more.
+func (c *Conn) End() {
+	c.layer.Erase()
+	c.dropInput()
+	c.facts.Drop()
+	c.facts = nil
+}
+
+// ConnectionState returns what crypto/tls has said of the connection, see Facts.State.
+func (c *Conn) ConnectionState() tls.ConnectionState { return c.facts.State() }
+
+// NetConn returns the connection below, as *tls.Conn does.
+func (c *Conn) NetConn() net.Conn { return c.below }
+
+// Read implements net.Conn. It returns the data of one record.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(c.data) == 0 {
+		data, n, err := c.layer.Next(c.received)
+		c.received = c.received[n:]
+		switch {
+		case err != nil:
+			return 0, c.refuse(err)
+		case n > 0:
+			c.data = data
+		default:
+			if err := c.fill(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	n := copy(p, c.data)
+	if c.data = c.data[n:]; len(c.data) == 0 && len(c.received) == 0 {
+		c.dropInput()
+	}
+	return n, nil
+}
+
+// refuse tells the peer of a violation. The error is that of Read.
+func (c *Conn) refuse(err error) error {
+	c.dropInput()
+	var violation *tls13.Violation
+	if errors.As(err, &violation) {
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		_, _ = c.below.Write(c.layer.AppendAlert(nil, violation.Alert)) // the peer may be gone
+	}
+	return err
+}
+
+// fill receives more of a record.
+func (c *Conn) fill() error {
+	need, err := tls13.Need(c.received)
+	if err != nil {
+		return c.refuse(err)
+	}
+	switch {
+	case c.input == nil:
+		c.input = buf.Get(max(need, inputSize))
+		c.received = c.input.B[:0]
+	case len(c.received) == 0:
+		c.received = c.input.B[:0]
+	case need > cap(c.input.B):
+		larger := buf.Get(need)
+		c.received = append(larger.B[:0], c.received...)
+		c.input.Release()
+		c.input = larger
+	case need > cap(c.received):
+		c.received = append(c.input.B[:0], c.received...)
+	}
+	have := len(c.received)
+	n, err := c.below.Read(c.received[have:cap(c.received)])
+	c.received = c.received[:have+n]
+	if n > 0 {
+		return nil
+	}
+	if len(c.received) == 0 {
+		c.dropInput()
+	} else if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		return io.ErrNoProgress
+	}
+	return err
+}
+
+func (c *Conn) dropInput() {
+	if c.input != nil {
+		c.input.Release()
+		c.input, c.received, c.data = nil, nil, nil
+	}
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(p []byte) (written int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	for {
+		part := p[:min(len(p), smallRecords-c.sent+writeAtOnce)]
+		if err := c.write(part); err != nil {
+			return written, err
+		}
+		written += len(part)
+		if p = p[len(part):]; len(p) == 0 {
+			return written, nil
+		}
+	}
+}
+
+// write sends data. Without data, it checks whether it could.
+func (c *Conn) write(data []byte) error {
+	small := min(len(data), smallRecords-c.sent)
+	out := buf.Get(len(data) + (small/smallRecord+len(data)/tls13.MaxData+3)*tls13.Overhead)
+	defer out.Release()
+	var err error
+	if out.B, err = c.layer.Append(out.B, data[:small], smallRecord); err == nil {
+		out.B, err = c.layer.Append(out.B, data[small:], tls13.MaxData)
+	}
+	c.sent += small
+	if err != nil || len(out.B) == 0 {
+		return err
+	}
+	_, err = c.below.Write(out.B)
+	return err
+}
+
+// CloseWrite sends the closing alert. Reads go on.
+func (c *Conn) CloseWrite() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if alert := c.layer.AppendClose(nil); len(alert) > 0 {
+		_, err := c.below.Write(alert)
+		return err
+	}
+	return nil
+}
+
+// Close implements net.Conn: it sends the closing alert, if there is room within some
+// seconds, and erases nothing that a concurrent call may use.
+func (c *Conn) Close() error {
+	_ = c.below.SetWriteDeadline(time.Now().Add(alertPatience))
+	_ = c.CloseWrite()
+	return c.below.Close()
+}
+
+// LocalAddr implements net.Conn.
+func (c *Conn) LocalAddr() net.Addr { return c.below.LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (c *Conn) RemoteAddr() net.Addr { return c.below.RemoteAddr() }
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error { return c.below.SetDeadline(t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.below.SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.below.SetWriteDeadline(t) }

@@ -1,0 +1,102 @@
+package compact
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
+)
+
+// A watched is a net.Conn with a Handshake between crypto/tls and the socket.
+type watched struct {
+	net.Conn
+	handshake *Handshake // nil: it has ended
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	if w.handshake == nil {
+		return w.Conn.Read(p)
+	}
+	n, err := w.Conn.Read(w.handshake.Room(p))
+	w.handshake.Received(p[:n])
+	return n, err
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	if w.handshake != nil {
+		w.handshake.Sent(p)
+	}
+	return w.Conn.Write(p)
+}
+
+// serverConfig returns a configuration with a certificate.
+func serverConfig(t testing.TB) *tls.Config {
+	t.Helper()
+	certificate, err := selfsigned.New("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}}
+}
+
+// clientConfig returns a configuration that trusts anybody.
+func clientConfig() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}
+}
+
+// loopback returns both ends of a TCP connection.
+func loopback(t testing.TB) (near, far net.Conn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if far, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if near, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close(); far.Close() })
+	return near, far
+}
+
+// shake makes a handshake. The server's end is a *Conn, or a *tls.Conn if it cannot be one.
+func shake(t testing.TB, l *Listener, client *tls.Config) (near net.Conn, far *tls.Conn) {
+	t.Helper()
+	below, other := loopback(t)
+	far = tls.Client(other, client)
+	near = shakeOver(t, l, below, func() {
+		if err := far.Handshake(); err != nil {
+			t.Error(err)
+		}
+	})
+	return near, far
+}
+
+// shakeOver makes the server's part of a handshake, and client runs beside it.
+func shakeOver(t testing.TB, l *Listener, below net.Conn, client func()) net.Conn {
+	t.Helper()
+	w := &watched{below, &Handshake{Listener: l}}
+	server := tls.Server(w, l.Config())
+	var both sync.WaitGroup
+	both.Go(client)
+	err := server.Handshake()
+	both.Wait()
+	state, facts, ok := w.handshake.End(server)
+	w.handshake = nil
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return server
+	}
+	c, err := NewConn(below, &state, facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

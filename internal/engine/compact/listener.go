@@ -1,0 +1,127 @@
+package compact
+
+import (
+	"bytes"
+	"crypto/fips140"
+	"crypto/tls"
+	"encoding/hex"
+	"io"
+	"sync"
+)
+
+const (
+	randomSize = 32
+	secretSize = 48 // of the largest secret
+)
+
+// A Listener knows the handshakes that are under way. crypto/tls tells it their secrets by
+// the log of keys: each line has the random of the ClientHello and a secret.
+type Listener struct {
+	config *tls.Config
+	log    io.Writer // the program's; nil: it wants none
+	facts  facts
+
+	mu      sync.Mutex
+	waiting map[[randomSize]byte]*entry
+}
+
+// An entry has the secrets of the handshakes with one random. Clients choose it: somebody who
+// has read a ClientHello could replace the secrets of its connection by his own. So none is
+// compact of those that have the same random at the same time.
+type entry struct {
+	handshakes int
+	isShared   bool // also if a secret was told twice
+	in, out    secret
+}
+
+type secret struct {
+	bytes [secretSize]byte
+	size  int
+}
+
+// NewListener returns a Listener for connections with a configuration, which it copies; nil
+// if the process may use no record layer but that of crypto/tls (FIPS 140-3 in the mode
+// "only").
+func NewListener(config *tls.Config) *Listener {
+	if fips140.Enforced() {
+		return nil
+	}
+	l := &Listener{config: config.Clone(), log: config.KeyLogWriter, waiting: map[[randomSize]byte]*entry{}}
+	l.config.KeyLogWriter = l
+	return l
+}
+
+// Config returns the configuration for the handshakes. Only connections with a Handshake may
+// use it.
+func (l *Listener) Config() *tls.Config { return l.config }
+
+// register notes that a handshake with a random is under way.
+func (l *Listener) register(random [randomSize]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.waiting[random]
+	if e == nil {
+		e = &entry{}
+		l.waiting[random] = e
+	}
+	e.handshakes++
+	e.isShared = e.handshakes > 1 || e.isShared
+}
+
+// take ends a handshake, and returns its secrets. They are empty if they are not known.
+func (l *Listener) take(random [randomSize]byte) (in, out secret) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.waiting[random]
+	if e.handshakes--; e.handshakes == 0 {
+		delete(l.waiting, random)
+	}
+	if e.isShared {
+		return secret{}, secret{}
+	}
+	in, out = e.in, e.out
+	*e = entry{}
+	return in, out
+}
+
+// Write implements io.Writer for tls.Config.KeyLogWriter. p is one line.
+func (l *Listener) Write(p []byte) (int, error) {
+	label, rest, _ := bytes.Cut(p, []byte(" "))
+	switch string(label) {
+	case "CLIENT_TRAFFIC_SECRET_0":
+		l.note(rest, func(e *entry) *secret { return &e.in })
+	case "SERVER_TRAFFIC_SECRET_0":
+		l.note(rest, func(e *entry) *secret { return &e.out })
+	}
+	if l.log == nil {
+		return len(p), nil
+	}
+	return l.log.Write(p)
+}
+
+// note stores the secret of a line, if it is of a handshake that is under way.
+func (l *Listener) note(rest []byte, of func(*entry) *secret) {
+	hexRandom, hexSecret, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+	var random [randomSize]byte
+	if len(hexRandom) != 2*randomSize || len(hexSecret) > 2*secretSize {
+		return
+	}
+	if _, err := hex.Decode(random[:], hexRandom); err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.waiting[random]
+	if e == nil {
+		return
+	}
+	s := of(e)
+	if s.size > 0 {
+		e.isShared = true
+		return
+	}
+	n, err := hex.Decode(s.bytes[:], hexSecret)
+	if err == nil {
+		s.size = n
+	}
+}
