@@ -57,6 +57,9 @@ func (o Options) WithDefaults() Options {
 type TLSListener struct {
 	net.Listener
 	Config *tls.Config
+	// Compact allows connections whose record layer is ours: see package compact. Engines
+	// without slots ignore it.
+	Compact bool
 }
 
 // Accept implements net.Listener; the connection is a *tls.Conn.

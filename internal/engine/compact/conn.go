@@ -60,16 +60,26 @@ func (c *Conn) CanPause() bool { return c.input == nil && c.layer.CanStop() }
 // Pause returns what NewConn needs to go on. The connection must not be used any more.
 func (c *Conn) Pause() (tls13.State, *Facts) { return c.layer.Stop(), c.facts }
 
-// End erases the keys. The connection must not be used any more.
+// End erases the keys, unless somebody is using them. The connection must not be used any
+// more.
 func (c *Conn) End() {
-	c.layer.Erase()
-	c.dropInput()
 	c.facts.Drop()
-	c.facts = nil
+	if !c.reading.TryLock() {
+		return
+	}
+	defer c.reading.Unlock()
+	c.dropInput()
+	if c.writing.TryLock() {
+		defer c.writing.Unlock()
+		c.layer.Erase()
+	}
 }
 
-// ConnectionState returns what crypto/tls has said of the connection, see Facts.State.
-func (c *Conn) ConnectionState() tls.ConnectionState { return c.facts.State() }
+// Facts returns the connection's.
+func (c *Conn) Facts() *Facts { return c.facts }
+
+// ConnectionState returns what crypto/tls has said of the connection, see Facts.ConnectionState.
+func (c *Conn) ConnectionState() tls.ConnectionState { return c.facts.ConnectionState() }
 
 // NetConn returns the connection below, as *tls.Conn does.
 func (c *Conn) NetConn() net.Conn { return c.below }

@@ -66,9 +66,9 @@ func (s *Facts) Drop() {
 	}
 }
 
-// State returns what crypto/tls has said of the connection. Its ExportKeyingMaterial returns
+// ConnectionState returns what crypto/tls has said of the connection. Its ExportKeyingMaterial returns
 // an error, because the secret that it needs is not kept.
-func (s *Facts) State() tls.ConnectionState { return s.state }
+func (s *Facts) ConnectionState() tls.ConnectionState { return s.state }
 
 // withoutExporter returns a copy of said whose ExportKeyingMaterial fails. With a copy of
 // the function of said, it would keep the secrets of the connection in memory, or mix those

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
@@ -32,9 +33,10 @@ type serving struct {
 	driver   *driver
 	listener net.Listener
 	acceptor engine.Acceptor
-	waker    engine.Waker // acceptor, if it is one
-	hooks    engine.Hooks // acceptor's
-	config   *tls.Config  // nil: no TLS
+	waker    engine.Waker      // acceptor, if it is one
+	hooks    engine.Hooks      // acceptor's
+	config   *tls.Config       // nil: no TLS
+	compact  *compact.Listener // nil: no TLS connection becomes compact
 	network  string
 	index    uint16
 	users    []tally // connections, by loop
@@ -63,10 +65,14 @@ type serving struct {
 // Serve implements engine.Engine.
 func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	inner, config := ln, (*tls.Config)(nil)
+	var shaking *compact.Listener
 	if t, ok := ln.(*engine.TLSListener); ok && d.tlsWorks() {
 		inner, config = t.Listener, t.Config
+		if t.Compact {
+			shaking = compact.NewListener(config)
+		}
 	}
-	s := &serving{driver: d, listener: inner, acceptor: a, config: config, network: "tcp",
+	s := &serving{driver: d, listener: inner, acceptor: a, config: config, compact: shaking, network: "tcp",
 		stop: make(chan struct{}), gone: make(chan struct{}), stalled: make(chan error, 1)}
 	switch l := inner.(type) {
 	case *net.TCPListener:

@@ -35,7 +35,7 @@ func (b *blockingConn) InterruptWrite(time.Time) { notify(b.signals.output) }
 // CloseWrite implements engine.BlockingHost.
 func (b *blockingConn) CloseWrite() error {
 	if b.tlsConn != nil {
-		return b.tlsConn.tls.CloseWrite()
+		return b.tlsConn.session.CloseWrite()
 	}
 	return os.NewSyscallError("shutdown", syscall.Shutdown(b.fd, syscall.SHUT_WR))
 }

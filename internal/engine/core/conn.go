@@ -121,9 +121,8 @@ func (c *conn) bind(d *driver, p place, fd int) {
 		return
 	}
 	c.phase = phaseOpen
-	if c.serving.config != nil {
-		c.tlsConn = p.tlsConn()
-		c.tlsConn.conn = c
+	if word&flagTLS != 0 {
+		c.bindTLS()
 	}
 }
 
@@ -234,7 +233,7 @@ func (c *conn) remote() netip.AddrPort {
 func (c *conn) NetConn() net.Conn {
 	if s := c.tlsConn; s != nil {
 		if s.view == nil {
-			s.view = &tlsNetConn{c.netConn(), s.tls}
+			s.view = &tlsNetConn{c.netConn(), s.stater()}
 		}
 		return s.view
 	}
@@ -274,7 +273,7 @@ func (c *conn) ReadInRun(p []byte) (int, error) {
 // readWaiting reads from the socket, or TLS, and waits for input.
 func (c *conn) readWaiting(p []byte) (int, error) {
 	if c.tlsConn != nil {
-		n, err := c.tlsConn.tls.Read(p)
+		n, err := c.tlsConn.session.Read(p)
 		if n > 0 {
 			return n, nil
 		}
@@ -312,7 +311,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, nil
 	}
 	if c.tlsConn != nil {
-		return c.tlsConn.tls.Write(p)
+		return c.tlsConn.session.Write(p)
 	}
 	return c.sendWaiting(p)
 }

@@ -38,7 +38,7 @@ func (c *conn) separate() (net.Conn, error) {
 	}
 	if c.tlsConn != nil {
 		c.tlsConn.under = nc
-		return c.tlsConn.tls, nil
+		return c.tlsConn.session, nil
 	}
 	return nc, nil
 }

@@ -27,6 +27,7 @@ type driver struct {
 	fallback engine.Engine
 	table    table
 	sweep    deadlineSweep
+	cooler   cooler
 	conns    connPool
 	tlsWorks func() bool // testTLS, done once
 
@@ -88,6 +89,7 @@ func New(name string, source Source, options engine.Options, fallback engine.Eng
 		loops:    make([]*loop, options.Loops),
 	}
 	d.sweep.driver = d
+	d.cooler.driver, d.cooler.period = d, coolingPeriod
 	for i := range d.loops {
 		d.loops[i] = newLoop(d, i)
 	}

@@ -4,6 +4,7 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/enginetest"
@@ -23,4 +24,19 @@ func TestEngine(t *testing.T) {
 		}
 		return e
 	}, enginetest.TCP(), enginetest.Sleeping(enginetest.TCP()), enginetest.Sleeping(enginetest.TLSListener()))
+}
+
+// The suite with TLS connections that cool down as soon as they are idle.
+func TestEngineCooling(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestEngine runs the suite")
+	}
+	enginetest.Run(t, func(options engine.Options) engine.Engine {
+		e, err := newEngine(options, netconn.New(options))
+		if err != nil {
+			panic(err)
+		}
+		e.(*driver).cooler.period = time.Millisecond
+		return e
+	}, enginetest.CompactTLS(), enginetest.Sleeping(enginetest.CompactTLS()))
 }

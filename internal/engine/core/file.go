@@ -83,7 +83,7 @@ func (s *tlsConn) sendPiece(f *engine.File) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := s.tls.Write(b.B[:n]); err != nil {
+	if _, err := s.session.Write(b.B[:n]); err != nil {
 		return 0, err
 	}
 	if len(s.pending) > 0 {

@@ -192,6 +192,7 @@ func (c *conn) end(next engine.Next) {
 		c.tlsConn.sayGoodbye()
 	}
 	c.leave()
+	c.eraseTLS()
 	if c.isStuck && (next == engine.Abort || c.Err != nil) {
 		forgetUnsent(c.fd)
 	}
@@ -287,6 +288,7 @@ func (c *conn) abandon(cause error) {
 	}()
 	c.Fail(cause)
 	c.leave()
+	c.eraseTLS()
 	c.serving.close(c.fd)
 	c.conclude()
 }

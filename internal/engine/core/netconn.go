@@ -3,7 +3,6 @@
 package core
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -64,11 +63,8 @@ func (n *netConn) SetWriteDeadline(time.Time) error { return n.unsupported("set"
 // TLS state. It is not a *tls.Conn, which would read and write the engine's socket.
 type tlsNetConn struct {
 	*netConn
-	tls *tls.Conn
+	tlsStater
 }
-
-// ConnectionState returns the parameters of the TLS connection.
-func (n *tlsNetConn) ConnectionState() tls.ConnectionState { return n.tls.ConnectionState() }
 
 // setRemote notes the peer's address in the slot.
 func (s *slot) setRemote(a *sock.Address) { s.ip, s.port, s.scope = a.IP() }

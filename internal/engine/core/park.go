@@ -33,6 +33,7 @@ func (c *conn) park() bool {
 	gen, tls := c.gen, c.tlsConn
 	if isFree && tls != nil {
 		tls.conn = nil
+		d.cooler.add(tls)
 	}
 	if !s.release(parked) {
 		if tls != nil {

@@ -61,6 +61,7 @@ func (d *driver) drain() {
 		<-d.emptied
 	}
 	d.sweep.close()
+	d.cooler.close()
 	d.closeLoops()
 	close(d.drained)
 }

@@ -25,6 +25,8 @@ type chunk struct {
 	// tlsConns holds the TLS connections, from the first one on. The owner of a
 	// connection owns its entry.
 	tlsConns atomic.Pointer[[chunkSize]*tlsConn]
+	// cold holds the TLS connections that have no tlsConn, in the same way.
+	cold atomic.Pointer[coldConns]
 
 	_ cacheLine
 	// open is the number of connections, or negative: the chunk is dropped.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 )
 
 // A tlsConn is the TLS state of a connection, and the net.Conn below its tls.Conn.
@@ -21,8 +22,10 @@ import (
 // write without room leaves the rest in pending. An incomplete record stays in the
 // tls.Conn.
 type tlsConn struct {
-	tls         *tls.Conn
-	conn        *conn // while a worker serves the connection, or it waits with a conn
+	session     tlsSession
+	compact     *compact.Conn      // session, if it is one; then it cools down: see cooler
+	handshake   *compact.Handshake // sees a handshake after which it may be compact
+	conn        *conn              // while a worker serves the connection, or it waits with a conn
 	driver      *driver
 	serving     *serving
 	view        *tlsNetConn // the result of NetConn; nil: not called
@@ -31,8 +34,27 @@ type tlsConn struct {
 	handshakeBy int64       // deadline, while in the handshake; 0: none
 	fd          int32
 	gen         uint32
+	usedIn      uint32 // the round of the cooler in which it last became idle
+	isCooling   bool   // the cooler knows it
 	waits       bool
 	isDrained   bool // the last read of the socket left nothing in it
+}
+
+// A tlsSession is TLS over a tlsConn: a *tls.Conn or a *compact.Conn.
+type tlsSession interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// A tlsStater says what was agreed on in the handshake.
+type tlsStater interface{ ConnectionState() tls.ConnectionState }
+
+// stater returns what outlives the connection.
+func (s *tlsConn) stater() tlsStater {
+	if s.compact != nil {
+		return s.compact.Facts()
+	}
+	return s.session.(*tls.Conn)
 }
 
 // errWouldBlock is temporary, so that the tls.Conn can continue after it.
@@ -52,7 +74,13 @@ func (wouldBlock) Temporary() bool { return true }
 // handshake makes the TLS handshake, waiting on the worker's goroutine.
 func (c *conn) handshake() error {
 	s := &tlsConn{conn: c, driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, waits: true, handshakeBy: c.deadline}
-	s.tls = tls.Server(s, c.serving.config)
+	config := c.serving.config
+	if l := c.serving.compact; l != nil {
+		config, s.handshake = l.Config(), &compact.Handshake{Listener: l}
+	}
+	shaking := tls.Server(s, config)
+	defer s.endHandshake(shaking)
+	s.session = shaking
 	c.tlsConn = s
 	c.place.setTLSConn(s)
 	// Peers may be slow, and MaxWorkers does not limit handshakes. The input buffer
@@ -63,7 +91,7 @@ func (c *conn) handshake() error {
 	c.In = nil
 	w.input.Release()
 	w.input = nil
-	err := s.tls.Handshake()
+	err := shaking.Handshake()
 	c.attach(w)
 	s.waits, s.handshakeBy = false, 0
 	c.SetReadDeadline(0, 0)
@@ -72,9 +100,29 @@ func (c *conn) handshake() error {
 	return err
 }
 
+// endHandshake makes the connection compact, if it can be. Nothing of the peer's is in the
+// tls.Conn then, and nothing was sent but the handshake.
+func (s *tlsConn) endHandshake(shaking *tls.Conn) {
+	if s.handshake == nil {
+		return
+	}
+	state, facts, ok := s.handshake.End(shaking)
+	s.handshake = nil
+	if !ok {
+		return
+	}
+	c, err := compact.NewConn(s, &state, facts)
+	if err != nil {
+		facts.Drop()
+		return
+	}
+	s.session, s.compact = c, c
+	buf.LetGo(tlsMemory)
+}
+
 // receive reads without waiting. It returns 0 and no error if there is no input.
 func (s *tlsConn) receive(p []byte) (int, error) {
-	n, err := s.tls.Read(p)
+	n, err := s.session.Read(p)
 	switch {
 	case n > 0:
 		return n, nil
@@ -97,7 +145,7 @@ func (c *conn) flushTLS() bool {
 		c.beginStall() // also where it never blocks
 	}
 	if len(c.Out) > 0 {
-		_, err := s.tls.Write(c.Out)
+		_, err := s.session.Write(c.Out)
 		c.keepGrown(c.worker)
 		c.Out = c.Out[:0]
 		if err != nil {
@@ -145,7 +193,7 @@ func (s *tlsConn) writeBuffers(v *net.Buffers) (int64, error) {
 	defer gather.Release()
 	var written int64
 	for len(*v) > 0 {
-		n, err := s.tls.Write(engine.NextPiece(gather.B[:0], v, gatherSize))
+		n, err := s.session.Write(engine.NextPiece(gather.B[:0], v, gatherSize))
 		written += int64(n)
 		if err != nil {
 			return written, err
@@ -157,7 +205,7 @@ func (s *tlsConn) writeBuffers(v *net.Buffers) (int64, error) {
 // sayGoodbye sends the closing alert, if there is room.
 func (s *tlsConn) sayGoodbye() {
 	s.waits = false
-	_ = s.tls.CloseWrite()
+	_ = s.session.CloseWrite()
 	if len(s.pending) > 0 {
 		_, _ = s.driver.source.Send(s.conn.fd, s.pending, false)
 	}
@@ -170,6 +218,10 @@ func (s *tlsConn) Read(p []byte) (int, error) {
 		return s.under.Read(p)
 	case s.conn == nil:
 		return 0, net.ErrClosed // the caller is not the tls.Conn
+	case s.handshake != nil:
+		n, err := s.conn.recvWaiting(s.handshake.Room(p))
+		s.handshake.Received(p[:n])
+		return n, err
 	case s.waits:
 		return s.conn.recvWaiting(p)
 	case s.isDrained && !s.conn.slot().has(flagInput|flagGone): // as in pump
@@ -215,6 +267,9 @@ func (s *tlsConn) Write(p []byte) (int, error) {
 
 // writeWaiting writes the pending records and p.
 func (s *tlsConn) writeWaiting(p []byte) (int, error) {
+	if s.handshake != nil {
+		s.handshake.Sent(p)
+	}
 	if len(s.pending) > 0 {
 		if _, err := s.conn.sendWaiting(s.pending); err != nil {
 			return 0, err

@@ -98,6 +98,13 @@ func TLSListener() Network {
 	})
 }
 
+// CompactTLS is TLSListener with connections that may be compact.
+func CompactTLS() Network {
+	return overTLS("tls listener, compact", func(ln net.Listener, config *tls.Config) net.Listener {
+		return &engine.TLSListener{Listener: ln, Config: config, Compact: true}
+	})
+}
+
 // overTLS has every other client speak TLS 1.2, beginning with the second.
 func overTLS(name string, wrap func(net.Listener, *tls.Config) net.Listener) Network {
 	return Network{name, halfClose | deadlines | buffered | handshakes, false, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {

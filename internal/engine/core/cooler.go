@@ -1,0 +1,160 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine/compact"
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
+)
+
+const (
+	// coolingPeriod is the time between two rounds of the cooler.
+	coolingPeriod = time.Second
+	// coolingRounds is how many rounds a connection has its ciphers after its last use: making
+	// them costs as much as a request.
+	coolingRounds = 2
+)
+
+// coldConns are the TLS connections of a chunk that wait without a tlsConn. The owner of a
+// connection owns its entries.
+type coldConns struct {
+	states [chunkSize]tls13.State // apart: they have no pointers
+	facts  [chunkSize]*compact.Facts
+}
+
+// setCold stores what is left of an idle connection's tlsConn.
+func (p place) setCold(state tls13.State, facts *compact.Facts) {
+	all := p.chunk.cold.Load()
+	if all == nil {
+		all = &coldConns{}
+		if !p.chunk.cold.CompareAndSwap(nil, all) {
+			all = p.chunk.cold.Load()
+		}
+	}
+	all.states[p.index], all.facts[p.index] = state, facts
+	p.setTLSConn(nil)
+}
+
+// bindTLS gives c its tlsConn. If it had cooled down, it gets a new one.
+func (c *conn) bindTLS() {
+	s := c.place.tlsConn()
+	if s == nil {
+		s = &tlsConn{driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen}
+		cold := c.place.chunk.cold.Load()
+		// After an error, every use of s.compact returns one.
+		s.compact, _ = compact.NewConn(s, &cold.states[c.place.index], cold.facts[c.place.index])
+		s.session = s.compact
+		cold.facts[c.place.index] = nil
+		c.place.setTLSConn(s)
+	}
+	s.conn = c
+	c.tlsConn = s
+}
+
+// eraseTLS erases the keys of a connection that has ended.
+func (c *conn) eraseTLS() {
+	if c.tlsConn != nil && c.tlsConn.compact != nil {
+		c.tlsConn.compact.End()
+	}
+}
+
+// A cooler takes from idle TLS connections what they do not need to wait: the tlsConn with
+// its ciphers. It visits those that became idle once a round, as long as there are any.
+type cooler struct {
+	driver *driver
+	period time.Duration // coolingPeriod, but for tests
+	round  atomic.Uint32
+
+	mu       sync.Mutex
+	warm     []warmConn
+	isTimed  bool
+	isClosed bool
+}
+
+// A warmConn names a connection, which may have ended since.
+type warmConn struct {
+	fd  int32
+	gen uint32
+}
+
+// add notes that a connection is about to be idle. The caller owns it.
+func (k *cooler) add(s *tlsConn) {
+	s.usedIn = k.round.Load()
+	if s.compact == nil || s.isCooling {
+		return
+	}
+	s.isCooling = true
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.warm = append(k.warm, warmConn{s.fd, s.gen})
+	k.scheduleLocked()
+}
+
+func (k *cooler) scheduleLocked() {
+	if !k.isTimed && !k.isClosed {
+		k.isTimed = true
+		time.AfterFunc(k.period, k.turn)
+	}
+}
+
+// turn visits the connections.
+func (k *cooler) turn() {
+	now := k.round.Add(1)
+	k.mu.Lock()
+	warm := k.warm
+	k.warm = nil
+	k.mu.Unlock()
+	kept := warm[:0]
+	for _, w := range warm {
+		if k.visit(w, now) {
+			kept = append(kept, w)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.warm = append(kept, k.warm...)
+	k.isTimed = false
+	if len(k.warm) > 0 {
+		k.scheduleLocked()
+	}
+}
+
+// visit cools a connection down if it was idle for long. The result true means that it is to
+// be visited again.
+func (k *cooler) visit(w warmConn, now uint32) bool {
+	d := k.driver
+	p := d.table.find(int(w.fd))
+	if p.chunk == nil {
+		return false
+	}
+	slot := p.slot()
+	if !slot.claimFor(w.gen, flagPartial) {
+		return is(slot.word.Load(), w.gen)
+	}
+	s := p.tlsConn()
+	stays := now-s.usedIn < coolingRounds
+	switch {
+	case stays:
+	case s.conn == nil && len(s.pending) == 0 && s.compact.CanPause():
+		p.setCold(s.compact.Pause())
+	default:
+		s.isCooling = false // until it is idle again
+	}
+	expiry := slot.expiry.Load()
+	if slot.release(0) {
+		d.released(int(w.fd), slot, w.gen, expiry)
+	} else {
+		d.loopOf(slot).queue.push(w.fd)
+	}
+	return stays
+}
+
+func (k *cooler) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isClosed = true
+}

@@ -1,0 +1,106 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"crypto/tls"
+	"net"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
+)
+
+// countCold returns how many idle TLS connections have cooled down, and how many have not.
+func (d *driver) countCold() (cold, warm int) {
+	d.table.each(func(_ int, p place) {
+		if !p.slot().claim(0, flagPartial) {
+			warm++
+			return
+		}
+		if p.tlsConn() == nil {
+			cold++
+			if all := p.chunk.cold.Load(); all.states[p.index] == (tls13.State{}) || all.facts[p.index] == nil {
+				panic("there is no state")
+			}
+		} else {
+			warm++
+		}
+		if !p.slot().release(0) {
+			panic("something has happened")
+		}
+	})
+	return cold, warm
+}
+
+// coolDown makes as many rounds as a connection stays warm.
+func (d *driver) coolDown() {
+	for range coolingRounds + 1 {
+		d.cooler.turn()
+	}
+}
+
+func dialTLSVersion(t testing.TB, ln net.Listener, version uint16) net.Conn {
+	t.Helper()
+	c := tls.Client(dial(t, ln), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, MaxVersion: version})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Connections of TLS 1.3 cool down when they are idle, and go on. Those of TLS 1.2 do not.
+func TestCooling(t *testing.T) {
+	ln := listen(t)
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
+	d.cooler.mu.Lock()
+	d.cooler.isTimed = true // no rounds but ours
+	d.cooler.mu.Unlock()
+	var all []net.Conn
+	for i := range 6 {
+		version := uint16(tls.VersionTLS13)
+		if i == 0 {
+			version = tls.VersionTLS12
+		}
+		c := dialTLSVersion(t, ln, version)
+		ask(t, c, "hello")
+		all = append(all, c)
+	}
+	idle := func(cold, warm int) {
+		t.Helper()
+		eventually(t, "they are idle", func() bool {
+			d.coolDown()
+			is, not := d.countCold()
+			return is == cold && not == warm
+		})
+	}
+	idle(5, 1)
+	for i := range 20 {
+		ask(t, all[i%len(all)], "hello again")
+	}
+	if cold, warm := d.countCold(); cold != 0 {
+		t.Errorf("%d are cold, %d warm, after all were used", cold, warm)
+	}
+	d.cooler.turn()
+	if cold, _ := d.countCold(); cold != 0 {
+		t.Errorf("%d are cold a round after their use", cold)
+	}
+	idle(5, 1)
+	for _, c := range all {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "the end", func() bool { return d.countOpen() == 0 })
+	for _, c := range *d.table.chunks.Load() {
+		if c == nil || c.cold.Load() == nil {
+			continue
+		}
+		left := c.cold.Load()
+		for i := range left.states {
+			if left.states[i] != (tls13.State{}) || left.facts[i] != nil {
+				t.Errorf("descriptor %d: keys are left", i)
+			}
+		}
+	}
+}
