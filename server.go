@@ -314,6 +314,15 @@ type Server struct {
 	// ServeTLS. AppendCert, AppendCertEmbed and ServeTLS change it.
 	TLSConfig *tls.Config
 
+	// CompactTLS makes connections of ServeTLS cost as little as plain ones while they wait,
+	// if EngineEpoll serves them, they speak TLS 1.3, and the process is not in the mode "only"
+	// of FIPS 140-3. crypto/tls makes the handshake. Then a record layer of Sluice's own
+	// (RFC 8446 section 5) takes its place, so that NetConn and hijacked connections are no
+	// *tls.Conn, and ConnectionState().ExportKeyingMaterial returns an error. Connections whose
+	// configuration TLSConfig.GetConfigForClient returns stay as they are. docs/guide/tls.md
+	// says what else to know.
+	CompactTLS bool
+
 	control ServerControl
 
 	state      serverState

@@ -88,7 +88,7 @@ func (s *Server) serveTLS(ln net.Listener) error {
 	if len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
 		return errNoCertificate
 	}
-	return s.Serve(&engine.TLSListener{Listener: ln, Config: config})
+	return s.Serve(&engine.TLSListener{Listener: ln, Config: config, Compact: s.CompactTLS})
 }
 
 // AppendCert adds a certificate chain and key from PEM files to TLSConfig. The
