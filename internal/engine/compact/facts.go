@@ -10,8 +10,8 @@ import (
 type Facts struct {
 	state tls.ConnectionState
 	key   key // zero: they are of one connection
-	users int // guarded by facts.mu
-	of    *facts
+	users int // guarded by of.mu
+	of    *Table
 }
 
 // A key has the facts that differ between connections without client certificates.
@@ -24,14 +24,15 @@ type key struct {
 	isEncrypted    bool // the ClientHello was
 }
 
-// facts has those of the open connections of a listener.
-type facts struct {
+// A Table has the facts of open connections, so that they share them. The zero value is ready
+// to use.
+type Table struct {
 	mu  sync.Mutex
 	all map[key]*Facts
 }
 
 // get returns the facts of a connection. They are counted out by Drop.
-func (f *facts) get(said *tls.ConnectionState) *Facts {
+func (f *Table) get(said *tls.ConnectionState) *Facts {
 	state := withoutExporter(said)
 	if len(said.PeerCertificates) > 0 || len(said.SignedCertificateTimestamps) > 0 || len(said.OCSPResponse) > 0 {
 		return &Facts{state: state}

@@ -19,7 +19,7 @@ const (
 type Listener struct {
 	config *tls.Config
 	log    io.Writer // the program's; nil: it wants none
-	facts  facts
+	facts  Table
 
 	mu      sync.Mutex
 	waiting map[[randomSize]byte]*entry
