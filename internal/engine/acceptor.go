@@ -103,5 +103,5 @@ func (p Parcel) For(a Acceptor) (Parcel, error) {
 	if _, unpacks := a.(Unpacker); len(p.State) > 0 && !unpacks {
 		return Parcel{}, ErrNoUnpacker
 	}
-	return Parcel{Leftover: bytes.Clone(p.Leftover), State: bytes.Clone(p.State)}, nil
+	return Parcel{Leftover: bytes.Clone(p.Leftover), State: bytes.Clone(p.State), TLS: bytes.Clone(p.TLS)}, nil
 }

@@ -162,6 +162,7 @@ type Engine interface {
 type Parcel struct {
 	Leftover []byte // input that was read and not used; it is fed first
 	State    []byte // of a Packer, for Unpacker.Unpack; nil: none
+	TLS      []byte // of a compact TLS connection: a secret, see package compact; nil: none
 }
 
 // A Target names a connection for Engine.Cast and Engine.Prompt. It contains no pointer, and never
@@ -190,6 +191,10 @@ type Prober interface {
 // ErrNoUnpacker is returned by Adopt and AdoptConn for a Parcel with State if the
 // Acceptor is not an Unpacker.
 var ErrNoUnpacker = errors.New("sluice: the connection's state has no receiver")
+
+// ErrCompact is returned by Adopt and AdoptConn of an engine without compact TLS connections
+// for a Parcel of one.
+var ErrCompact = errors.New("sluice: the engine cannot go on with a TLS connection of another one")
 
 // ErrShutdown is returned by Serve, ServeConn and Adopt of an engine that was shut
 // down before.

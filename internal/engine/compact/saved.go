@@ -65,13 +65,7 @@ func (s *Facts) Append(dst []byte, state *tls13.State) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, said.Version)
 	dst = binary.BigEndian.AppendUint16(dst, said.CipherSuite)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(said.CurveID))
-	flags := byte(0)
-	for flag, isSet := range map[byte]bool{savedResumed: said.DidResume, savedRetried: said.HelloRetryRequest, savedEncrypted: said.ECHAccepted} {
-		if isSet {
-			flags |= flag
-		}
-	}
-	dst = append(dst, flags)
+	dst = append(dst, savedFlags(said))
 	dst = appendBytes(dst, []byte(said.NegotiatedProtocol))
 	dst = appendBytes(dst, []byte(said.ServerName))
 	certs := s.certificates()
@@ -88,6 +82,19 @@ func (s *Facts) Append(dst []byte, state *tls13.State) []byte {
 		}
 	}
 	return dst
+}
+
+func savedFlags(said *tls.ConnectionState) (flags byte) {
+	if said.DidResume {
+		flags |= savedResumed
+	}
+	if said.HelloRetryRequest {
+		flags |= savedRetried
+	}
+	if said.ECHAccepted {
+		flags |= savedEncrypted
+	}
+	return flags
 }
 
 func appendBytes(dst, p []byte) []byte {

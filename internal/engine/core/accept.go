@@ -258,11 +258,14 @@ func (l *loop) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Par
 	slot := p.slot()
 	slot.setRemote(peer)
 	slot.serving = s.index
-	if len(parcel.Leftover)+len(parcel.State) > 0 {
+	if len(parcel.Leftover)+len(parcel.State)+len(parcel.TLS) > 0 {
 		d.keepParcel(fd, gen, parcel)
 	}
 	flags := flagFresh
-	if s.config != nil {
+	switch {
+	case s.config != nil:
+		flags |= flagTLS | flagStays // until it is compact
+	case len(parcel.TLS) > 0:
 		flags |= flagTLS
 	}
 	slot.open(gen, l.index, flags)

@@ -58,6 +58,7 @@ type connState struct {
 
 	taker      chan<- given // DetachIdle, which waits for the connection; nil: it does not
 	packed     []byte       // what DetachIdle gets of the protocol
+	packedTLS  []byte       // and of TLS
 	lingerLeft int
 	isDated    bool // deadline is valid; otherwise the slot's expiry is
 	isShown    bool // place.conn holds it

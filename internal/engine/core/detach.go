@@ -16,7 +16,7 @@ import (
 // emptyTries bounds the attempts to duplicate a descriptor when there is no free one.
 const emptyTries = 100
 
-// separate converts the connection to a net.Conn of package net, and removes it
+// separate converts the socket to a net.Conn of package net, and removes the connection
 // from the engine. The old descriptor is closed in any case.
 func (c *conn) separate() (net.Conn, error) {
 	if c.slot().has(flagAdded) {
@@ -36,10 +36,6 @@ func (c *conn) separate() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.tlsConn != nil {
-		c.tlsConn.under = nc
-		return c.tlsConn.session, nil
-	}
 	return nc, nil
 }
 
@@ -53,6 +49,10 @@ func (c *conn) detachForGood() {
 		c.Fail(err)
 		c.conclude()
 		return
+	}
+	if c.tlsConn != nil {
+		c.tlsConn.under = nc
+		nc = c.tlsConn.session
 	}
 	c.driver.closed(c.loop, c.serving)
 	go c.live(engine.WithUnread(nc, rest, nil))
@@ -97,7 +97,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) i
 	var wanted []int32
 	// It goes on where the last call has stopped: many small calls visit each connection once.
 	d.detachFrom = d.table.around(d.detachFrom, func(fd int, p place) bool {
-		if p.slot().claim(flagTake, flagFixed|flagTLS|flagSwitched) {
+		if p.slot().claim(flagTake, flagFixed|flagStays) {
 			wanted = append(wanted, int32(fd))
 		}
 		return len(wanted) != limit
@@ -126,6 +126,7 @@ func (c *conn) giveAway() {
 	taker := c.taker
 	c.taker = nil
 	p := c.Parcel(c.packed)
+	p.TLS = c.packedTLS
 	probes, probesErr := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	nc, err := c.separate()
 	if tc, ok := nc.(*net.TCPConn); ok && probes == 0 && probesErr == nil {
@@ -144,9 +145,15 @@ func (c *conn) pack() bool {
 	if c.phase != phaseOpen {
 		return true
 	}
+	if c.tlsConn != nil && !c.tlsConn.canMove() {
+		return false
+	}
 	c.wake()
 	packed, ok := c.Pack()
 	c.packed = packed
+	if ok && c.tlsConn != nil {
+		c.packedTLS = c.tlsConn.pack()
+	}
 	c.IsFed = true // if it stays, it is asked to Pause before it sleeps
 	return ok
 }

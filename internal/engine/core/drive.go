@@ -212,7 +212,7 @@ func (c *conn) Began(isSuccessor bool) {
 	s := c.slot()
 	s.assign(flagQuick, c.Can.Has(engine.NeverBlocks))
 	if isSuccessor {
-		s.assign(flagSwitched, !c.Can.Has(engine.CanPack))
+		s.assign(flagStays, !c.Can.Has(engine.CanPack) || c.tlsConn != nil && c.tlsConn.compact == nil)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 )
 
 const (
@@ -28,6 +29,7 @@ type driver struct {
 	table    table
 	sweep    deadlineSweep
 	cooler   cooler
+	tlsFacts compact.Table // of adopted connections
 	conns    connPool
 	tlsWorks func() bool // testTLS, done once
 

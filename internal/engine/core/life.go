@@ -34,6 +34,12 @@ func (c *conn) begin() engine.Next {
 		}
 	}
 	parcel := c.driver.takeParcel(c.fd, c.gen)
+	if len(parcel.TLS) > 0 {
+		if err := c.adoptTLS(parcel.TLS); err != nil {
+			c.Fail(err)
+			return engine.Abort
+		}
+	}
 	p, refusal := engine.Open(c.serving.acceptor, c, parcel.State)
 	if p == nil {
 		return c.refuse(refusal)
@@ -75,8 +81,8 @@ func (c *conn) beginTLS() engine.Next {
 func (c *conn) admit() engine.Next {
 	ok, refusal := c.serving.acceptor.Admit(c.worker.describe(c))
 	if !ok {
-		if c.serving.config != nil {
-			refusal = nil
+		if c.slot().has(flagTLS) {
+			refusal = nil // there is no session yet that could protect it
 		}
 		return c.refuse(refusal)
 	}

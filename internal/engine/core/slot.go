@@ -59,7 +59,7 @@ const (
 	flagHeld                                // the descriptor must not be closed now
 	flagTLS                                 // it is a TLS connection; never cleared
 	flagFixed                               // waiting, and DetachIdle must not take it
-	flagSwitched                            // it has another Protocol than it began with, which cannot be packed
+	flagStays                               // DetachIdle must not take it: crypto/tls has it, or a later Protocol that cannot be packed
 	flagPromptOnly                          // claimed by a prompt alone: there was no input
 	flagQuick                               // its Protocol NeverBlocks
 	flagDuplex                              // waiting for room; input claims it, too

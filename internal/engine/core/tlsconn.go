@@ -117,7 +117,40 @@ func (s *tlsConn) endHandshake(shaking *tls.Conn) {
 		return
 	}
 	s.session, s.compact = c, c
+	s.conn.slot().take(flagStays)
 	buf.LetGo(tlsMemory)
+}
+
+// canMove reports whether another process can go on with the connection.
+func (s *tlsConn) canMove() bool {
+	return s.compact != nil && len(s.pending) == 0 && s.compact.CanPause() && s.compact.Facts().CanSave()
+}
+
+// pack returns what adoptTLS needs in another process. Nothing can be read or written any
+// more.
+func (s *tlsConn) pack() []byte {
+	state, facts := s.compact.Pause()
+	defer state.Erase()
+	defer facts.Drop()
+	return facts.Append(nil, &state)
+}
+
+// adoptTLS gives c the TLS state of a connection of another process.
+func (c *conn) adoptTLS(packed []byte) error {
+	defer clear(packed)
+	state, facts, err := c.driver.tlsFacts.Parse(packed)
+	if err != nil {
+		return err
+	}
+	s := &tlsConn{driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, conn: c}
+	if s.compact, err = compact.NewConn(s, &state, facts); err != nil {
+		facts.Drop()
+		return err
+	}
+	s.session = s.compact
+	c.tlsConn = s
+	c.place.setTLSConn(s)
+	return nil
 }
 
 // receive reads without waiting. It returns 0 and no error if there is no input.

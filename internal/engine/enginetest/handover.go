@@ -14,9 +14,9 @@ func handoverScenarios() []scenario {
 		{"detach", testDetach, 0},
 		{"detach after a background read", testDetachAfterPeerGone, 0},
 		{"start detaches", testStartDetaches, 0},
-		{"detach idle", testDetachIdle, bare | contended},
-		{"detach idle one by one", testDetachIdleLimit, bare},
-		{"detach partial heads", testDetachPartial, bare},
+		{"detach idle", testDetachIdle, moves | contended},
+		{"detach idle one by one", testDetachIdleLimit, moves},
+		{"detach partial heads", testDetachPartial, moves},
 		{"detach idle where nothing is given", testDetachIdleStays, 0},
 		{"serve conn", testServeConn, 0},
 		{"serve conn detaches", testServeConnDetaches, 0},
@@ -153,6 +153,7 @@ func (s *server) adopt(t *testing.T) func(c net.Conn, p engine.Parcel) {
 		err := s.engine.AdoptConn(c, p, s.handler)
 		clear(p.Leftover) // it is copied
 		clear(p.State)
+		clear(p.TLS)
 		if err != nil {
 			t.Errorf("AdoptConn: %v", err)
 		}
@@ -233,7 +234,7 @@ func testDetachIdleStays(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	var p *peer
 	served := make(chan error, 1)
-	if f.offers(bare) {
+	if f.offers(moves) {
 		end, client := f.pair(t)
 		go func() { served <- s.engine.ServeConn(end, nil, s.handler) }()
 		p = newPeer(t, s, client)

@@ -39,7 +39,7 @@ func TCP() Network { return tcp("tcp", false) }
 // when it is not told, the listener's socket is of another kind than those it
 // accepts.
 func tcp(name string, multipath bool) Network {
-	return Network{name, halfClose | deadlines | buffered | bare, true, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{name, halfClose | deadlines | buffered | bare | moves, true, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
 		var config net.ListenConfig
 		config.SetMultipathTCP(multipath)
 		ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func Wrapped() Network {
 
 // Unix is unix stream sockets.
 func Unix() Network {
-	return Network{"unix", halfClose | deadlines | buffered | bare, true, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"unix", halfClose | deadlines | buffered | bare | moves, true, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
 		path := filepath.Join(t.TempDir(), "s")
 		ln, err := net.Listen("unix", path)
 		if err != nil {
@@ -87,27 +87,27 @@ func Unix() Network {
 
 // TLS is TLS over the loopback interface, from tls.Listen.
 func TLS() Network {
-	return overTLS("tls", func(ln net.Listener, config *tls.Config) net.Listener { return tls.NewListener(ln, config) })
+	return overTLS("tls", 0, tls.VersionTLS12, func(ln net.Listener, config *tls.Config) net.Listener { return tls.NewListener(ln, config) })
 }
 
 // TLSListener is TLS from an engine.TLSListener, whose connections engines may
 // make on their own.
 func TLSListener() Network {
-	return overTLS("tls listener", func(ln net.Listener, config *tls.Config) net.Listener {
+	return overTLS("tls listener", 0, tls.VersionTLS12, func(ln net.Listener, config *tls.Config) net.Listener {
 		return &engine.TLSListener{Listener: ln, Config: config}
 	})
 }
 
-// CompactTLS is TLSListener with connections that may be compact.
+// CompactTLS is TLSListener with connections that are compact where the engine can do that.
 func CompactTLS() Network {
-	return overTLS("tls listener, compact", func(ln net.Listener, config *tls.Config) net.Listener {
+	return overTLS("tls listener, compact", moves, tls.VersionTLS13, func(ln net.Listener, config *tls.Config) net.Listener {
 		return &engine.TLSListener{Listener: ln, Config: config, Compact: true}
 	})
 }
 
-// overTLS has every other client speak TLS 1.2, beginning with the second.
-func overTLS(name string, wrap func(net.Listener, *tls.Config) net.Listener) Network {
-	return Network{name, halfClose | deadlines | buffered | handshakes, false, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+// overTLS has every other client speak an older version, beginning with the second.
+func overTLS(name string, offers needs, older uint16, wrap func(net.Listener, *tls.Config) net.Listener) Network {
+	return Network{name, halfClose | deadlines | buffered | handshakes | offers, false, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
 		certificate, err := selfsigned.New("")
 		if err != nil {
 			return nil, nil, err
@@ -120,7 +120,7 @@ func overTLS(name string, wrap func(net.Listener, *tls.Config) net.Listener) Net
 		dial := func() (net.Conn, error) {
 			config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 			if clients.Add(1)%2 == 0 {
-				config.MaxVersion = tls.VersionTLS12
+				config.MaxVersion = older
 			}
 			return tls.DialWithDialer(loopback(), "tcp", ln.Addr().String(), config)
 		}

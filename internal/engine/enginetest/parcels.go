@@ -15,11 +15,11 @@ import (
 // parcelScenarios are for Protocols that move with their state.
 func parcelScenarios() []scenario {
 	return []scenario{
-		{"packed", testPacked, bare},
-		{"packed in the middle of a head", testPackedPartial, bare},
-		{"pack refuses", testPackRefuses, bare},
-		{"packed against input", testPackedAgainstInput, bare | contended},
-		{"state without a receiver", testNoUnpacker, bare},
+		{"packed", testPacked, moves},
+		{"packed in the middle of a head", testPackedPartial, moves},
+		{"pack refuses", testPackRefuses, moves},
+		{"packed against input", testPackedAgainstInput, moves | contended},
+		{"state without a receiver", testNoUnpacker, moves},
 	}
 }
 

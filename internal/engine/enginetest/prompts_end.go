@@ -22,7 +22,7 @@ func promptEndScenarios() []scenario {
 		{"prompts and half-close", testPromptHalfClose, halfClose},
 		{"prompts and shutdown", testPromptsAndShutdown, contended},
 		{"prompts and shutdown given up", testPromptsAndGivingUp, contended},
-		{"prompts and detach idle", testPromptsAndDetachIdle, bare | contended},
+		{"prompts and detach idle", testPromptsAndDetachIdle, moves | contended},
 	}
 }
 

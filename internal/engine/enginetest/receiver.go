@@ -9,7 +9,7 @@ import (
 func receiverScenarios() []scenario {
 	return []scenario{
 		{"receive in place", testReceive, 0},
-		{"receive with leftover", testReceiveLeftover, bare},
+		{"receive with leftover", testReceiveLeftover, moves},
 	}
 }
 

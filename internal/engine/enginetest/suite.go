@@ -37,6 +37,7 @@ const (
 	buffered                     // writes do not wait for the reader
 	handshakes                   // there is a handshake
 	bare                         // connections are nothing but sockets
+	moves                        // another engine can go on with connections
 	// contended is no need: the scenario has much happen at once, so that
 	// RunProcs runs it with several numbers of processors.
 	contended

@@ -19,8 +19,8 @@ func switchScenarios() []scenario {
 		{"switch behind much output", testSwitchBlocked, 0},
 		{"switch when prompted", testSwitchPrompted, 0},
 		{"switch and end", testSwitchEnds, 0},
-		{"switched connections stay", testSwitchedStay, bare},
-		{"switch against detach idle", testSwitchAgainstDetach, bare | contended},
+		{"switched connections stay", testSwitchedStay, moves},
+		{"switch against detach idle", testSwitchAgainstDetach, moves | contended},
 	}
 }
 

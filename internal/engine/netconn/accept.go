@@ -250,6 +250,9 @@ func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) erro
 // AdoptConn implements engine.Engine.
 func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) error {
 	p, err := p.For(a)
+	if len(p.TLS) > 0 {
+		err = engine.ErrCompact
+	}
 	if err == nil {
 		var c *conn
 		if c, err = d.take(nc, p, a, kindOf(nc)); err == nil {
