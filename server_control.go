@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
@@ -68,19 +69,29 @@ type Parcel struct {
 	// State is what a server knows of a connection that speaks HTTP/2, or that has left
 	// HTTP/1.1, as WebSockets have; nil for HTTP/1.1. See Kind.
 	State []byte
+	// TLS is the record layer of a connection of a server with CompactTLS, with its keys; nil
+	// for others. It is a secret. Whoever sends it overwrites it afterwards, and never gives
+	// it to two servers: they would encrypt with the same numbers.
+	TLS []byte
 }
 
-// Kind returns what a server must understand to take the connection over: one member of
-// the set ServerControl.StateKinds. 0 means that every server can.
-func (p Parcel) Kind() uint64 {
+// Kind returns what a server must understand to take the connection over: members of the
+// set ServerControl.StateKinds. 0 means that every server can.
+func (p Parcel) Kind() (kind uint64) {
+	if len(p.TLS) > 0 {
+		kind = stateKind(kindOfTLS(p.TLS[0]))
+	}
 	if len(p.State) == 0 {
-		return 0
+		return kind
 	}
 	if s, ok := upgrade.ParseState(p.State); ok {
-		return stateKind(s.Name)
+		return kind | stateKind(s.Name)
 	}
-	return stateKind(string(p.State[:1])) // HTTP/2: its version
+	return kind | stateKind(string(p.State[:1])) // HTTP/2: its version
 }
+
+// kindOfTLS returns the name of a version of Parcel.TLS.
+func kindOfTLS(version byte) string { return "TLS " + string('0'+rune(version)) }
 
 // stateKind returns the member of a set of kinds that name stands for. There are 64
 // members, so two names may share one. A server then closes what it does not understand.
@@ -101,8 +112,8 @@ func stateKind(name string) uint64 {
 // the socket. take must not call HandOver.
 //
 // HandOver gives only bare TCP and unix sockets that the server has accepted or
-// adopted. TLS connections, connections of ServeConn, and connections of any
-// other type stay. A connection with a request in progress stays until the next
+// adopted, and TLS connections on them that are compact, see Server.CompactTLS. Other TLS
+// connections, connections of ServeConn, and connections of any other type stay. A connection with a request in progress stays until the next
 // call, and one of HTTP/2 that has sent GOAWAY stays until its end. WebSockets are given if
 // their Endpoint is registered. For this server, a
 // connection that is handed over has ended: ConnState receives StateClosed, and limits
@@ -124,6 +135,9 @@ func (c *ServerControl) StateKinds() uint64 {
 	if !c.server.HTTP2.Disable {
 		kinds |= stateKind(string([]byte{byte(http2.StateVersion)}))
 	}
+	if c.server.CompactTLS {
+		kinds |= stateKind(kindOfTLS(compact.SavedVersion))
+	}
 	for _, family := range c.server.upgrades.Families() {
 		kinds |= stateKind(family.Name())
 	}
@@ -141,7 +155,7 @@ func (c *ServerControl) StateKinds() uint64 {
 // EngineEpoll serves a *net.TCPConn or *net.UnixConn by its own descriptor, and
 // closes conn. AdoptSocket avoids this duplication.
 func (c *ServerControl) AdoptConn(conn net.Conn, p Parcel) error {
-	e, a, err := c.server.adopting()
+	e, a, err := c.server.adopting(p)
 	if err == nil {
 		return closedError(e.AdoptConn(conn, engine.Parcel(p), a))
 	}
@@ -153,7 +167,7 @@ func (c *ServerControl) AdoptConn(conn net.Conn, p Parcel) error {
 // or unix. The server owns fd from the call on, even when AdoptSocket returns
 // an error.
 func (c *ServerControl) AdoptSocket(fd int, p Parcel) error {
-	e, a, err := c.server.adopting()
+	e, a, err := c.server.adopting(p)
 	if err == nil {
 		return closedError(choose.AdoptSocket(e, fd, engine.Parcel(p), a))
 	}
@@ -216,9 +230,12 @@ func (s *Server) currentEngine() engine.Engine {
 
 // adopting returns the engine and the acceptor for adopted connections. All
 // share one acceptor, because engines compare acceptors and expect few.
-func (s *Server) adopting() (engine.Engine, *acceptor, error) {
+func (s *Server) adopting(p Parcel) (engine.Engine, *acceptor, error) {
 	if s.Handler == nil {
 		return nil, nil, errNoHandler
+	}
+	if len(p.TLS) > 0 && !s.CompactTLS {
+		return nil, nil, engine.ErrCompact
 	}
 	s.state.Lock()
 	defer s.state.Unlock()

@@ -252,7 +252,7 @@ func TestWhatCannotBePosted(t *testing.T) {
 	l.post = func(int, int, []byte, time.Duration) error { return nil }
 	w := &worker{link: l}
 	for _, c := range []net.Conn{memory, conns[0], brokenConn{memory}} {
-		if w.postTo(1, c, nil, 0) {
+		if w.postTo(1, c, label{}, sluice.Parcel{}, 0) {
 			t.Errorf("%T was sent", c)
 		}
 	}

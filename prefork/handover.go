@@ -44,6 +44,7 @@ func (w *worker) receive() {
 // does. fd is -1 if this process has no descriptor for the connection.
 func (w *worker) adoptConn(fd int, parcel []byte) {
 	l, p, ok := parseParcel(parcel)
+	defer clear(p.TLS) // the server has copied it
 	var err error
 	switch {
 	case fd < 0:
@@ -74,7 +75,7 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 // request open, so connections are told to end when half of the time is over.
 func (w *worker) handOver(ctx context.Context) int {
 	s := w.prefork.server
-	if s == nil || w.isTLS || w.link.Slots() == 0 {
+	if s == nil || w.isTLS && !s.CompactTLS || w.link.Slots() == 0 {
 		return 0
 	}
 	half := time.AfterFunc(timeLeft(ctx)/2, s.Control().CloseOnNextResponse)
@@ -113,6 +114,7 @@ func (w *worker) send(ctx context.Context, b *batch, c net.Conn, p sluice.Parcel
 
 // serveAgain serves a connection that no other worker has taken.
 func (w *worker) serveAgain(c net.Conn, p sluice.Parcel) {
+	defer clear(p.TLS) // the server has copied it
 	if err := w.prefork.server.Control().AdoptConn(c, p); err != nil {
 		w.logf("a connection is lost: %v", err)
 	}
@@ -131,7 +133,7 @@ func (w *worker) post(ctx context.Context, b *batch, c net.Conn, p sluice.Parcel
 		if ctx.Err() != nil || slot == own || !w.takes(to, p) || !announce(to) {
 			continue
 		}
-		if w.postTo(slot, c, appendParcel(nil, b.label(to, len(b.sent)), p), 0) {
+		if w.postTo(slot, c, b.label(to, len(b.sent)), p, 0) {
 			b.add(c, p, to.PID())
 			return true
 		}
@@ -151,14 +153,14 @@ func (w *worker) postToSuccessor(b *batch, c net.Conn, p sluice.Parcel) bool {
 		if !announce(page) {
 			return false
 		}
-		if w.postTo(own, c, appendParcel(nil, b.label(page, len(b.sent)), p), postPatience) {
+		if w.postTo(own, c, b.label(page, len(b.sent)), p, postPatience) {
 			b.add(c, p, page.PID())
 			return true
 		}
 		page.Sub(shared.Inbound, 1)
 		return false
 	}
-	if !w.postTo(own, c, appendParcel(nil, label{}, p), postPatience) {
+	if !w.postTo(own, c, label{}, p, postPatience) {
 		return false
 	}
 	b.add(c, p, 0)
@@ -173,7 +175,7 @@ func (w *worker) takes(page *shared.Page, p sluice.Parcel) bool {
 
 // isUnderstood tells whether any worker that serves understands p.
 func (w *worker) isUnderstood(p sluice.Parcel) bool {
-	if len(p.State) == 0 {
+	if p.Kind() == 0 {
 		return true
 	}
 	for page := range w.board.segment.Others() {
@@ -187,7 +189,7 @@ func (w *worker) isUnderstood(p sluice.Parcel) bool {
 // successorTakes tells whether those understand p that may read the inbox of the worker's
 // own slot: later workers of the slot.
 func (w *worker) successorTakes(p sluice.Parcel) bool {
-	if len(p.State) == 0 {
+	if p.Kind() == 0 {
 		return true
 	}
 	found := false
@@ -203,7 +205,7 @@ func (w *worker) successorTakes(p sluice.Parcel) bool {
 }
 
 // postTo sends a connection to one slot.
-func (w *worker) postTo(slot int, c net.Conn, parcel []byte, wait time.Duration) bool {
+func (w *worker) postTo(slot int, c net.Conn, l label, p sluice.Parcel, wait time.Duration) bool {
 	socket, ok := c.(syscall.Conn)
 	if !ok {
 		return false
@@ -212,7 +214,8 @@ func (w *worker) postTo(slot int, c net.Conn, parcel []byte, wait time.Duration)
 	if err != nil {
 		return false
 	}
-	sent := false
+	sent, parcel := false, appendParcel(nil, l, p)
+	defer clear(parcel)
 	err = raw.Control(func(fd uintptr) {
 		sent = w.link.Post(slot, int(fd), parcel, wait) == nil
 	})

@@ -18,11 +18,12 @@ var errNoDescriptor = errors.New("sluice: no descriptor is free: raise RLIMIT_NO
 // A connection travels from one worker to another with a parcel: the label's announcedTo in
 // 4 bytes, little-endian; if parcelAsks is set in these, sender and batch in 4 bytes each,
 // and index in one; if parcelHasState is set, the size of the state in 4 bytes and the state;
-// and the input that was read from the connection and not used. A worker sends state only
-// to those that have published the same version of it, and asks only those that have
-// published their Room.
+// if parcelHasTLS is set, that of TLS in the same way; and the input that was read from the
+// connection and not used. A worker sends state and TLS only to those that have published the
+// same version of them, and asks only those that have published their Room.
 const (
 	parcelWord     = 4
+	parcelHasTLS   = 1 << 29
 	parcelAsks     = 1 << 30
 	parcelHasState = 1 << 31
 )
@@ -44,15 +45,20 @@ func appendParcel(dst []byte, l label, p sluice.Parcel) []byte {
 	if len(p.State) > 0 {
 		head |= parcelHasState
 	}
+	if len(p.TLS) > 0 {
+		head |= parcelHasTLS
+	}
 	dst = binary.LittleEndian.AppendUint32(dst, head)
 	if l.sender != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(l.sender))
 		dst = append(binary.LittleEndian.AppendUint32(dst, l.batch), l.index)
 	}
-	if len(p.State) > 0 {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.State)))
+	for _, part := range [][]byte{p.State, p.TLS} {
+		if len(part) > 0 {
+			dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(part))), part...)
+		}
 	}
-	return append(append(dst, p.State...), p.Leftover...)
+	return append(dst, p.Leftover...)
 }
 
 // parseParcel is the opposite of appendParcel.
@@ -61,7 +67,7 @@ func parseParcel(in []byte) (l label, p sluice.Parcel, ok bool) {
 		return l, p, false
 	}
 	head, in := binary.LittleEndian.Uint32(in), in[parcelWord:]
-	l.announcedTo = int(head &^ (parcelHasState | parcelAsks))
+	l.announcedTo = int(head &^ (parcelHasState | parcelHasTLS | parcelAsks))
 	if head&parcelAsks != 0 {
 		if len(in) < 2*parcelWord+1 {
 			return l, p, false
@@ -69,17 +75,30 @@ func parseParcel(in []byte) (l label, p sluice.Parcel, ok bool) {
 		l.sender, l.batch = int(binary.LittleEndian.Uint32(in)), binary.LittleEndian.Uint32(in[parcelWord:])
 		l.index, in = in[2*parcelWord], in[2*parcelWord+1:]
 	}
-	if head&parcelHasState == 0 {
-		return l, sluice.Parcel{Leftover: in}, true
+	if head&parcelHasState != 0 {
+		if p.State, in, ok = cutParcel(in); !ok {
+			return l, sluice.Parcel{}, false
+		}
 	}
+	if head&parcelHasTLS != 0 {
+		if p.TLS, in, ok = cutParcel(in); !ok {
+			return l, sluice.Parcel{}, false
+		}
+	}
+	p.Leftover = in
+	return l, p, true
+}
+
+// cutParcel cuts a part with its size off.
+func cutParcel(in []byte) (part, rest []byte, ok bool) {
 	if len(in) < parcelWord {
-		return l, p, false
+		return nil, nil, false
 	}
 	size := binary.LittleEndian.Uint32(in)
 	if in = in[parcelWord:]; uint64(size) > uint64(len(in)) {
-		return l, p, false
+		return nil, nil, false
 	}
-	return l, sluice.Parcel{State: in[:size], Leftover: in[size:]}, true
+	return in[:size], in[size:], true
 }
 
 // A batch holds the connections that were sent and may come back. Their receivers set bits of
@@ -139,10 +158,12 @@ func (w *worker) settle(ctx context.Context, b *batch) (taken int) {
 		time.Sleep(handOverPause)
 	}
 	for i, s := range b.sent {
+		// Only who has refused a connection has surely not used its keys.
 		if b.has(shared.Refused, i) {
 			w.serveAgain(s.conn, s.parcel)
 			continue
 		}
+		clear(s.parcel.TLS)
 		s.conn.Close()
 		taken++
 	}

@@ -34,6 +34,7 @@ type setup struct {
 	Network                 string
 	OwnServe, Shared, TLS   bool   // OwnServe: a ServeFunc that does not use a Server
 	TLSFiles                string // TLS with a certificate in this folder
+	CompactTLS              string // Server.CompactTLS of the workers, but of those that start when this file exists; "-": of all
 	Degrade                 bool
 	Failing                 string // the error of OnWorkerStart; "crash": exit
 	Death                   string // a file that OnMasterDeath writes
@@ -103,6 +104,10 @@ func playRole(role string) int {
 	if s.TLS {
 		cert, key, _ := sluice.GenerateTestCertificate("localhost")
 		p.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+		if s.CompactTLS != "" {
+			_, err := os.Stat(s.CompactTLS)
+			p.server.CompactTLS = err != nil
+		}
 		err = p.ListenAndServeTLSEmbed(s.Addr, cert, key)
 	} else if s.TLSFiles != "" {
 		err = serveTLSFiles(p, s.Addr, s.TLSFiles)

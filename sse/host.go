@@ -41,7 +41,7 @@ type opening struct {
 	first  []byte   // text that is sent first
 	had    position // nil: the stream begins with the next event
 	isNew  bool     // the client does not know its position
-	stays  bool     // it cannot move
+	stays  bool     // it does not move, though it could
 	// isMoved: another process has begun it.
 	isMoved bool
 }
@@ -75,7 +75,7 @@ func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 	text = h.hub.joinLocked(s, o)
 	h.hub.mu.Unlock()
 	x = acquireSession(s, conn)
-	x.stays = o.stays
+	x.stays = o.stays || !conn.CanMove()
 	x.streamConn, _ = conn.(upgrade.StreamConn)
 	conn.SetWriteTimeout(h.hub.options.WriteTimeout)
 	x.arm(clock.Nanos())

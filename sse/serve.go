@@ -36,7 +36,7 @@ func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
 		return ErrTopics
 	}
 	isHTTP2 := ctx.StreamID() != 0
-	o := opening{topics: slices.Clone(topics), stays: ctx.IsTLS() || isHTTP2}
+	o := opening{topics: slices.Clone(topics)}
 	if !ctx.Request.Header.IsHTTP11() || isHTTP2 {
 		o.form = formRaw
 	}

@@ -66,12 +66,13 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		return refusal
 	}
 	o.overHTTP2 = ctx.StreamID() != 0
-	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || o.overHTTP2
+	o.protocol = set.choose(ctx)
 	deflate, deflates := set.negotiate(ctx)
 	if deflates {
 		o.out, o.in = deflate.Server(), deflate.Client()
 	}
 	err := upgrade.TakeOver(ctx, upgrade.Takeover{Family: set, Status: sluice.StatusSwitchingProtocols, Name: sluice.HeaderUpgrade, Value: ws.Token, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		o.stays = !c.CanMove()
 		return h.(*host).open(c, out, o)
 	}})
 	switch {

@@ -20,6 +20,9 @@ type Conn interface {
 	// IsSocket tells whether the connection is a bare socket. NetConn then offers
 	// nothing beyond the addresses, and calling it may allocate.
 	IsSocket() bool
+	// CanMove reports whether DetachIdle may give the connection away, as far as its engine is
+	// concerned.
+	CanMove() bool
 
 	// Prompter returns the connection's Prompter, which may be retained for any
 	// time.

@@ -252,6 +252,12 @@ func (c *conn) netConn() *netConn {
 // IsSocket implements engine.Conn.
 func (c *conn) IsSocket() bool { return c.tlsConn == nil }
 
+// CanMove implements engine.Conn.
+func (c *conn) CanMove() bool {
+	s := c.tlsConn
+	return s == nil || s.compact != nil && s.compact.Facts().CanSave()
+}
+
 // Prompter implements engine.Conn.
 func (c *conn) Prompter() engine.Prompter { return &prompter{c.driver, c.fd, c.gen} }
 

@@ -139,7 +139,7 @@ func (k *cooler) visit(w warmConn, now uint32) bool {
 	stays := now-s.usedIn < coolingRounds
 	switch {
 	case stays:
-	case s.conn == nil && len(s.pending) == 0 && s.compact.CanPause():
+	case s.conn == nil && s.isBetween():
 		p.setCold(s.compact.Pause())
 	default:
 		s.isCooling = false // until it is idle again

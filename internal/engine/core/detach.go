@@ -145,7 +145,7 @@ func (c *conn) pack() bool {
 	if c.phase != phaseOpen {
 		return true
 	}
-	if c.tlsConn != nil && !c.tlsConn.canMove() {
+	if c.tlsConn != nil && !(c.CanMove() && c.tlsConn.isBetween()) {
 		return false
 	}
 	c.wake()

@@ -121,10 +121,8 @@ func (s *tlsConn) endHandshake(shaking *tls.Conn) {
 	buf.LetGo(tlsMemory)
 }
 
-// canMove reports whether another process can go on with the connection.
-func (s *tlsConn) canMove() bool {
-	return s.compact != nil && len(s.pending) == 0 && s.compact.CanPause() && s.compact.Facts().CanSave()
-}
+// isBetween reports whether nothing of a record has come that was not used, and all is sent.
+func (s *tlsConn) isBetween() bool { return len(s.pending) == 0 && s.compact.CanPause() }
 
 // pack returns what adoptTLS needs in another process. Nothing can be read or written any
 // more.

@@ -117,6 +117,9 @@ func (c *conn) NetConn() net.Conn { return c.nc }
 // IsSocket implements engine.Conn.
 func (c *conn) IsSocket() bool { return isBare(c.nc) }
 
+// CanMove implements engine.Conn.
+func (c *conn) CanMove() bool { return isBare(c.nc) }
+
 // isBare tells whether nc is a stream socket of package net.
 func isBare(nc net.Conn) bool {
 	switch nc.(type) {

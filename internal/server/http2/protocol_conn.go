@@ -427,5 +427,8 @@ func (x *protocolConn) NetConn() net.Conn { return x.addrs }
 // IsSocket implements engine.Conn.
 func (x *protocolConn) IsSocket() bool { return false }
 
+// CanMove implements engine.Conn.
+func (x *session) CanMove() bool { return false }
+
 // Workers implements engine.Conn.
 func (x *protocolConn) Workers() engine.Workers { return x.conn.workers }

@@ -62,6 +62,9 @@ func (c *Conn) mustLive() {
 // IsSocket implements engine.Conn.
 func (c *Conn) IsSocket() bool { return true }
 
+// CanMove implements engine.Conn.
+func (c *Conn) CanMove() bool { return true }
+
 // Prompter implements engine.Conn.
 func (c *Conn) Prompter() engine.Prompter { return nil }
 
