@@ -95,6 +95,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 		data, n, err := c.layer.Next(c.received)
 		c.received = c.received[n:]
 		switch {
+		case err == tls13.ErrEnd:
+			c.dropInput()
+			return 0, io.EOF
 		case err != nil:
 			return 0, c.refuse(err)
 		case n > 0:

@@ -428,7 +428,7 @@ func (x *protocolConn) NetConn() net.Conn { return x.addrs }
 func (x *protocolConn) IsSocket() bool { return false }
 
 // CanMove implements engine.Conn.
-func (x *session) CanMove() bool { return false }
+func (x *protocolConn) CanMove() bool { return false }
 
 // Workers implements engine.Conn.
 func (x *protocolConn) Workers() engine.Workers { return x.conn.workers }

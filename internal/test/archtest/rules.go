@@ -86,7 +86,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
-				"internal/engine", "internal/engine/choose", "internal/server", "internal/server/upgrade",
+				"internal/engine", "internal/engine/choose", "internal/engine/compact", "internal/server", "internal/server/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
 				"internal/client/balance", "internal/wire/conditional", "internal/files", "internal/client/dial", "internal/body", "internal/client/pipeline", "internal/client/pool", "internal/wire/uri",
 			},
@@ -96,6 +96,7 @@ func packageRules() map[string]packageRule {
 		// Pure: bytes in, values out.
 		"internal/wire/...":   {pure: true, usesAtomics: true, own: []string{"internal/wire/..."}},
 		"internal/wire/ascii": {pure: true, usesUnsafe: true},
+		"internal/wire/tls13": {pure: true, usesAtomics: true, external: []string{xCrypto}},
 
 		// The server's ends of HTTP: Protocols on the seam.
 		"internal/server":                 {own: []string{"internal/engine", "internal/message"}},
@@ -114,7 +115,8 @@ func packageRules() map[string]packageRule {
 		"internal/engine/drive":      {own: []string{"internal/engine"}},
 		"internal/engine/netconn":    {own: engineOwn},
 		"internal/engine/choose":     {own: []string{"internal/engine", "internal/engine/epoll", "internal/engine/netconn", "internal/engine/listen"}},
-		"internal/engine/core":       {own: engineOwn},
+		"internal/engine/core":       {own: append([]string{"internal/engine/compact", "internal/wire/tls13"}, engineOwn...)},
+		"internal/engine/compact":    {own: []string{"internal/buf", "internal/wire/tls13"}},
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/invariants", "internal/test/nettest", "internal/test/selfsigned"}},
 

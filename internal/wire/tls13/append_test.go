@@ -3,7 +3,6 @@ package tls13
 import (
 	"bytes"
 	"errors"
-	"io"
 	"testing"
 )
 
@@ -40,7 +39,7 @@ func TestClose(t *testing.T) {
 	if _, err := server.Append(nil, []byte("x"), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("then %v", err)
 	}
-	if _, err := receive(client, out); !errors.Is(err, io.EOF) {
+	if _, err := receive(client, out); !errors.Is(err, ErrEnd) {
 		t.Errorf("the client gets %v", err)
 	}
 	more, err := client.Append(nil, []byte("more"), 0)

@@ -78,6 +78,8 @@ var (
 )
 
 var (
+	// ErrEnd is returned by Next after close_notify: the peer sends no more.
+	ErrEnd = errors.New("sluice: the peer has closed TLS")
 	// ErrState is returned for a State that no Layer can be made of.
 	ErrState = errors.New("sluice: TLS: the state is malformed")
 	// ErrClosed is returned by Append after AppendClose or AppendAlert.

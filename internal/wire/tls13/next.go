@@ -1,9 +1,6 @@
 package tls13
 
-import (
-	"encoding/binary"
-	"io"
-)
+import "encoding/binary"
 
 const (
 	// maxProtected is the longest protected content (RFC 8446 section 5.2).
@@ -23,12 +20,12 @@ const (
 // the record is to come: Need says how much. Records that bring no data have n > 0 and no
 // data.
 //
-// The error is io.EOF after close_notify, a PeerAlert after another alert, or a *Violation;
+// The error is ErrEnd after close_notify, a PeerAlert after another alert, or a *Violation;
 // each is returned again from then on.
 func (l *Layer) Next(in []byte) (data []byte, n int, err error) {
 	switch l.receiving {
 	case phaseClosed:
-		return nil, 0, io.EOF
+		return nil, 0, ErrEnd
 	case phaseFailed:
 		return nil, 0, l.failure
 	}
@@ -70,7 +67,7 @@ func Need(in []byte) (int, error) {
 
 // fail ends receiving.
 func (l *Layer) fail(err error) error {
-	if err == io.EOF {
+	if err == ErrEnd {
 		l.receiving = phaseClosed
 		return err
 	}
@@ -133,7 +130,7 @@ func takeAlert(content []byte) error {
 	}
 	switch a := Alert(content[1]); a {
 	case CloseNotify:
-		return io.EOF
+		return ErrEnd
 	case UserCanceled: // close_notify follows
 		return nil
 	default: // all are fatal, whatever the level says

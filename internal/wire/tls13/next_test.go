@@ -3,13 +3,14 @@ package tls13
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"testing"
 )
 
 // What a peer may and may not send. Each string is the content of a record with its type and
 // padding.
+//
+// long: a table of records
 func TestNext(t *testing.T) {
 	const (
 		data, alert, handshake = "\x17", "\x15", "\x16"
@@ -37,9 +38,9 @@ func TestNext(t *testing.T) {
 		{"no type", Server, []string{"\x00\x00"}, "", ErrContent},
 		{"unknown type", Server, []string{"x\x18"}, "", ErrContent},
 		{"change_cipher_spec", Server, []string{"\x01\x14"}, "", ErrContent},
-		{"close_notify", Server, []string{"x" + data, "\x01\x00" + alert, "y" + data}, "x", io.EOF},
-		{"close_notify as fatal", Server, []string{"\x02\x00" + alert}, "", io.EOF},
-		{"user_canceled", Server, []string{"\x01\x5a" + alert, "\x01\x00" + alert}, "", io.EOF},
+		{"close_notify", Server, []string{"x" + data, "\x01\x00" + alert, "y" + data}, "x", ErrEnd},
+		{"close_notify as fatal", Server, []string{"\x02\x00" + alert}, "", ErrEnd},
+		{"user_canceled", Server, []string{"\x01\x5a" + alert, "\x01\x00" + alert}, "", ErrEnd},
 		{"a fatal alert", Server, []string{"\x02\x28" + alert, "x" + data}, "", PeerAlert(40)},
 		{"a fatal alert as a warning", Server, []string{"\x01\x28" + alert}, "", PeerAlert(40)},
 		{"an unknown alert", Server, []string{"\x01\xff" + alert}, "", PeerAlert(255)},

@@ -34,7 +34,7 @@ func TestPeerIsCryptoTLS(t *testing.T) {
 		far.Write(big)
 		far.CloseWrite()
 	}()
-	if got, err := near.readAll(); !errors.Is(err, io.EOF) || !bytes.Equal(got, big) {
+	if got, err := near.readAll(); !errors.Is(err, ErrEnd) || !bytes.Equal(got, big) {
 		t.Errorf("the server has %d bytes, %v", len(got), err)
 	}
 }

@@ -3,7 +3,6 @@ package tls13
 import (
 	"bytes"
 	"encoding/hex"
-	"io"
 	"strings"
 	"testing"
 )
@@ -62,7 +61,7 @@ func TestVectors(t *testing.T) {
 		if err != nil || n != len(side.record) || !bytes.Equal(opened, data) {
 			t.Errorf("%s: the record has % x, %d, %v", side.name, opened, n, err)
 		}
-		if _, n, err := l.Next(bytes.Clone(side.ending)); err != io.EOF || n != len(side.ending) {
+		if _, n, err := l.Next(bytes.Clone(side.ending)); err != ErrEnd || n != len(side.ending) {
 			t.Errorf("%s: close_notify: %d, %v", side.name, n, err)
 		}
 	}
