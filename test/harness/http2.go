@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 func OnEachHTTP2Network(t *testing.T, test func(t *testing.T, n Network)) {
 	t.Helper()
 	networks := append(OverTCPByEach(), InMemory())
-	for _, n := range slices.Clone(networks) {
+	for _, n := range UnderTLS() {
 		networks = append(networks, OverTLS(t, n, "h2"))
 	}
 	for _, n := range networks {

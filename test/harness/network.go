@@ -21,10 +21,11 @@ func (n Network) Scheme() string {
 
 // A Network is a kind of connection that servers are tested over.
 type Network struct {
-	Name   string
-	Engine sluice.Engine // of servers that choose none
-	Secure *tls.Config   // of servers, which then use ServeTLS
-	Listen func(t *testing.T) (net.Listener, func() (net.Conn, error))
+	Name    string
+	Engine  sluice.Engine // of servers that choose none
+	Secure  *tls.Config   // of servers, which then use ServeTLS
+	Compact bool          // of servers: CompactTLS
+	Listen  func(t *testing.T) (net.Listener, func() (net.Conn, error))
 }
 
 // OverTCP is served by the engine that servers choose for it.

@@ -122,7 +122,7 @@ func Serve(t *testing.T, n Network, s *sluice.Server) *Rig {
 	}
 	r.Ln, r.Connect = n.Listen(t)
 	if n.Secure != nil {
-		s.TLSConfig = n.Secure
+		s.TLSConfig, s.CompactTLS = n.Secure, n.Compact
 		go func() { served <- s.ServeTLS(r.Ln, "", "") }()
 	} else {
 		go func() { served <- s.Serve(r.Ln) }()

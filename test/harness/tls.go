@@ -50,7 +50,7 @@ func OverTLS(t *testing.T, under Network, protocols ...string) Network {
 	}
 	client.NextProtos = protocols
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: append([]string{"http/1.1"}, protocols...)}
-	n := Network{Name: "tls/" + under.Name, Engine: under.Engine, Secure: config}
+	n := Network{Name: "tls/" + under.Name, Engine: under.Engine, Secure: config, Compact: under.Compact}
 	isByListener := under.Name == InMemory().Name
 	if isByListener {
 		n.Secure = nil
@@ -72,7 +72,15 @@ func OverTLS(t *testing.T, under Network, protocols ...string) Network {
 }
 
 // UnderTLS are the networks that TLS is tested over.
-func UnderTLS() []Network { return append(OverTCPByEach(), InMemory()) }
+func UnderTLS() []Network {
+	all := append(OverTCPByEach(), InMemory())
+	if HasEpoll() {
+		compact := OverTCP().By(sluice.EngineEpoll)
+		compact.Name, compact.Compact = compact.Name+"/compact", true
+		all = append(all, compact)
+	}
+	return all
+}
 
 // OnEachSecureNetwork is OnEachNetwork with TLS.
 func OnEachSecureNetwork(t *testing.T, test func(t *testing.T, n Network)) {
