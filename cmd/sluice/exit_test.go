@@ -68,6 +68,7 @@ func TestFailures(t *testing.T) {
 		{"bad port", []string{dir, "--addr", "127.0.0.1:notaport"}, "there is no port \"notaport\"", 2},
 		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key", 2},
 		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert", 2},
+		{"compact without TLS", []string{dir, "--compact-tls"}, "needs --tls-cert or --tls-self-signed", 2},
 		{"both kinds", []string{dir, "--tls-key", key, "--tls-cert", cert, "--tls-self-signed"}, "exclude each other", 2},
 		{"no cert", []string{dir, "--tls-key", key, "--tls-cert", cert + "x"}, "no such file", 1},
 		{"no pair", []string{dir, "--tls-key", cert, "--tls-cert", cert}, "cannot use", 1},

@@ -196,6 +196,7 @@ func (o *serveOptions) newServer() *sluice.Server {
 	return &sluice.Server{
 		Engine:             o.engine,
 		HTTP2:              sluice.HTTP2Config{Disable: !o.http2},
+		CompactTLS:         o.tls.isCompact,
 		ReadTimeout:        o.readTimeout,
 		WriteTimeout:       o.writeTimeout,
 		IdleTimeout:        o.idleTimeout,

@@ -21,6 +21,7 @@ const mostPEM = 32 << 10
 type tlsOptions struct {
 	certFile, keyFile string
 	isSelfSigned      bool
+	isCompact         bool
 	// pem is what was in the files when they were read last and were sound; empty:
 	// they are read.
 	pem []byte
@@ -30,6 +31,7 @@ func (o *tlsOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.certFile, "tls-cert", "", "serve HTTPS with the certificate chain in `FILE` (PEM)")
 	flags.StringVar(&o.keyFile, "tls-key", "", "the private key for --tls-cert, in `FILE` (PEM)")
 	flags.BoolVar(&o.isSelfSigned, "tls-self-signed", false, "serve HTTPS with a certificate made at start")
+	flags.BoolVar(&o.isCompact, "compact-tls", false, "keep idle connections of TLS 1.3 in little memory, and over restarts")
 }
 
 func (o *tlsOptions) check() error {
@@ -40,6 +42,8 @@ func (o *tlsOptions) check() error {
 		return errors.New("--tls-key needs --tls-cert")
 	case o.certFile != "" && o.isSelfSigned:
 		return errors.New("--tls-self-signed and --tls-cert exclude each other")
+	case o.isCompact && !o.isOn():
+		return errors.New("--compact-tls needs --tls-cert or --tls-self-signed")
 	}
 	return nil
 }
