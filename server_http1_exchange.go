@@ -57,17 +57,17 @@ func (a *acceptor) Log(c engine.Conn, err error) {
 }
 
 // RunHijacked implements http1.Host.
-func (a *acceptor) RunHijacked(conn net.Conn, handler func(net.Conn)) {
+func (a *acceptor) RunHijacked(conn net.Conn, handler func(net.Conn)) (hasReturned bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.cfg.logger.Printf("panic in hijack handler: %v\n%s", v, debug.Stack())
-			conn.Close()
 		}
 	}()
 	handler(conn)
 	if !a.cfg.keepHijacked {
 		conn.Close()
 	}
+	return true
 }
 
 // OpenHTTP2 implements http1.Host.

@@ -64,8 +64,9 @@ type Host interface {
 	Fail(err error)
 	// Log logs an error of a connection, if such errors are logged.
 	Log(c engine.Conn, err error)
-	// RunHijacked calls a hijack handler.
-	RunHijacked(c net.Conn, handler func(net.Conn))
+	// RunHijacked calls a hijack handler, and closes c unless the program keeps it. It returns
+	// false if the handler has panicked, after it has logged that: the caller then ends c.
+	RunHijacked(c net.Conn, handler func(net.Conn)) (hasReturned bool)
 	// OpenHTTP2 returns a Protocol of HTTP/2, of which begun is the first input, which came
 	// at start, in Nanos; nil if the server does not speak it.
 	OpenHTTP2(c engine.Conn, f *server.Facts, begun []byte, start int64) engine.Protocol

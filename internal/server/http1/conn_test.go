@@ -81,7 +81,7 @@ func (h *testHost) Headers() (*message.RequestHeader, *message.ResponseHeader) {
 func (h *testHost) TellState(net.Conn, State)                    {}
 func (h *testHost) Fail(error)                                   {}
 func (h *testHost) Log(engine.Conn, error)                       {}
-func (h *testHost) RunHijacked(net.Conn, func(net.Conn))         {}
+func (h *testHost) RunHijacked(net.Conn, func(net.Conn)) bool    { return true }
 func (h *testHost) Begin(*server.Facts, int64)                   {}
 func (h *testHost) HeadComplete(bool) error                      { return nil }
 func (h *testHost) HeaderReceived() error                        { return nil }

@@ -34,5 +34,7 @@ func (c *Conn) Detached(conn net.Conn) {
 	c.tellState(StateHijacked)
 	c.endRequest()
 	c.releaseExchange()
-	c.host.RunHijacked(conn, handler)
+	if !c.host.RunHijacked(conn, handler) {
+		conn.Close()
+	}
 }

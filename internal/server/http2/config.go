@@ -101,8 +101,9 @@ type Host interface {
 	Closed(err error)
 	// Log logs an error of a connection, if such errors are logged.
 	Log(c engine.Conn, err error)
-	// RunHijacked calls a hijack handler.
-	RunHijacked(c net.Conn, handler func(net.Conn))
+	// RunHijacked calls a hijack handler, and closes c unless the program keeps it. It returns
+	// false if the handler has panicked, after it has logged that: the caller then ends c.
+	RunHijacked(c net.Conn, handler func(net.Conn)) (hasReturned bool)
 	// Wake returns a Protocol that ServeProtocol has got, and that sleeps; see engine.Waker.
 	Wake(c engine.Conn, m engine.Memo) engine.Protocol
 }

@@ -115,9 +115,9 @@ func (e *fakeEngine) NewRequest(x server.Exchange, _ server.Request) server.Requ
 	return r
 }
 
-func (e *fakeEngine) Log(engine.Conn, error)               {}
-func (e *fakeEngine) RunHijacked(net.Conn, func(net.Conn)) {}
-func (e *fakeEngine) NetConn() net.Conn                    { return nil }
+func (e *fakeEngine) Log(engine.Conn, error)                    {}
+func (e *fakeEngine) RunHijacked(net.Conn, func(net.Conn)) bool { return true }
+func (e *fakeEngine) NetConn() net.Conn                         { return nil }
 
 func (e *fakeEngine) Wake(c engine.Conn, m engine.Memo) engine.Protocol { return e.sleeper.Wake(c, m) }
 

@@ -196,16 +196,13 @@ func (x *Exchange) giveOver() (outlived bool) {
 
 // serve runs a hijack handler.
 func (t *hijackedConn) serve(handler func(net.Conn), host Host) {
-	host.RunHijacked(t, func(c net.Conn) {
-		hasReturned := false
-		defer func() {
-			if !hasReturned { // it has panicked, or called Goexit
-				t.tunnel.Abort()
-			}
-		}()
-		handler(c)
-		hasReturned = true
-	})
+	hasReturned := false
+	defer func() {
+		if !hasReturned { // it has panicked, or called Goexit
+			t.tunnel.Abort()
+		}
+	}()
+	hasReturned = host.RunHijacked(t, handler)
 }
 
 // answer sends the final head, once.
