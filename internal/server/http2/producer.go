@@ -88,6 +88,10 @@ func (s *Stream) Produce(open func(c engine.Conn, out []byte) (Producer, []byte)
 	k.Prompt() // what was prompted before was not seen
 }
 
+// CanMove implements engine.Conn: the connection of HTTP/2 may, but not with a stream that
+// goes on.
+func (k *streamConn) CanMove() bool { return false }
+
 // Target implements engine.Conn.
 func (k *streamConn) Target() engine.Target { return engine.Target{} }
 

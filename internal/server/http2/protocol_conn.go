@@ -427,8 +427,5 @@ func (x *protocolConn) NetConn() net.Conn { return x.addrs }
 // IsSocket implements engine.Conn.
 func (x *protocolConn) IsSocket() bool { return false }
 
-// CanMove implements engine.Conn.
-func (x *protocolConn) CanMove() bool { return false }
-
 // Workers implements engine.Conn.
 func (x *protocolConn) Workers() engine.Workers { return x.conn.workers }
