@@ -22,8 +22,41 @@ const (
 // coldConns are the TLS connections of a chunk that wait without a tlsConn. The owner of a
 // connection owns its entries.
 type coldConns struct {
-	states [chunkSize]tls13.State // apart: they have no pointers
+	states [chunkSize]tls13.Packed // apart: they have no pointers
 	facts  [chunkSize]*compact.Facts
+
+	mu    sync.Mutex
+	large map[int]*tls13.State // those that cannot be packed, which are rare
+}
+
+// put stores the state of the connection at an index.
+func (all *coldConns) put(index int, state *tls13.State) {
+	packed, ok := state.Pack()
+	if ok {
+		all.states[index] = packed
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.large == nil {
+		all.large = make(map[int]*tls13.State)
+	}
+	kept := *state
+	all.large[index] = &kept
+}
+
+// take returns the state, which is not kept any longer.
+func (all *coldConns) take(index int) tls13.State {
+	if state := all.states[index].Unpack(); state.Suite.IsKnown() {
+		return state
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	kept := all.large[index]
+	delete(all.large, index)
+	state := *kept
+	kept.Erase()
+	return state
 }
 
 // setCold stores what is left of an idle connection's tlsConn.
@@ -35,7 +68,9 @@ func (p place) setCold(state tls13.State, facts *compact.Facts) {
 			all = p.chunk.cold.Load()
 		}
 	}
-	all.states[p.index], all.facts[p.index] = state, facts
+	all.put(p.index, &state)
+	state.Erase()
+	all.facts[p.index] = facts
 	p.setTLSConn(nil)
 }
 
@@ -45,8 +80,9 @@ func (c *conn) bindTLS() {
 	if s == nil {
 		s = &tlsConn{driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen}
 		cold := c.place.chunk.cold.Load()
+		state := cold.take(c.place.index)
 		// After an error, every use of s.compact returns one.
-		s.compact, _ = compact.NewConn(s, &cold.states[c.place.index], cold.facts[c.place.index])
+		s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
 		s.session = s.compact
 		cold.facts[c.place.index] = nil
 		c.place.setTLSConn(s)

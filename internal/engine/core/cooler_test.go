@@ -20,7 +20,7 @@ func (d *driver) countCold() (cold, warm int) {
 		}
 		if p.tlsConn() == nil {
 			cold++
-			if all := p.chunk.cold.Load(); all.states[p.index] == (tls13.State{}) || all.facts[p.index] == nil {
+			if all := p.chunk.cold.Load(); all.states[p.index] == (tls13.Packed{}) && all.large[p.index] == nil || all.facts[p.index] == nil {
 				panic("there is no state")
 			}
 		} else {
@@ -98,9 +98,34 @@ func TestCooling(t *testing.T) {
 		}
 		left := c.cold.Load()
 		for i := range left.states {
-			if left.states[i] != (tls13.State{}) || left.facts[i] != nil {
+			if left.states[i] != (tls13.Packed{}) || left.facts[i] != nil || len(left.large) > 0 {
 				t.Errorf("descriptor %d: keys are left", i)
 			}
+		}
+	}
+}
+
+// Every suite's states are kept, and none twice.
+func TestColdStates(t *testing.T) {
+	var all coldConns
+	suites := []tls13.Suite{tls13.AES128GCM, tls13.AES256GCM, tls13.ChaCha20}
+	var want []tls13.State
+	for i, suite := range suites {
+		in, out := make([]byte, suite.SecretSize()), make([]byte, suite.SecretSize())
+		in[suite.SecretSize()-1], out[0] = byte(i+1), byte(i+1)
+		state, err := tls13.NewState(suite, in, out, uint64(i), 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, state)
+		all.put(i, &state)
+	}
+	for i := range suites {
+		if got := all.take(i); got != want[i] {
+			t.Errorf("%#x: %+v", suites[i], got)
+		}
+		if all.states[i] != (tls13.Packed{}) || all.large[i] != nil {
+			t.Errorf("%#x: a state is left", suites[i])
 		}
 	}
 }

@@ -37,6 +37,45 @@ func NewState(suite Suite, in, out []byte, nextIn, nextOut uint64) (State, error
 // Erase overwrites the secrets.
 func (s *State) Erase() { *s = State{} }
 
+// A Packed is a State whose secrets have 32 bytes, as those of all suites but AES256GCM have.
+type Packed struct {
+	in, out     packedDirection
+	suite       Suite // 0: there is none
+	isUpdateDue bool
+}
+
+type packedDirection struct {
+	secret   [packedSecret]byte
+	sequence uint64
+}
+
+const packedSecret = 32
+
+// Pack returns the state in less memory; false if its secrets are too large.
+func (s *State) Pack() (p Packed, ok bool) {
+	if s.Suite.SecretSize() > packedSecret {
+		return p, false
+	}
+	return Packed{s.In.pack(), s.Out.pack(), s.Suite, s.IsUpdateDue}, true
+}
+
+func (d *Direction) pack() packedDirection {
+	return packedDirection{[packedSecret]byte(d.Secret[:packedSecret]), d.Sequence}
+}
+
+// Unpack returns what was packed, and erases p.
+func (p *Packed) Unpack() State {
+	s := State{In: p.in.unpack(), Out: p.out.unpack(), Suite: p.suite, IsUpdateDue: p.isUpdateDue}
+	*p = Packed{}
+	return s
+}
+
+func (d *packedDirection) unpack() (full Direction) {
+	copy(full.Secret[:], d.secret[:])
+	full.Sequence = d.sequence
+	return full
+}
+
 // StateSize is the size of an encoded State in bytes.
 const StateSize = 1 + 2 + 2*(maxSecret+8)
 

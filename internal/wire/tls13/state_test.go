@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"unsafe"
 )
 
 // A connection stops, goes to another process, and goes on there, in the middle of keys.
@@ -57,6 +58,30 @@ func TestMove(t *testing.T) {
 		}
 		speak(server, client)
 		speak(client, server)
+	}
+}
+
+// What is packed comes back, and is erased.
+func TestPack(t *testing.T) {
+	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
+		s, err := NewState(suite, secretOf(suite, 1), secretOf(suite, 2), 3, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.IsUpdateDue = true
+		p, ok := s.Pack()
+		if ok != (suite != AES256GCM) {
+			t.Errorf("%#x: packed %v", suite, ok)
+		}
+		if !ok {
+			continue
+		}
+		if got := p.Unpack(); got != s || p != (Packed{}) {
+			t.Errorf("%#x: %+v became %+v; %+v is left", suite, s, got, p)
+		}
+	}
+	if size := unsafe.Sizeof(Packed{}); size > 88 {
+		t.Errorf("%d bytes", size)
 	}
 }
 
