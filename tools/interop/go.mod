@@ -32,6 +32,7 @@ require (
 	github.com/molecule-man/go-brrr v1.3.1 // indirect
 	github.com/summerwind/h2spec v2.2.1+incompatible
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
