@@ -171,7 +171,7 @@ func TestEndpoints(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, engine ...string) {
 		t.Run("http", func(t *testing.T) { testEndpoints(t, start(t, engine...)) })
 		t.Run("https", func(t *testing.T) { testEndpoints(t, start(t, append(engine, "--tls-self-signed")...)) })
-		t.Run("https, compact", func(t *testing.T) {
+		t.Run("compact/https", func(t *testing.T) {
 			testEndpoints(t, start(t, append(engine, "--tls-self-signed", "--compact-tls")...))
 		})
 	})
