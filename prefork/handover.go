@@ -75,7 +75,7 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 // request open, so connections are told to end when half of the time is over.
 func (w *worker) handOver(ctx context.Context) int {
 	s := w.prefork.server
-	if s == nil || w.isTLS && !s.CompactTLS || w.link.Slots() == 0 {
+	if s == nil || w.isTLS && !w.movesTLS() || w.link.Slots() == 0 {
 		return 0
 	}
 	half := time.AfterFunc(timeLeft(ctx)/2, s.Control().CloseOnNextResponse)
@@ -98,6 +98,12 @@ func (w *worker) handOver(ctx context.Context) int {
 		return s.GetOpenConnectionsCount() == 0
 	})
 	return count
+}
+
+// movesTLS reports whether TLS connections may move to other workers.
+func (w *worker) movesTLS() bool {
+	s := w.prefork.server
+	return s.CompactTLS && s.EngineInfo(nil).Engine == sluice.EngineEpoll
 }
 
 // send posts a connection. If that fails, this worker serves it until it closes its

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/sse"
 )
 
@@ -160,6 +161,9 @@ func (m *movingTLS) streams(n int) (end func()) {
 // Compact TLS connections survive rolling restarts, idle or busy, whatever they speak: none is
 // closed, and nothing is lost.
 func TestRestartsOfCompactTLS(t *testing.T) {
+	if engine := new(sluice.Server).EngineInfo(nil).Engine; engine != sluice.EngineEpoll {
+		t.Skipf("%v has no compact connections", engine)
+	}
 	f := start(t, setup{Workers: 2, TLS: true, CompactTLS: "-", HTTP2: true, WebSocket: true, Streams: true, Linger: patience, Drain: patience}, true)
 	var l load
 	m := f.movingTLS(&l)

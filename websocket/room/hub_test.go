@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,9 +141,18 @@ func newHub(t *testing.T, o Options) *Hub {
 // TestHeldByRooms: a connection that joins MaxRooms rooms, leaves them for others, and whose messages
 // are kept, makes the Hub hold its history and the rooms of one time, however often it does so.
 func TestHeldByRooms(t *testing.T) {
-	const rooms, rounds, history, perRoom = 1000, 10, 64 << 10, 1 << 10
+	const rooms, rounds, history, perRoom, size, ahead = 1000, 10, 64 << 10, 1 << 10, 1000, 16 << 10
 	peer, c := serve(t)()
-	go func() { _, _ = io.Copy(io.Discard, peer) }()
+	sent := int64(0)
+	var received atomic.Int64
+	go func() {
+		p := make([]byte, 32<<10)
+		for err := error(nil); err == nil; {
+			var n int
+			n, err = peer.Read(p)
+			received.Add(int64(n))
+		}
+	}()
 	h := newHub(t, Options{MaxRooms: rooms, History: 100_000, HistoryBytes: history})
 	before := nettest.HeapInUse()
 	for round := range rounds {
@@ -152,7 +161,13 @@ func TestHeldByRooms(t *testing.T) {
 			if err := h.Join(c, name(i)); err != nil {
 				t.Fatal(err)
 			}
-			h.Broadcast(name(i), text(fmt.Sprintf("%01000d", i)))
+			h.Broadcast(name(i), text(fmt.Sprintf("%0*d", size, i)))
+			for end := time.Now().Add(10 * time.Second); sent-received.Load() > ahead; time.Sleep(100 * time.Microsecond) {
+				if time.Now().After(end) {
+					t.Fatal("the peer gets nothing more")
+				}
+			}
+			sent += size
 		}
 		if err := h.Join(c, "one more"); err != ErrTooManyRooms {
 			t.Fatalf("one more room: %v", err)
