@@ -98,7 +98,7 @@ func kindOfTLS(version byte) string { return "TLS " + string('0'+rune(version)) 
 func stateKind(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, name)
-	return 1 << (h.Sum64() >> 58)
+	return 1 << (h.Sum64() & 63) // the last byte moves the low bits: versions must differ
 }
 
 // HandOver takes up to limit connections away from the server, all if limit is

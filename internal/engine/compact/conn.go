@@ -30,6 +30,7 @@ const (
 type Conn struct {
 	below net.Conn
 	facts *Facts
+	drop  sync.Once // of facts
 
 	reading  sync.Mutex
 	input    *buf.Buffer // received; nil: nothing is
@@ -37,7 +38,8 @@ type Conn struct {
 	data     []byte      // of input, opened
 
 	writing sync.Mutex
-	sent    int // since the beginning, up to smallRecords
+	sent    int   // since the beginning, up to smallRecords
+	failure error // of a write, of which the peer may have a part: nothing can follow
 
 	layer tls13.Layer // Next with reading, the rest with writing
 }
@@ -55,7 +57,7 @@ func NewConn(below net.Conn, state *tls13.State, facts *Facts) (*Conn, error) {
 
 // CanPause reports whether Pause may be called: nothing has come in part, nothing is left to
 // be read, and both sides may send. Nobody may use the connection meanwhile.
-func (c *Conn) CanPause() bool { return c.input == nil && c.layer.CanStop() }
+func (c *Conn) CanPause() bool { return c.input == nil && c.failure == nil && c.layer.CanStop() }
 
 // Pause returns what NewConn needs to go on. The connection must not be used any more.
 func (c *Conn) Pause() (tls13.State, *Facts) { return c.layer.Stop(), c.facts }
@@ -63,7 +65,7 @@ func (c *Conn) Pause() (tls13.State, *Facts) { return c.layer.Stop(), c.facts }
 // End erases the keys, unless somebody is using them. The connection must not be used any
 // more.
 func (c *Conn) End() {
-	c.facts.Drop()
+	c.drop.Do(c.facts.Drop)
 	if !c.reading.TryLock() {
 		return
 	}
@@ -176,6 +178,9 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for {
+		if c.failure != nil {
+			return written, c.failure
+		}
 		part := p[:min(len(p), smallRecords-c.sent+writeAtOnce)]
 		if err := c.write(part); err != nil {
 			return written, err
@@ -200,27 +205,39 @@ func (c *Conn) write(data []byte) error {
 	if err != nil || len(out.B) == 0 {
 		return err
 	}
-	_, err = c.below.Write(out.B)
-	return err
+	_, c.failure = c.below.Write(out.B)
+	return c.failure
 }
 
 // CloseWrite sends the closing alert. Reads go on.
 func (c *Conn) CloseWrite() error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if alert := c.layer.AppendClose(nil); len(alert) > 0 {
-		_, err := c.below.Write(alert)
-		return err
-	}
-	return nil
+	return c.closeWriteLocked()
 }
 
-// Close implements net.Conn: it sends the closing alert, if there is room within some
-// seconds, and erases nothing that a concurrent call may use.
+func (c *Conn) closeWriteLocked() error {
+	if c.failure != nil {
+		return c.failure
+	}
+	if alert := c.layer.AppendClose(nil); len(alert) > 0 {
+		_, c.failure = c.below.Write(alert)
+	}
+	return c.failure
+}
+
+// Close implements net.Conn: it sends the closing alert, unless a Write waits, if there is
+// room within some seconds. A concurrent call keeps the keys until it returns.
 func (c *Conn) Close() error {
-	_ = c.below.SetWriteDeadline(time.Now().Add(alertPatience))
-	_ = c.CloseWrite()
-	return c.below.Close()
+	if c.writing.TryLock() {
+		_ = c.below.SetWriteDeadline(time.Now().Add(alertPatience))
+		_ = c.closeWriteLocked()
+		c.failure = net.ErrClosed
+		c.writing.Unlock()
+	}
+	err := c.below.Close()
+	c.End()
+	return err
 }
 
 // LocalAddr implements net.Conn.

@@ -17,8 +17,9 @@ const (
 	recordProtected = 23
 	clientHello     = 1
 
-	// maxTickets is how many tickets may follow the handshake.
-	maxTickets = 4
+	// maxRecords is how many records a server sends with one key until the handshake has ended,
+	// at most: its certificates and tickets may take several.
+	maxRecords = 64
 )
 
 // A Handshake sees what crypto/tls reads and writes. It hands on one record at a time, so
@@ -98,34 +99,55 @@ func (h *Handshake) End(c *tls.Conn) (state tls13.State, facts *Facts, ok bool) 
 		return state, nil, false
 	}
 	h.isRegistered = false
-	in, out := h.Listener.take(h.random())
-	defer func() { in, out = secret{}, secret{} }()
+	told := h.Listener.take(h.random())
 	said := c.ConnectionState()
 	suite := tls13.Suite(said.CipherSuite)
 	if !said.HandshakeComplete || said.Version != tls.VersionTLS13 || !suite.IsKnown() || h.rest > 0 || h.headSize > 0 {
 		return state, nil, false
 	}
-	state, err := tls13.NewState(suite, in.bytes[:in.size], out.bytes[:out.size], 0, 0)
+	state, err := tls13.NewState(suite, told.in.bytes[:told.in.size], told.out.bytes[:told.out.size], 0, 0)
 	if err != nil {
 		return state, nil, false // they are not known
 	}
-	state.Out.Sequence = h.tickets(suite, state.Out)
+	if state.Out.Sequence, ok = h.tickets(suite, &state, &told); !ok {
+		state.Erase()
+		return state, nil, false
+	}
 	return state, h.Listener.facts.get(&said), true
 }
 
 // tickets returns how many records were sent with the traffic keys: the tickets, with which
-// the server's flight ends. A record opens with its own number only.
-func (h *Handshake) tickets(suite tls13.Suite, out tls13.Direction) uint64 {
+// the server's flight ends. The last record of the handshake shows it, since a record opens
+// with its own key and number only.
+//
+// It shows, too, whose secrets these are. The random does not: a handshake with another
+// configuration (GetConfigForClient, Encrypted Client Hello) tells nothing here, and somebody
+// who has read its ClientHello could tell secrets of his own for its random. ok is false if
+// the record opens with none of them.
+func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State, told *secrets) (n uint64, ok bool) {
 	if len(h.last) == 0 || h.last[0] != recordProtected {
-		return 0
+		return 0, false
 	}
+	if n, ok := h.opens(suite, state.Out); ok {
+		return n + 1, true
+	}
+	handshake, err := tls13.NewState(suite, told.handshake.bytes[:told.handshake.size], told.handshake.bytes[:told.handshake.size], 0, 0)
+	if err != nil {
+		return 0, false
+	}
+	_, ok = h.opens(suite, handshake.Out)
+	return 0, ok
+}
+
+// opens returns with which number the direction has protected the last record.
+func (h *Handshake) opens(suite tls13.Suite, d tls13.Direction) (number uint64, ok bool) {
 	record := make([]byte, len(h.last))
-	for n := range uint64(maxTickets) {
-		out.Sequence = n
+	for n := range uint64(maxRecords) {
+		d.Sequence = n
 		copy(record, h.last)
-		if out.Opens(suite, record) {
-			return n + 1
+		if d.Opens(suite, record) {
+			return n, true
 		}
 	}
-	return 0
+	return 0, false
 }

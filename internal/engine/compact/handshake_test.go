@@ -3,6 +3,7 @@ package compact
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -159,8 +160,8 @@ func TestSharedRandom(t *testing.T) {
 	}
 	take := func(l *Listener, want int) {
 		t.Helper()
-		if in, out := l.take(random); in.size != want || out.size != want {
-			t.Errorf("secrets of %d and %d bytes, want %d", in.size, out.size, want)
+		if told := l.take(random); told.in.size != want || told.out.size != want {
+			t.Errorf("secrets of %d and %d bytes, want %d", told.in.size, told.out.size, want)
 		}
 	}
 	l := NewListener(&tls.Config{})
@@ -213,6 +214,36 @@ func TestLogOfTheProgram(t *testing.T) {
 	}
 	if server.KeyLogWriter != &log {
 		t.Error("the program's configuration has changed")
+	}
+}
+
+// Secrets that somebody else has told for the random of a handshake do not become its own, if
+// it tells none itself.
+func TestForeignSecrets(t *testing.T) {
+	other := serverConfig(t)
+	config := serverConfig(t)
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil }
+	l := NewListener(config)
+	below, far := loopback(t)
+	client := tls.Client(far, clientConfig())
+	w := &watched{below, &Handshake{Listener: l}}
+	server := tls.Server(w, l.Config())
+	done := make(chan error, 1)
+	go func() { done <- client.Handshake() }()
+	if err := server.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	random := w.handshake.random()
+	for _, label := range []string{"SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"} {
+		if _, err := fmt.Fprintf(l, "%s %x %s\n", label, random, strings.Repeat("ab", 32)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, ok := w.handshake.End(server); ok {
+		t.Error("the connection goes on with the secrets of somebody else")
 	}
 }
 

@@ -31,8 +31,12 @@ type Listener struct {
 type entry struct {
 	handshakes int
 	isShared   bool // also if a secret was told twice
-	in, out    secret
+	secrets
 }
+
+// secrets are those of one handshake: of its server's records, and of both directions after
+// it.
+type secrets struct{ handshake, in, out secret }
 
 type secret struct {
 	bytes [secretSize]byte
@@ -68,8 +72,9 @@ func (l *Listener) register(random [randomSize]byte) {
 	e.isShared = e.handshakes > 1 || e.isShared
 }
 
-// take ends a handshake, and returns its secrets. They are empty if they are not known.
-func (l *Listener) take(random [randomSize]byte) (in, out secret) {
+// take ends a handshake, and returns what was told for its random. It is empty if it is not
+// known whose it is.
+func (l *Listener) take(random [randomSize]byte) secrets {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.waiting[random]
@@ -77,17 +82,19 @@ func (l *Listener) take(random [randomSize]byte) (in, out secret) {
 		delete(l.waiting, random)
 	}
 	if e.isShared {
-		return secret{}, secret{}
+		return secrets{}
 	}
-	in, out = e.in, e.out
+	told := e.secrets
 	*e = entry{}
-	return in, out
+	return told
 }
 
 // Write implements io.Writer for tls.Config.KeyLogWriter. p is one line.
 func (l *Listener) Write(p []byte) (int, error) {
 	label, rest, _ := bytes.Cut(p, []byte(" "))
 	switch string(label) {
+	case "SERVER_HANDSHAKE_TRAFFIC_SECRET":
+		l.note(rest, func(e *entry) *secret { return &e.handshake })
 	case "CLIENT_TRAFFIC_SECRET_0":
 		l.note(rest, func(e *entry) *secret { return &e.in })
 	case "SERVER_TRAFFIC_SECRET_0":

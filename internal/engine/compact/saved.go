@@ -101,9 +101,15 @@ func appendBytes(dst, p []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(p))), p...)
 }
 
+// CanParse reports whether p seems to be what Append has made, of this version, in a process
+// that may have compact connections.
+func CanParse(p []byte) bool {
+	return len(p) >= 1+tls13.StateSize && len(p) <= maxSaved && p[0] == SavedVersion && !fips140.Enforced()
+}
+
 // Parse reads what Append has made. The error is ErrSaved, or that of a certificate.
 func (f *Table) Parse(p []byte) (state tls13.State, facts *Facts, err error) {
-	if len(p) < 1+tls13.StateSize || len(p) > maxSaved || p[0] != SavedVersion || fips140.Enforced() {
+	if !CanParse(p) {
 		return state, nil, ErrSaved
 	}
 	state, err = tls13.ParseState(p[1 : 1+tls13.StateSize])

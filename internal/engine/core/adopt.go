@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
@@ -18,6 +19,9 @@ func (d *driver) Adopt(fd int, p engine.Parcel, a engine.Acceptor) error {
 	at, err := originOf(fd, &peer, a)
 	if err == nil {
 		p, err = p.For(a)
+	}
+	if len(p.TLS) > 0 && !compact.CanParse(p.TLS) {
+		err = engine.ErrCompact
 	}
 	if err == nil {
 		err = os.NewSyscallError("setnonblock", syscall.SetNonblock(fd, true))

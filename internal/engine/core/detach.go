@@ -47,6 +47,7 @@ func (c *conn) detachForGood() {
 	nc, err := c.separate()
 	if err != nil {
 		c.Fail(err)
+		c.eraseTLS()
 		c.conclude()
 		return
 	}

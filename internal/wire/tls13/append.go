@@ -68,7 +68,11 @@ func (l *Layer) appendUpdate(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return dst, l.out.update(l.suite)
+	if err := l.out.update(l.suite); err != nil {
+		l.sending = phaseFailed // nothing may go out with a number of the old key again
+		return dst, err
+	}
+	return dst, nil
 }
 
 // AppendClose appends close_notify to dst, and ends sending. It does so once.

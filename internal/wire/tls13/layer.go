@@ -103,14 +103,19 @@ const (
 // Start makes the keys of a state. The state must not be used again until Stop.
 func (l *Layer) Start(side Side, s *State) error {
 	if !s.Suite.IsKnown() {
+		l.Erase()
 		return ErrState
 	}
 	*l = Layer{suite: s.Suite, side: side}
 	l.isUpdateDue.Store(s.IsUpdateDue)
-	if err := l.in.start(s.Suite, &s.In); err != nil {
-		return err
+	err := l.in.start(s.Suite, &s.In)
+	if err == nil {
+		err = l.out.start(s.Suite, &s.Out)
 	}
-	return l.out.start(s.Suite, &s.Out)
+	if err != nil {
+		l.Erase()
+	}
+	return err
 }
 
 // CanStop reports whether the state has all of the layer: both directions are open, and no
