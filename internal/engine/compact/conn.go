@@ -100,6 +100,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 		case err == tls13.ErrEnd:
 			c.dropInput()
 			return 0, io.EOF
+		case err == tls13.ErrState: // erased
+			return 0, net.ErrClosed
 		case err != nil:
 			return 0, c.refuse(err)
 		case n > 0:
