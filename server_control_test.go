@@ -27,7 +27,10 @@ func TestControlOfAnIdleServer(t *testing.T) {
 		t.Error("closedError")
 	}
 	var zero Parcel
-	if zero.Kind() != 0 || (Parcel{State: []byte{1, 2}}).Kind() != 1<<43 || stateKind("talk") != 1<<54 { // other processes compare them
+	if zero.Kind() != 0 || (Parcel{State: []byte{1, 2}}).Kind() != 1<<44 || stateKind("talk") != 1<<47 { // other processes compare them
 		t.Errorf("kinds of Parcels: %x, %x", (Parcel{State: []byte{1, 2}}).Kind(), stateKind("talk"))
+	}
+	if stateKind(kindOfTLS(1)) == stateKind(kindOfTLS(2)) || stateKind("\x01") == stateKind("\x02") {
+		t.Error("two versions are one kind")
 	}
 }
