@@ -140,15 +140,7 @@ func TestResetTimeout(t *testing.T) {
 		},
 	} {
 		var deadlines []time.Time
-		c := &sluice.HostClient{
-			Addr: "h:80",
-			DialContext: func(ctx context.Context, _ string) (net.Conn, error) {
-				end, _ := ctx.Deadline()
-				deadlines = append(deadlines, end)
-				return nil, io.ErrUnexpectedEOF
-			},
-			RetryIfErr: func(*sluice.Request, int, error) (bool, bool) { return true, true },
-		}
+		c := hostThatResets(&deadlines)
 		req, resp := harness.NewCall("GET", "http://h/")
 		err := call(c, req, resp)
 		if !errors.Is(err, io.ErrUnexpectedEOF) || len(deadlines) != sluice.DefaultMaxIdemponentCallAttempts {
@@ -167,18 +159,24 @@ func TestResetTimeout(t *testing.T) {
 	}
 }
 
-// GetTimeout is begun anew by resetTimeout as DoTimeout is.
-func TestResetTimeoutOfGet(t *testing.T) {
-	var deadlines []time.Time
-	c := &sluice.HostClient{
+// hostThatResets returns a host whose connections fail, whose calls are repeated with a new
+// time, and which notes the deadline of each.
+func hostThatResets(deadlines *[]time.Time) *sluice.HostClient {
+	return &sluice.HostClient{
 		Addr: "h:80",
 		DialContext: func(ctx context.Context, _ string) (net.Conn, error) {
 			end, _ := ctx.Deadline()
-			deadlines = append(deadlines, end)
+			*deadlines = append(*deadlines, end)
 			return nil, io.ErrUnexpectedEOF
 		},
 		RetryIfErr: func(*sluice.Request, int, error) (bool, bool) { return true, true },
 	}
+}
+
+// GetTimeout is begun anew by resetTimeout as DoTimeout is.
+func TestResetTimeoutOfGet(t *testing.T) {
+	var deadlines []time.Time
+	c := hostThatResets(&deadlines)
 	_, _, _ = c.GetTimeout(nil, "http://h/", time.Hour)
 	if len(deadlines) != 5 || !deadlines[4].After(deadlines[0]) {
 		t.Errorf("%v", deadlines)

@@ -12,25 +12,13 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // turnExchange returns an Exchange whose connection takes a turn, and the other end.
 func turnExchange(t *testing.T) (x *Exchange, m *textMessage, server *net.TCPConn) {
 	t.Helper()
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	near, err := net.Dial("tcp4", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
+	near, far := nettest.TCPPair(t)
 	m = &textMessage{}
 	m.x = &Exchange{Bounds: new(clock.Bounds), ReadBuffer: 4096, WriteBuffer: 4096, Content: []byte("go")}
 	c := new(Conn)
@@ -38,7 +26,7 @@ func turnExchange(t *testing.T) (x *Exchange, m *textMessage, server *net.TCPCon
 	if c.PrepareTurn(false) || !c.PrepareTurn(true) {
 		t.Fatal("a TCP connection takes no turn")
 	}
-	return m.x, m, far.(*net.TCPConn)
+	return m.x, m, far
 }
 
 // TestTurn: what a request that takes a turn leaves the connection as.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // wrapper embeds a connection, as the connections of counting dialers do.
@@ -81,20 +83,7 @@ func TestPeeker(t *testing.T) {
 	check("quiet", &teller{isQuiet: true}, true, true)
 	check("not quiet", wrapper{&teller{}}, true, false)
 
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	mine, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
+	mine, other := nettest.TCPPair(t)
 	check("open socket", wrapper{mine}, true, true)
 	if _, err := other.Write([]byte("x")); err != nil {
 		t.Fatal(err)

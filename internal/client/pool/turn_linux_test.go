@@ -11,31 +11,20 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // turnPair returns the two ends of a TCP connection, the first one with a Turn.
 func turnPair(t *testing.T) (client *net.TCPConn, turn *Turn, server *net.TCPConn) {
 	t.Helper()
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	near, err := net.Dial("tcp4", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
+	near, far := nettest.TCPPair(t)
 	turn = new(Turn)
 	turn.Init(near)
 	if !turn.CanTake() {
 		t.Fatal("a TCP connection cannot be used")
 	}
-	return near.(*net.TCPConn), turn, far.(*net.TCPConn)
+	return near, turn, far
 }
 
 // arrived waits until the kernel has something for c.

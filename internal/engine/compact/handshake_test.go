@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // Which connections become compact, and what is said of them.
@@ -99,7 +101,7 @@ func echo(t testing.TB, near net.Conn, far *tls.Conn) {
 // Data that comes in one piece with the end of the handshake is the Conn's.
 func TestDataBehindHandshake(t *testing.T) {
 	l := NewListener(serverConfig(t))
-	below, other := loopback(t)
+	other, below := nettest.TCPPair(t)
 	corked := &corkedConn{Conn: other}
 	far := tls.Client(corked, clientConfig())
 	near := shakeOver(t, l, below, func() {
@@ -224,7 +226,7 @@ func TestForeignSecrets(t *testing.T) {
 	config := serverConfig(t)
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil }
 	l := NewListener(config)
-	below, far := loopback(t)
+	far, below := nettest.TCPPair(t)
 	client := tls.Client(far, clientConfig())
 	w := &watched{below, &Handshake{Listener: l}}
 	server := tls.Server(w, l.Config())
@@ -251,13 +253,13 @@ func TestForeignSecrets(t *testing.T) {
 func TestHandshakeFails(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	for _, sends := range []string{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100), "\x16\x03\x01\x00\x26\x01\x00\x00\x22\x03\x03" + strings.Repeat("r", 40), "\x16\x03\x01\x00\x01\x01" + strings.Repeat("x", 100)} {
-		below, other := loopback(t)
+		other, below := nettest.TCPPair(t)
 		w := &watched{below, &Handshake{Listener: l}}
 		server := tls.Server(w, l.Config())
 		if _, err := io.WriteString(other, sends); err != nil {
 			t.Fatal(err)
 		}
-		if err := other.(*net.TCPConn).CloseWrite(); err != nil {
+		if err := other.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
 		if err := server.Handshake(); err == nil {

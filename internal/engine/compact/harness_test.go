@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
@@ -53,28 +54,10 @@ func clientConfig() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}
 }
 
-// loopback returns both ends of a TCP connection.
-func loopback(t testing.TB) (near, far net.Conn) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if far, err = net.Dial("tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if near, err = ln.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
-	return near, far
-}
-
 // shake makes a handshake. The server's end is a *Conn, or a *tls.Conn if it cannot be one.
 func shake(t testing.TB, l *Listener, client *tls.Config) (near net.Conn, far *tls.Conn) {
 	t.Helper()
-	below, other := loopback(t)
+	other, below := nettest.TCPPair(t)
 	far = tls.Client(other, client)
 	near = shakeOver(t, l, below, func() {
 		if err := far.Handshake(); err != nil {

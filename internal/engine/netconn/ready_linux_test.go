@@ -9,26 +9,13 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // TestWriteReady: a socket takes what there is room for, without an allocation. What is no
 // bare socket takes nothing.
 func TestWriteReady(t *testing.T) {
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	client, err := net.Dial("tcp4", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	client, nc := nettest.TCPPair(t)
 	c, pieces, got := &conn{nc: nc}, [][]byte{[]byte("head "), []byte("payload")}, make([]byte, 12)
 	var v net.Buffers
 	var parts [2][]byte

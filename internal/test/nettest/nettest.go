@@ -12,8 +12,30 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 )
+
+// TCPPair returns both ends of a TCP connection, which the end of the test closes.
+func TCPPair(t testing.TB) (client, server *net.TCPConn) {
+	t.Helper()
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	return near.(*net.TCPConn), far.(*net.TCPConn)
+}
 
 // A Listener is an in-memory net.Listener. Its connections are net.Pipes: every
 // write waits for the reads that take it.
