@@ -113,17 +113,26 @@ func ParseState(p []byte) (s State, err error) {
 	return s, nil
 }
 
-// Opens reports whether the direction has protected a record, which it overwrites.
-func (d *Direction) Opens(suite Suite, record []byte) bool {
+// Number returns with which number below most the direction has protected a record; false if
+// with none of them. d.Sequence does not matter.
+func (d *Direction) Number(suite Suite, record []byte, most uint64) (number uint64, ok bool) {
 	if n, err := Need(record); err != nil || n != len(record) {
-		return false
+		return 0, false
 	}
 	var l Layer
 	if l.suite = suite; l.in.start(suite, d) != nil {
-		return false
+		return 0, false
 	}
-	_, _, err := l.open(record)
-	return err == nil
+	defer l.Erase()
+	try := make([]byte, len(record))
+	for n := range most {
+		l.in.sequence = n
+		copy(try, record) // it is overwritten
+		if _, _, err := l.open(try); err == nil {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // fits reports whether the secret has the size of the suite's: the rest is zero.

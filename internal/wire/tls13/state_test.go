@@ -61,6 +61,32 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A record has one number, and one key.
+func TestNumber(t *testing.T) {
+	server, client := pair(t, AES128GCM)
+	d := Direction{Secret: client.out.secret, Sequence: 100}
+	for want := range uint64(4) {
+		record, err := client.Append(nil, []byte("data"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := bytes.Clone(record)
+		if n, ok := d.Number(AES128GCM, record, 3); n != want%3 || ok != (want < 3) {
+			t.Errorf("number %d: %d, %v", want, n, ok)
+		}
+		if !bytes.Equal(record, kept) {
+			t.Error("the record has changed")
+		}
+		other := Direction{Secret: server.out.secret}
+		if _, ok := other.Number(AES128GCM, record, 3); ok {
+			t.Error("another key opens it")
+		}
+		if _, ok := d.Number(AES128GCM, record[:len(record)-1], 3); ok {
+			t.Error("a part of it is a record")
+		}
+	}
+}
+
 // What is packed comes back, and is erased.
 func TestPack(t *testing.T) {
 	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
