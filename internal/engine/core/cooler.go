@@ -61,13 +61,7 @@ func (all *coldConns) take(index int) tls13.State {
 
 // setCold stores what is left of an idle connection's tlsConn.
 func (p place) setCold(state tls13.State, facts *compact.Facts) {
-	all := p.chunk.cold.Load()
-	if all == nil {
-		all = &coldConns{}
-		if !p.chunk.cold.CompareAndSwap(nil, all) {
-			all = p.chunk.cold.Load()
-		}
-	}
+	all := loadOrMake(&p.chunk.cold)
 	all.put(p.index, &state)
 	state.Erase()
 	all.facts[p.index] = facts
@@ -76,19 +70,16 @@ func (p place) setCold(state tls13.State, facts *compact.Facts) {
 
 // bindTLS gives c its tlsConn. If it had cooled down, it gets a new one.
 func (c *conn) bindTLS() {
-	s := c.place.tlsConn()
-	if s == nil {
-		s = &tlsConn{driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen}
-		cold := c.place.chunk.cold.Load()
-		state := cold.take(c.place.index)
-		// After an error, every use of s.compact returns one.
-		s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
-		s.session = s.compact
-		cold.facts[c.place.index] = nil
-		c.place.setTLSConn(s)
+	if s := c.place.tlsConn(); s != nil {
+		s.conn, c.tlsConn = c, s
+		return
 	}
-	s.conn = c
-	c.tlsConn = s
+	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
+	state := cold.take(c.place.index)
+	// After an error, every use of s.compact returns one.
+	s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
+	s.session = s.compact
+	cold.facts[c.place.index] = nil
 }
 
 // eraseTLS erases the keys of a connection that has ended.

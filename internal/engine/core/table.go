@@ -82,17 +82,19 @@ func (p place) tlsConn() *tlsConn {
 }
 
 func (p place) setTLSConn(s *tlsConn) {
-	all := p.chunk.tlsConns.Load()
-	if all == nil {
-		if s == nil {
-			return
-		}
-		all = &[chunkSize]*tlsConn{}
-		if !p.chunk.tlsConns.CompareAndSwap(nil, all) {
-			all = p.chunk.tlsConns.Load()
-		}
+	if s == nil && p.chunk.tlsConns.Load() == nil {
+		return
 	}
-	all[p.index] = s
+	loadOrMake(&p.chunk.tlsConns)[p.index] = s
+}
+
+// loadOrMake returns what p points to, and makes it if there is nothing.
+func loadOrMake[T any](p *atomic.Pointer[T]) *T {
+	if there := p.Load(); there != nil {
+		return there
+	}
+	p.CompareAndSwap(nil, new(T))
+	return p.Load()
 }
 
 // find returns the place of a descriptor. Its chunk is nil if there is none.

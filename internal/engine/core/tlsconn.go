@@ -71,9 +71,18 @@ func (wouldBlock) Timeout() bool { return false }
 // Temporary implements net.Error.
 func (wouldBlock) Temporary() bool { return true }
 
+// newTLSConn gives c a tlsConn. The caller sets its session.
+func (c *conn) newTLSConn() *tlsConn {
+	s := &tlsConn{conn: c, driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen}
+	c.tlsConn = s
+	c.place.setTLSConn(s)
+	return s
+}
+
 // handshake makes the TLS handshake, waiting on the worker's goroutine.
 func (c *conn) handshake() error {
-	s := &tlsConn{conn: c, driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, waits: true, handshakeBy: c.deadline}
+	s := c.newTLSConn()
+	s.waits, s.handshakeBy = true, c.deadline
 	config := c.serving.config
 	if l := c.serving.compact; l != nil {
 		config, s.handshake = l.Config(), &compact.Handshake{Listener: l}
@@ -81,8 +90,6 @@ func (c *conn) handshake() error {
 	shaking := tls.Server(s, config)
 	defer s.endHandshake(shaking)
 	s.session = shaking
-	c.tlsConn = s
-	c.place.setTLSConn(s)
 	// Peers may be slow, and MaxWorkers does not limit handshakes. The input buffer
 	// is not needed.
 	w := c.worker
@@ -140,15 +147,10 @@ func (c *conn) adoptTLS(packed []byte) error {
 	if err != nil {
 		return err
 	}
-	s := &tlsConn{driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, conn: c}
-	if s.compact, err = compact.NewConn(s, &state, facts); err != nil {
-		facts.Drop()
-		return err
-	}
+	s := c.newTLSConn()
+	s.compact, err = compact.NewConn(s, &state, facts) // also after an error it ends with c
 	s.session = s.compact
-	c.tlsConn = s
-	c.place.setTLSConn(s)
-	return nil
+	return err
 }
 
 // receive reads without waiting. It returns 0 and no error if there is no input.
