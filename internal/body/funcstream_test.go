@@ -67,7 +67,7 @@ func TestFuncStream(t *testing.T) {
 }
 
 // A function whose stream was closed before anybody read it is told so.
-func TestFuncStreamThatNobodyReads(t *testing.T) {
+func TestFuncStreamThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
 		s := &FuncStream{Write: func(w *bufio.Writer) {

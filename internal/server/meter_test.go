@@ -32,7 +32,7 @@ func TestFlights(t *testing.T) {
 	}
 }
 
-// Add counts only what is more than nothing, and only where somebody counts.
+// Add counts only what is more than nothing, and only where there is a counter.
 func TestAdd(t *testing.T) {
 	var word atomic.Uint64
 	Add(&word, 3)

@@ -112,7 +112,7 @@ func TestPoolIsFull(t *testing.T) {
 			if !errors.Is(err, test.want) || errors.As(err, &phase) && phase.Phase != sluice.PhaseWait {
 				t.Errorf("%v, want %v", err, test.want)
 			}
-			release() // to nobody who still waits
+			release() // no call waits any longer
 			checkPool(t, c, 1, 1)
 			if err := c.Do(req, resp); err != nil || p.Accepted() != 1 {
 				t.Errorf("%v, %d connections", err, p.Accepted())

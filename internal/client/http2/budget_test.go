@@ -161,7 +161,7 @@ func TestFloodsAreBounded(t *testing.T) {
 				done := do(c, newRequest("GET", ""))
 				p.await("1 ")
 				c.mu.Lock()
-				c.isWriting = true // somebody who does not come back
+				c.isWriting = true // a caller that does not come back
 				before, now, n := nettest.HeapInUse(), int64(0), 0
 				c.parse(append(settings(nil), test.begin...), now)
 				for ; c.failure == nil && n < 20_000; n++ {

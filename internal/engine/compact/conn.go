@@ -56,13 +56,13 @@ func NewConn(below net.Conn, state *tls13.State, facts *Facts) (*Conn, error) {
 }
 
 // CanPause reports whether Pause may be called: nothing has come in part, nothing is left to
-// be read, and both sides may send. Nobody may use the connection meanwhile.
+// be read, and both sides may send. No other call may run meanwhile.
 func (c *Conn) CanPause() bool { return c.input == nil && c.failure == nil && c.layer.CanStop() }
 
 // Pause returns what NewConn needs to go on. The connection must not be used any more.
 func (c *Conn) Pause() (tls13.State, *Facts) { return c.layer.Stop(), c.facts }
 
-// End erases the keys, unless somebody is using them. The connection must not be used any
+// End erases the keys, unless another call is using them. The connection must not be used any
 // more.
 func (c *Conn) End() {
 	c.drop.Do(c.facts.Drop)

@@ -66,7 +66,7 @@ func (h *Handshake) Received(p []byte) {
 }
 
 // register tells the listener of the handshake. The ClientHello must have its random in its
-// first record: nobody cuts it before that.
+// first record: clients do not cut it before that.
 func (h *Handshake) register() {
 	length := int(binary.BigEndian.Uint16(h.hello[3:]))
 	if h.hello[0] == recordHandshake && h.hello[recordHead] == clientHello && length >= helloSize-recordHead {
@@ -121,8 +121,8 @@ func (h *Handshake) End(c *tls.Conn) (state tls13.State, facts *Facts, ok bool) 
 // with its own key and number only.
 //
 // It shows, too, whose secrets these are. The random does not: a handshake with another
-// configuration (GetConfigForClient, Encrypted Client Hello) tells nothing here, and somebody
-// who has read its ClientHello could tell secrets of his own for its random. ok is false if
+// configuration (GetConfigForClient, Encrypted Client Hello) tells nothing here, and an
+// attacker who has read its ClientHello could tell secrets of his own for its random. ok is false if
 // the record opens with none of them.
 func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State, told *secrets) (n uint64, ok bool) {
 	if len(h.last) == 0 || h.last[0] != recordProtected {

@@ -145,8 +145,8 @@ func (c *corkedConn) flush() {
 	c.pending = nil
 }
 
-// Handshakes with one random at one time are not compact: one of them is somebody who has
-// read the other's.
+// Handshakes with one random at one time are not compact: one of them may be an attacker who
+// has read the other's.
 func TestSharedRandom(t *testing.T) {
 	random := [randomSize]byte{1, 2, 3}
 	line := func(label, secret string) []byte {
@@ -188,7 +188,7 @@ func TestSharedRandom(t *testing.T) {
 	l.register(random)
 	tell(l, "aa")
 	take(l, 32)
-	tell(l, "bb") // nobody waits
+	tell(l, "bb") // no handshake waits
 	if len(l.waiting) > 0 {
 		t.Errorf("%d handshakes are under way", len(l.waiting))
 	}
@@ -219,7 +219,7 @@ func TestLogOfTheProgram(t *testing.T) {
 	}
 }
 
-// Secrets that somebody else has told for the random of a handshake do not become its own, if
+// Secrets that an attacker has told for the random of a handshake do not become its own, if
 // it tells none itself.
 func TestForeignSecrets(t *testing.T) {
 	other := serverConfig(t)
@@ -245,7 +245,7 @@ func TestForeignSecrets(t *testing.T) {
 		}
 	}
 	if _, _, ok := w.handshake.End(server); ok {
-		t.Error("the connection goes on with the secrets of somebody else")
+		t.Error("the connection goes on with the secrets of an attacker")
 	}
 }
 

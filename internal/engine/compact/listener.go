@@ -25,8 +25,8 @@ type Listener struct {
 	waiting map[[randomSize]byte]*entry
 }
 
-// An entry has the secrets of the handshakes with one random. Clients choose it: somebody who
-// has read a ClientHello could replace the secrets of its connection by his own. So none is
+// An entry has the secrets of the handshakes with one random. Clients choose it: an attacker
+// who has read a ClientHello could replace the secrets of its connection by his own. So none is
 // compact of those that have the same random at the same time.
 type entry struct {
 	handshakes int

@@ -14,7 +14,7 @@ const (
 	flagSaysGoodbye                    // its protocol SaysGoodbye
 )
 
-// claimed are the flags of connections that belong to somebody else after the wait.
+// claimed are the flags of connections that another goroutine owns after the wait.
 const claimed = flagEvicted | flagTaken
 
 // A phase is how far a connection has come. The order matters: conclude makes the calls

@@ -48,7 +48,7 @@ type Config struct {
 	// hijacked while the server ends.
 	AsksUser, StreamsBodies, LogsAll, ClosesHijacked bool
 	Meter                                            server.Meter
-	// Requests are those that have not ended; nil: nobody waits for them.
+	// Requests are those that have not ended; nil: nothing waits for them.
 	Requests *sync.WaitGroup
 	// TasksMayWait says that the engine's workers are limited: Tasks may begin late.
 	TasksMayWait bool

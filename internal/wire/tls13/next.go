@@ -89,7 +89,7 @@ func (l *Layer) open(record []byte) (kind byte, content []byte, err error) {
 	case len(inner) > maxInner:
 		return 0, nil, ErrLength
 	}
-	for i := len(inner) - 1; i >= 0; i-- { // behind the type there is padding
+	for i := len(inner) - 1; i >= 0; i-- { // padding follows the type
 		if inner[i] != 0 {
 			return inner[i], inner[:i], nil
 		}

@@ -55,7 +55,7 @@ func TestNext(t *testing.T) {
 		{"update with two bytes", Server, []string{"\x18\x00\x00\x02\x00\x00" + handshake}, "", ErrUpdateSize},
 		{"large update", Server, []string{"\x18\x01\x00\x01" + handshake}, "", ErrUpdateSize},
 		{"two updates in one record", Server, []string{update + "\x00" + update + "\x00" + handshake}, "", ErrInterrupted},
-		{"a byte behind an update", Server, []string{update + "\x00\x18" + handshake}, "", ErrInterrupted},
+		{"a byte after an update", Server, []string{update + "\x00\x18" + handshake}, "", ErrInterrupted},
 		{"data in an update", Server, []string{update + handshake, "x" + data}, "", ErrInterrupted},
 		{"empty data in an update", Server, []string{update + handshake, data}, "", ErrInterrupted},
 		{"an alert in an update", Server, []string{update + handshake, "\x01\x00" + alert}, "", ErrInterrupted},
