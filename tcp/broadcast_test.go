@@ -3,6 +3,7 @@ package tcp_test
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -68,8 +69,10 @@ func TestBroadcastToSlow(t *testing.T) {
 	eachEngine(t, func(t *testing.T, f fixture) {
 		opened := make(chan *tcp.Sender, 2)
 		s := f.start(t, senderServer(opened))
-		_, quick := s.connect(t), s.connect(t)
-		senders := []*tcp.Sender{<-opened, <-opened}
+		s.connect(t) // does not read
+		slowSender := <-opened
+		quick := s.connect(t)
+		quickSender := <-opened
 		message := []byte(strings.Repeat("x", 32<<10))
 		reached := 0
 		done := make(chan struct{})
@@ -84,9 +87,10 @@ func TestBroadcastToSlow(t *testing.T) {
 			}
 		}()
 		for range 1000 {
-			for tcp.Broadcast(senders[1:], message) == 0 {
+			for tcp.Broadcast([]*tcp.Sender{quickSender}, message) == 0 {
+				runtime.Gosched()
 			}
-			reached += tcp.Broadcast(senders[:1], message)
+			reached += tcp.Broadcast([]*tcp.Sender{slowSender}, message)
 		}
 		<-done
 		if reached == 1000 || reached == 0 {
