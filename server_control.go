@@ -135,7 +135,7 @@ func (c *ServerControl) StateKinds() uint64 {
 	if !c.server.HTTP2.Disable {
 		kinds |= stateKind(string([]byte{byte(http2.StateVersion)}))
 	}
-	if c.server.CompactTLS && c.server.EngineInfo(nil).Engine == EngineEpoll {
+	if c.server.EngineInfo(nil).CompactTLS {
 		kinds |= stateKind(kindOfTLS(compact.SavedVersion))
 	}
 	for _, family := range c.server.upgrades.Families() {

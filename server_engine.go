@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 	"github.com/sluicehttp/sluice/internal/server/http2"
 )
 
@@ -80,15 +81,29 @@ type EngineInfo struct {
 	// half as much CPU time again. It is false for nil, and for a listener without
 	// a method SyscallConn.
 	MultipathTCP bool `json:"multipath_tcp"`
+	// CompactTLS is true if connections of ServeTLS can become compact, see
+	// Server.CompactTLS. EngineStats.CompactTLS counts those that are.
+	CompactTLS bool `json:"compact_tls"`
+	// CompactObstacle is why CompactTLS is false although Server.CompactTLS is set,
+	// for humans; empty otherwise.
+	CompactObstacle string `json:"compact_obstacle,omitempty"`
 }
 
 // String describes i for logs: "epoll (auto: linux, TCP listener)". After the
-// reason it says "multipath TCP" if i.MultipathTCP is true.
+// reason it says "multipath TCP" if i.MultipathTCP is true, and "compact TLS" if
+// i.CompactTLS is true, or why not.
 func (i EngineInfo) String() string {
+	about := i.Reason
 	if i.MultipathTCP {
-		return fmt.Sprintf("%v (%s; multipath TCP)", i.Engine, i.Reason)
+		about += "; multipath TCP"
 	}
-	return fmt.Sprintf("%v (%s)", i.Engine, i.Reason)
+	switch {
+	case i.CompactTLS:
+		about += "; compact TLS"
+	case i.CompactObstacle != "":
+		about += "; no compact TLS: " + i.CompactObstacle
+	}
+	return fmt.Sprintf("%v (%s)", i.Engine, about)
 }
 
 // EngineInfo reports which engine serves, or would serve, connections from ln,
@@ -99,7 +114,12 @@ func (i EngineInfo) String() string {
 // the fields of s are set.
 func (s *Server) EngineInfo(ln net.Listener) EngineInfo {
 	e, reason := s.engineFor(ln)
-	return EngineInfo{Engine: e, Reason: reason, MultipathTCP: choose.IsMultipath(ln)}
+	info := EngineInfo{Engine: e, Reason: reason, MultipathTCP: choose.IsMultipath(ln)}
+	if s.CompactTLS {
+		info.CompactObstacle = s.compactObstacle(e)
+		info.CompactTLS = info.CompactObstacle == ""
+	}
+	return info
 }
 
 // engineFor returns the engine for ln, and why.
@@ -119,6 +139,19 @@ func (s *Server) engineFor(ln net.Listener) (e Engine, reason string) {
 	}
 	kind, _ := choose.Listener(ln)
 	return EngineEpoll, "auto: " + runtime.GOOS + ", " + kind
+}
+
+// compactObstacle returns why no connection that e serves becomes compact.
+func (s *Server) compactObstacle(e Engine) string {
+	if e != EngineEpoll {
+		return "engine " + e.String() + " serves"
+	}
+	s.state.Lock() // of TLSConfig
+	defer s.state.Unlock()
+	if err := compact.Obstacle(s.TLSConfig); err != nil {
+		return textOf(err)
+	}
+	return ""
 }
 
 // textOf returns an error's text for the middle of a sentence.
@@ -171,6 +204,12 @@ type EngineStats struct {
 	Connections int `json:"connections"`
 	// Active is the number of connections with a request in progress.
 	Active int `json:"active"`
+	// CompactTLS is the number of connections of TLS that are compact, see
+	// Server.CompactTLS.
+	CompactTLS int `json:"compact_tls"`
+	// ColdTLS is the number of these that were idle for one to two seconds: their
+	// ciphers have been released.
+	ColdTLS int `json:"cold_tls"`
 	// Loops has one element for each part of the engine that owns connections.
 	Loops []LoopStats `json:"loops"`
 	// HTTP2 are the gauges of HTTP/2.
@@ -245,6 +284,8 @@ func (s *Server) EngineStats() EngineStats {
 		Engine:      e.Name(),
 		Connections: total.Open,
 		Active:      total.Active,
+		CompactTLS:  total.Compact,
+		ColdTLS:     total.Cold,
 		Loops:       make([]LoopStats, len(loops)),
 		HTTP2:       http2Stats(s.http2Gauges()),
 	}

@@ -102,8 +102,7 @@ func (w *worker) handOver(ctx context.Context) int {
 
 // movesTLS reports whether TLS connections may move to other workers.
 func (w *worker) movesTLS() bool {
-	s := w.prefork.server
-	return s.CompactTLS && s.EngineInfo(nil).Engine == sluice.EngineEpoll
+	return w.prefork.server.EngineInfo(nil).CompactTLS
 }
 
 // send posts a connection. If that fails, this worker serves it until it closes its

@@ -73,8 +73,10 @@ func (l *TLSListener) Accept() (net.Conn, error) {
 
 // Stats is a snapshot of an engine's gauges.
 type Stats struct {
-	Open   int // connections the engine knows
-	Active int // of those, with a request in Feed or Run; and Tasks
+	Open    int // connections the engine knows
+	Active  int // of those, with a request in Feed or Run; and Tasks
+	Compact int // of those, compact TLS connections: see package compact
+	Cold    int // of those, without ciphers, because they have been idle
 }
 
 // LoopStats is a snapshot of one event loop with its connections and workers. An

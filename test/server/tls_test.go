@@ -329,3 +329,73 @@ func TestTLSHandshakeTimeout(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEngineInfoOfCompactTLS: it is said whether connections become compact, and why not.
+func TestEngineInfoOfCompactTLS(t *testing.T) {
+	harness.OnEpoll(t)
+	ln, _ := harness.OverTCP().Listen(t)
+	defer ln.Close()
+	other := func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }
+	for _, test := range []struct {
+		engine sluice.Engine
+		isSet  bool
+		config *tls.Config
+		want   string
+	}{
+		{sluice.EngineEpoll, true, nil, "epoll (as set; compact TLS)"},
+		{sluice.EngineAuto, true, &tls.Config{}, "epoll (auto: linux, TCP listener; compact TLS)"},
+		{sluice.EngineEpoll, false, nil, "epoll (as set)"},
+		{sluice.EnginePerConn, false, nil, "perconn (as set)"},
+		{sluice.EnginePerConn, true, nil, "perconn (as set; no compact TLS: engine perconn serves)"},
+		{sluice.EngineEpoll, true, &tls.Config{MaxVersion: tls.VersionTLS12}, "epoll (as set; no compact TLS: TLSConfig allows no TLS 1.3)"},
+		{sluice.EngineEpoll, true, &tls.Config{MaxVersion: tls.VersionTLS12, GetConfigForClient: other}, "epoll (as set; compact TLS)"},
+	} {
+		s := &sluice.Server{Engine: test.engine, CompactTLS: test.isSet, TLSConfig: test.config}
+		info := s.EngineInfo(ln)
+		if info.String() != test.want || info.CompactTLS != strings.Contains(test.want, "; compact TLS)") {
+			t.Errorf("%+v: %v\nwant %s", info, info, test.want)
+		}
+	}
+}
+
+// TestEngineStatsOfCompactTLS: connections that are compact are counted, and those of them
+// that have cooled down; those of crypto/tls are not.
+func TestEngineStatsOfCompactTLS(t *testing.T) {
+	harness.OnEpoll(t)
+	server, client := harness.TLSConfigs(t, "localhost")
+	client.ServerName = "localhost"
+	ln, dial := harness.OverTCP().Listen(t)
+	s := &sluice.Server{TLSConfig: server, CompactTLS: true, Handler: func(ctx *sluice.RequestCtx) {
+		fmt.Fprint(ctx, ctx.EngineStats().ColdTLS)
+	}}
+	harness.ServeUntilEnd(t, s, ln)
+	counts := func(conns, compact, cold int) {
+		t.Helper()
+		harness.Eventually(t, fmt.Sprintf("%d connections, %d compact, %d cold", conns, compact, cold), func() bool {
+			stats := s.EngineStats()
+			return stats.Connections == conns && stats.CompactTLS == compact && stats.ColdTLS == cold
+		})
+	}
+	var all []*harness.Peer
+	for _, version := range []uint16{tls.VersionTLS13, tls.VersionTLS12, tls.VersionTLS13} {
+		config := client.Clone()
+		config.MaxVersion = version
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := harness.NewPeer(t, tls.Client(c, config))
+		p.Get("/")
+		all = append(all, p)
+	}
+	counts(3, 2, 2)
+	if a := all[0].Get("/"); a.Body != "1" {
+		t.Errorf("while one of two is used, %s are cold", a.Body)
+	}
+	counts(3, 2, 2)
+	all[0].Close()
+	counts(2, 1, 1)
+	all[1].Close()
+	all[2].Close()
+	counts(0, 0, 0)
+}

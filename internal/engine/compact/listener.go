@@ -5,6 +5,7 @@ import (
 	"crypto/fips140"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"io"
 	"sync"
 )
@@ -43,11 +44,27 @@ type secret struct {
 	size  int
 }
 
+// Obstacle returns why no connection with a configuration, which may be nil, can be compact;
+// nil if nothing is known that hinders it.
+func Obstacle(config *tls.Config) error {
+	switch {
+	case fips140.Enforced():
+		return errFIPS
+	case config != nil && config.GetConfigForClient == nil && config.MaxVersion != 0 && config.MaxVersion < tls.VersionTLS13:
+		return errVersion
+	}
+	return nil
+}
+
+var (
+	errFIPS    = errors.New("sluice: FIPS 140-3 is enforced, so that crypto/tls must keep the connections")
+	errVersion = errors.New("sluice: TLSConfig allows no TLS 1.3")
+)
+
 // NewListener returns a Listener for connections with a configuration, which it copies; nil
-// if the process may use no record layer but that of crypto/tls (FIPS 140-3 in the mode
-// "only").
+// if there is an Obstacle.
 func NewListener(config *tls.Config) *Listener {
-	if fips140.Enforced() {
+	if Obstacle(config) != nil {
 		return nil
 	}
 	l := &Listener{config: config.Clone(), log: config.KeyLogWriter, waiting: map[[randomSize]byte]*entry{}}

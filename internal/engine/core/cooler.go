@@ -80,6 +80,7 @@ func (c *conn) bindTLS() {
 	s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
 	s.session = s.compact
 	cold.facts[c.place.index] = nil
+	c.loop.cold.Add(-1)
 }
 
 // eraseTLS erases the keys of a connection that has ended.
@@ -168,6 +169,7 @@ func (k *cooler) visit(w warmConn, now uint32) bool {
 	case stays:
 	case s.conn == nil && s.isBetween():
 		p.setCold(s.compact.Pause())
+		d.loopOf(slot).cold.Add(1)
 	default:
 		s.isCooling = false // until it is idle again
 	}

@@ -73,6 +73,9 @@ func TestCooling(t *testing.T) {
 			is, not := d.countCold()
 			return is == cold && not == warm
 		})
+		if stats := d.Stats(); stats.Cold != cold || stats.Compact != len(all)-1 {
+			t.Errorf("%+v, want %d cold", stats, cold)
+		}
 	}
 	idle(5, 1)
 	for i := range 20 {

@@ -343,6 +343,8 @@ func (d *driver) Stats() engine.Stats {
 	stats.Open += int(d.countOpen())
 	for _, l := range d.loops {
 		stats.Active += l.queue.countTasks()
+		stats.Compact += int(l.compact.Load())
+		stats.Cold += int(l.cold.Load())
 	}
 	d.table.each(func(fd int, p place) {
 		if !isIdle(p.slot().word.Load()) {

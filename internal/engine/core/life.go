@@ -245,6 +245,9 @@ func (c *conn) leave() {
 	if c.tlsConn != nil {
 		c.place.setTLSConn(nil)
 		buf.LetGo(tlsMemory)
+		if c.tlsConn.compact != nil {
+			c.loop.compact.Add(-1)
+		}
 	}
 	c.driver.takeParcel(c.fd, c.gen)
 	c.slot().close()

@@ -14,11 +14,13 @@ type loop struct {
 	index  int    // in driver.loops
 	poller Poller // nil: not running
 
-	_     cacheLine
-	queue runQueue
-	open  atomic.Int64   // connections
-	held  atomic.Int64   // buffers that connections keep while they wait
-	gone  sync.WaitGroup // the loop's goroutine and the workers'
+	_       cacheLine
+	queue   runQueue
+	open    atomic.Int64   // connections
+	compact atomic.Int64   // of them, compact TLS connections
+	cold    atomic.Int64   // of these, those that have cooled down
+	held    atomic.Int64   // buffers that connections keep while they wait
+	gone    sync.WaitGroup // the loop's goroutine and the workers'
 
 	// The loop's goroutine has what follows, but for the mutex of probes.
 	_      cacheLine

@@ -123,9 +123,15 @@ func (s *tlsConn) endHandshake(shaking *tls.Conn) {
 		facts.Drop()
 		return
 	}
-	s.session, s.compact = c, c
+	s.setCompact(c)
 	s.conn.slot().take(flagStays)
 	buf.LetGo(tlsMemory)
+}
+
+// setCompact makes the connection, which was not, a compact one.
+func (s *tlsConn) setCompact(c *compact.Conn) {
+	s.session, s.compact = c, c
+	s.conn.loop.compact.Add(1)
 }
 
 // isBetween reports whether nothing of a record has come that was not used, and all is sent.
@@ -148,8 +154,8 @@ func (c *conn) adoptTLS(packed []byte) error {
 		return err
 	}
 	s := c.newTLSConn()
-	s.compact, err = compact.NewConn(s, &state, facts) // also after an error it ends with c
-	s.session = s.compact
+	session, err := compact.NewConn(s, &state, facts)
+	s.setCompact(session) // also after an error it ends with c
 	return err
 }
 
