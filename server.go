@@ -318,8 +318,7 @@ type Server struct {
 	// if EngineEpoll serves them, they speak TLS 1.3, and the process is not in the mode "only"
 	// of FIPS 140-3. crypto/tls makes the handshake. Then a record layer of Sluice's own
 	// (RFC 8446 section 5) takes its place, so that NetConn and hijacked connections are no
-	// *tls.Conn, and ConnectionState().ExportKeyingMaterial returns an error. Connections whose
-	// configuration TLSConfig.GetConfigForClient returns stay as they are. docs/guide/tls.md
+	// *tls.Conn, and ConnectionState().ExportKeyingMaterial returns an error. docs/guide/tls.md
 	// says what else to know.
 	CompactTLS bool
 

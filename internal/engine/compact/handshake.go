@@ -8,14 +8,8 @@ import (
 )
 
 const (
-	recordHead = 5
-	// helloSize is the part of the ClientHello's record up to the end of its random: head of
-	// the record, head of the message, version, random (RFC 8446 section 4.1.2).
-	helloSize = recordHead + 4 + 2 + randomSize
-
-	recordHandshake = 22
+	recordHead      = 5
 	recordProtected = 23
-	clientHello     = 1
 
 	// maxRecords is how many records a server sends with one key until the handshake has ended,
 	// at most: its certificates and tickets may take several.
@@ -28,15 +22,12 @@ const (
 type Handshake struct {
 	Listener *Listener
 
-	hello        [helloSize]byte
-	received     int // of hello
-	isRegistered bool
-
 	head     [recordHead]byte // of the record that is being received
 	headSize int
 	rest     int // of that record
 
-	last []byte // the last record that was sent
+	last []byte  // the last record that was sent
+	told secrets // by the configuration of this handshake
 }
 
 // Room returns the part of p that may be received into.
@@ -49,12 +40,6 @@ func (h *Handshake) Room(p []byte) []byte {
 
 // Received notes what was received into the result of Room.
 func (h *Handshake) Received(p []byte) {
-	if h.received < helloSize {
-		h.received += copy(h.hello[h.received:], p)
-		if h.received == helloSize {
-			h.register()
-		}
-	}
 	if h.rest > 0 {
 		h.rest -= len(p)
 		return
@@ -63,20 +48,6 @@ func (h *Handshake) Received(p []byte) {
 	if h.headSize == recordHead {
 		h.rest, h.headSize = int(binary.BigEndian.Uint16(h.head[3:])), 0
 	}
-}
-
-// register tells the listener of the handshake. The ClientHello must have its random in its
-// first record: clients do not cut it before that.
-func (h *Handshake) register() {
-	length := int(binary.BigEndian.Uint16(h.hello[3:]))
-	if h.hello[0] == recordHandshake && h.hello[recordHead] == clientHello && length >= helloSize-recordHead {
-		h.isRegistered = true
-		h.Listener.register(h.random())
-	}
-}
-
-func (h *Handshake) random() [randomSize]byte {
-	return [randomSize]byte(h.hello[helloSize-randomSize:])
 }
 
 // Sent notes what was sent: whole records.
@@ -95,43 +66,44 @@ func (h *Handshake) Sent(p []byte) {
 // End ends the handshake, also one that has failed. If the connection can be compact, it
 // returns the state of its record layer, and what c.ConnectionState says of it.
 func (h *Handshake) End(c *tls.Conn) (state tls13.State, facts *Facts, ok bool) {
-	if !h.isRegistered {
+	defer h.forget()
+	if h.told.out.size == 0 {
 		return state, nil, false
 	}
-	h.isRegistered = false
-	told := h.Listener.take(h.random())
 	said := c.ConnectionState()
 	suite := tls13.Suite(said.CipherSuite)
 	if !said.HandshakeComplete || said.Version != tls.VersionTLS13 || !suite.IsKnown() || h.rest > 0 || h.headSize > 0 {
 		return state, nil, false
 	}
-	state, err := tls13.NewState(suite, told.in.bytes[:told.in.size], told.out.bytes[:told.out.size], 0, 0)
+	state, err := tls13.NewState(suite, h.told.in.bytes[:h.told.in.size], h.told.out.bytes[:h.told.out.size], 0, 0)
 	if err != nil {
-		return state, nil, false // they are not known
+		return state, nil, false // they are not all known
 	}
-	if state.Out.Sequence, ok = h.tickets(suite, &state, &told); !ok {
+	if state.Out.Sequence, ok = h.tickets(suite, &state); !ok {
 		state.Erase()
 		return state, nil, false
 	}
 	return state, h.Listener.facts.get(&said), true
 }
 
+// forget overwrites the secrets: the tls.Conn refers to the Handshake as long as it lives.
+func (h *Handshake) forget() { h.told, h.last = secrets{}, nil }
+
 // tickets returns how many records were sent with the traffic keys: the tickets, with which
 // the server's flight ends. The last record of the handshake shows it, since a record opens
 // with its own key and number only.
 //
-// It shows, too, whose secrets these are. The random does not: a handshake with another
-// configuration (GetConfigForClient, Encrypted Client Hello) tells nothing here, and an
-// attacker who has read its ClientHello could tell secrets of his own for its random. ok is false if
-// the record opens with none of them.
-func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State, told *secrets) (n uint64, ok bool) {
+// It shows, too, whose secrets these are: whatever goes wrong where they are told, ok is false
+// if the record opens with none of them.
+func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State) (n uint64, ok bool) {
 	if len(h.last) == 0 || h.last[0] != recordProtected {
 		return 0, false
 	}
 	if n, ok := state.Out.Number(suite, h.last, maxRecords); ok {
 		return n + 1, true
 	}
-	handshake, err := tls13.NewState(suite, told.handshake.bytes[:told.handshake.size], told.handshake.bytes[:told.handshake.size], 0, 0)
+	secret := h.told.handshake.bytes[:h.told.handshake.size]
+	handshake, err := tls13.NewState(suite, secret, secret, 0, 0)
 	if err != nil {
 		return 0, false
 	}

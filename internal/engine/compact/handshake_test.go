@@ -3,9 +3,11 @@ package compact
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 // Which connections become compact, and what is said of them.
 func TestHandshake(t *testing.T) {
 	cache := tls.NewLRUClientSessionCache(1)
+	encryptedHello := encryptedHelloKey(t)
 	for _, c := range []struct {
 		name           string
 		server, client func(*tls.Config)
@@ -38,7 +41,24 @@ func TestHandshake(t *testing.T) {
 		{"another configuration", func(c *tls.Config) {
 			other := serverConfig(t)
 			c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil }
+		}, nil, true, nil},
+		{"no other configuration", func(c *tls.Config) {
+			c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }
+		}, nil, true, nil},
+		{"another configuration without TLS 1.3", func(c *tls.Config) {
+			other := serverConfig(t)
+			other.MaxVersion = tls.VersionTLS12
+			c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil }
 		}, nil, false, nil},
+		{"a certificate for the name", func(c *tls.Config) {
+			certificate := c.Certificates[0]
+			c.Certificates = nil
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
+		}, nil, true, nil},
+		{"an encrypted ClientHello", func(c *tls.Config) { c.EncryptedClientHelloKeys = []tls.EncryptedClientHelloKey{encryptedHello} },
+			func(c *tls.Config) {
+				c.EncryptedClientHelloConfigList = append(binary.BigEndian.AppendUint16(nil, uint16(len(encryptedHello.Config))), encryptedHello.Config...)
+			}, true, func(s tls.ConnectionState) bool { return s.ECHAccepted && s.ServerName == "localhost" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server, client := serverConfig(t), clientConfig()
@@ -53,9 +73,6 @@ func TestHandshake(t *testing.T) {
 			near, far := shake(t, l, client)
 			if _, ok := near.(*Conn); ok != c.isCompact {
 				t.Fatalf("it is a %T", near)
-			}
-			if len(l.waiting) > 0 {
-				t.Errorf("%d handshakes are under way", len(l.waiting))
 			}
 			echo(t, near, far)
 			state := near.(interface{ ConnectionState() tls.ConnectionState }).ConnectionState()
@@ -145,87 +162,184 @@ func (c *corkedConn) flush() {
 	c.pending = nil
 }
 
-// Handshakes with one random at one time are not compact: one of them may be an attacker who
-// has read the other's.
+// Handshakes with one random at one time have their own secrets, whichever configuration
+// they have: one of them may be an attacker, who has read the ClientHello of another.
 func TestSharedRandom(t *testing.T) {
-	random := [randomSize]byte{1, 2, 3}
-	line := func(label, secret string) []byte {
-		return []byte(label + " " + "0102030000000000000000000000000000000000000000000000000000000000" + " " + strings.Repeat(secret, 32) + "\n")
+	other := serverConfig(t)
+	config := serverConfig(t)
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if hello.ServerName == "other" {
+			return other, nil
+		}
+		return nil, nil
 	}
-	const client, server = "CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"
-	tell := func(l *Listener, secret string) {
-		for _, label := range []string{client, server, "CLIENT_HANDSHAKE_TRAFFIC_SECRET"} {
-			if _, err := l.Write(line(label, secret)); err != nil {
-				t.Error(err)
+	l := NewListener(config)
+	var near []net.Conn
+	var far []*tls.Conn
+	var randoms [3][]byte
+	for i, name := range []string{"localhost", "other", "localhost"} {
+		client := clientConfig()
+		var log bytes.Buffer
+		client.Rand, client.ServerName, client.KeyLogWriter = zeros{}, name, &log
+		n, f := shake(t, l, client)
+		near, far = append(near, n), append(far, f)
+		randoms[i] = bytes.Fields(log.Bytes())[1]
+	}
+	if !bytes.Equal(randoms[0], randoms[1]) || !bytes.Equal(randoms[0], randoms[2]) {
+		t.Fatalf("the randoms are %s", randoms)
+	}
+	for i := range near {
+		if _, ok := near[i].(*Conn); !ok {
+			t.Errorf("connection %d is a %T", i, near[i])
+		}
+		echo(t, near[i], far[i])
+	}
+}
+
+// zeros is a source of random bytes that are not random.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// The program's own logs get all lines: those of the configuration that is used.
+func TestLogOfTheProgram(t *testing.T) {
+	for _, isOther := range []bool{false, true} {
+		var log, far, none bytes.Buffer
+		server, client := serverConfig(t), clientConfig()
+		server.KeyLogWriter, client.KeyLogWriter = &log, &far
+		given := server
+		if isOther {
+			given = serverConfig(t)
+			given.KeyLogWriter = &none
+			given.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return server, nil }
+		}
+		near, _ := shake(t, NewListener(given), client)
+		if _, ok := near.(*Conn); !ok {
+			t.Fatalf("it is a %T", near)
+		}
+		if log.String() != far.String() || !strings.Contains(log.String(), "SERVER_TRAFFIC_SECRET_0") || none.Len() > 0 {
+			t.Errorf("the server has logged\n%s the client\n%s", &log, &far)
+		}
+		if server.KeyLogWriter != &log {
+			t.Error("the program's configuration has changed")
+		}
+	}
+}
+
+// Tickets resume sessions as they do with crypto/tls alone, whoever has chosen the
+// configuration and its keys.
+//
+// long: a table
+func TestTickets(t *testing.T) {
+	choosing := func(c, other *tls.Config, clones bool) *tls.Config {
+		c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			if clones {
+				return other.Clone(), nil
+			}
+			return other, nil
+		}
+		return c
+	}
+	key := func(b byte) [][32]byte { return [][32]byte{{b}} }
+	for _, c := range []struct {
+		name string
+		make func(c, other *tls.Config) *tls.Config
+		then func(c, other *tls.Config) // between two connections
+	}{
+		{"keys of crypto/tls", func(c, _ *tls.Config) *tls.Config { return c }, nil},
+		{"none", func(c, _ *tls.Config) *tls.Config { c.SessionTicketsDisabled = true; return c }, nil},
+		{"another configuration", func(c, other *tls.Config) *tls.Config { return choosing(c, other, false) }, nil},
+		{"a new configuration each time", func(c, other *tls.Config) *tls.Config { return choosing(c, other, true) }, nil},
+		{"another configuration with keys", func(c, other *tls.Config) *tls.Config {
+			other.SetSessionTicketKeys(key(1))
+			return choosing(c, other, false)
+		}, nil},
+		{"its keys are rotated", func(c, other *tls.Config) *tls.Config {
+			other.SetSessionTicketKeys(key(1))
+			return choosing(c, other, false)
+		}, func(_, other *tls.Config) { other.SetSessionTicketKeys(append(key(2), key(1)...)) }},
+		{"its keys are replaced", func(c, other *tls.Config) *tls.Config {
+			other.SetSessionTicketKeys(key(1))
+			return choosing(c, other, false)
+		}, func(_, other *tls.Config) { other.SetSessionTicketKeys(key(2)) }},
+		{"it has no tickets", func(c, other *tls.Config) *tls.Config {
+			other.SessionTicketsDisabled = true
+			return choosing(c, other, false)
+		}, nil},
+		{"the program's tickets", func(c, other *tls.Config) *tls.Config {
+			keys := serverConfig(t)
+			other.WrapSession, other.UnwrapSession = keys.EncryptTicket, keys.DecryptTicket
+			return choosing(c, other, true)
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			resumes := func(isCompact bool) (all []bool) {
+				config, other := serverConfig(t), serverConfig(t)
+				config = c.make(config, other)
+				l := NewListener(config)
+				client := clientConfig()
+				client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+				for range 3 {
+					if !isCompact {
+						l = &Listener{config: config}
+					}
+					near, far := shake(t, l, client)
+					if _, ok := near.(*Conn); ok != isCompact {
+						t.Fatalf("it is a %T", near)
+					}
+					echo(t, near, far)
+					all = append(all, far.ConnectionState().DidResume)
+					if c.then != nil {
+						c.then(config, other)
+					}
+				}
+				return all
+			}
+			want, got := resumes(false), resumes(true)
+			if !slices.Equal(got, want) {
+				t.Errorf("resumed: %v, by crypto/tls %v", got, want)
+			}
+			t.Log(got)
+		})
+	}
+}
+
+// Secrets that are not those of a connection do not become its own: its last record must open.
+func TestForeignSecrets(t *testing.T) {
+	other := serverConfig(t)
+	for _, choose := range []func(*tls.ClientHelloInfo) (*tls.Config, error){
+		nil,
+		func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil },
+	} {
+		for told := range 4 {
+			config := serverConfig(t)
+			config.GetConfigForClient = choose
+			w, server := handshakeOf(t, NewListener(config))
+			log := &keyLog{told: &w.handshake.told}
+			for i, label := range []string{"SERVER_HANDSHAKE_TRAFFIC_SECRET", "SERVER_TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0"} {
+				if i >= told {
+					break
+				}
+				if _, err := fmt.Fprintf(log, "%s %064x %s\n", label, 0, strings.Repeat("ab", 32)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, _, ok := w.handshake.End(server); ok != (told == 0) {
+				t.Errorf("with %d secrets of another it goes on: %v", told, ok)
+			}
+			if w.handshake.told != (secrets{}) || w.handshake.last != nil {
+				t.Error("the handshake remembers secrets")
 			}
 		}
 	}
-	take := func(l *Listener, want int) {
-		t.Helper()
-		if told := l.take(random); told.in.size != want || told.out.size != want {
-			t.Errorf("secrets of %d and %d bytes, want %d", told.in.size, told.out.size, want)
-		}
-	}
-	l := NewListener(&tls.Config{})
-	l.register(random)
-	tell(l, "aa")
-	take(l, 32)
-
-	l.register(random)
-	tell(l, "aa")
-	l.register(random)
-	take(l, 0)
-	tell(l, "bb")
-	take(l, 0)
-
-	// A handshake that is not registered under this random tells its secrets.
-	for range 2 {
-		l.register(random)
-		tell(l, "bb")
-		tell(l, "aa")
-		take(l, 0)
-	}
-	l.register(random)
-	tell(l, "aa")
-	take(l, 32)
-	tell(l, "bb") // no handshake waits
-	if len(l.waiting) > 0 {
-		t.Errorf("%d handshakes are under way", len(l.waiting))
-	}
-	for _, bad := range []string{"", client, client + " ", client + " 01 02\n", string(line(client, "xx")), string(line(client, "aaaaaa"))} {
-		l.register(random)
-		if n, err := l.Write([]byte(bad)); n != len(bad) || err != nil {
-			t.Errorf("%q: %d, %v", bad, n, err)
-		}
-		take(l, 0)
-	}
 }
 
-// The program's own log gets all lines.
-func TestLogOfTheProgram(t *testing.T) {
-	var log, far bytes.Buffer
-	server, client := serverConfig(t), clientConfig()
-	server.KeyLogWriter, client.KeyLogWriter = &log, &far
-	l := NewListener(server)
-	near, _ := shake(t, l, client)
-	if _, ok := near.(*Conn); !ok {
-		t.Fatalf("it is a %T", near)
-	}
-	if log.String() != far.String() || !strings.Contains(log.String(), "SERVER_TRAFFIC_SECRET_0") {
-		t.Errorf("the server has logged\n%s the client\n%s", &log, &far)
-	}
-	if server.KeyLogWriter != &log {
-		t.Error("the program's configuration has changed")
-	}
-}
-
-// Secrets that an attacker has told for the random of a handshake do not become its own, if
-// it tells none itself.
-func TestForeignSecrets(t *testing.T) {
-	other := serverConfig(t)
-	config := serverConfig(t)
-	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil }
-	l := NewListener(config)
+// handshakeOf makes a handshake that is not ended.
+func handshakeOf(t *testing.T, l *Listener) (*watched, *tls.Conn) {
+	t.Helper()
 	far, below := nettest.TCPPair(t)
 	client := tls.Client(far, clientConfig())
 	w := &watched{below, &Handshake{Listener: l}}
@@ -238,14 +352,25 @@ func TestForeignSecrets(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	random := w.handshake.random()
-	for _, label := range []string{"SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"} {
-		if _, err := fmt.Fprintf(l, "%s %x %s\n", label, random, strings.Repeat("ab", 32)); err != nil {
-			t.Fatal(err)
+	return w, server
+}
+
+// Lines of a log that tell nothing are passed on.
+func TestLinesOfTheLog(t *testing.T) {
+	const label = "CLIENT_TRAFFIC_SECRET_0 "
+	random, secret := strings.Repeat("01", 32), strings.Repeat("aa", 32)
+	for line, size := range map[string]int{
+		label + random + " " + secret + "\n": 32, label + random + " " + secret + secret[:32] + "\n": 48,
+		"": 0, label: 0, label + "01 \n": 0, label + random + " xx\n": 0, label + random + " " + secret + secret: 0, "OTHER " + random + " " + secret: 0,
+	} {
+		var told secrets
+		var log bytes.Buffer
+		if n, err := (&keyLog{&told, &log}).Write([]byte(line)); n != len(line) || err != nil || log.String() != line {
+			t.Errorf("%q: %d, %v, passed on %q", line, n, err, &log)
 		}
-	}
-	if _, _, ok := w.handshake.End(server); ok {
-		t.Error("the connection goes on with the secrets of an attacker")
+		if told.in.size != size || told.out.size+told.handshake.size != 0 {
+			t.Errorf("%q: %+v", line, told)
+		}
 	}
 }
 
@@ -268,8 +393,8 @@ func TestHandshakeFails(t *testing.T) {
 		if _, _, ok := w.handshake.End(server); ok {
 			t.Errorf("%q became compact", sends)
 		}
-		if len(l.waiting) > 0 {
-			t.Errorf("%q: %d handshakes are under way", sends, len(l.waiting))
+		if w.handshake.told != (secrets{}) || w.handshake.last != nil {
+			t.Errorf("%q: the handshake remembers secrets", sends)
 		}
 	}
 }

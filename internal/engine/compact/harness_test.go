@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -38,6 +39,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	}
 	return w.Conn.Write(p)
 }
+
+func (w *watched) CompactHandshake() *Handshake { return w.handshake }
 
 // serverConfig returns a configuration with a certificate.
 func serverConfig(t testing.TB) *tls.Config {
@@ -89,6 +92,23 @@ func shakeOver(t testing.TB, l *Listener, below net.Conn, client func()) net.Con
 		t.Fatal(err)
 	}
 	return c
+}
+
+// encryptedHelloKey returns a key for Encrypted Client Hello, with its ECHConfig: X25519,
+// HKDF-SHA256, AES-128-GCM.
+func encryptedHelloKey(t testing.TB) tls.EncryptedClientHelloKey {
+	t.Helper()
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "public.example"
+	contents := []byte{1, 0, 0x20, 0, 32}
+	contents = append(contents, key.PublicKey().Bytes()...)
+	contents = append(contents, 0, 4, 0, 1, 0, 1, 32, byte(len(name)))
+	contents = append(append(contents, name...), 0, 0)
+	config := append([]byte{0xfe, 0x0d, 0, byte(len(contents))}, contents...)
+	return tls.EncryptedClientHelloKey{Config: config, PrivateKey: key.Bytes()}
 }
 
 // clientCertificate returns a certificate of its own authority, for clients.

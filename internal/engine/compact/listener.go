@@ -7,41 +7,24 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"sync"
+	"net"
+	"slices"
 )
 
-const (
-	randomSize = 32
-	secretSize = 48 // of the largest secret
-)
-
-// A Listener knows the handshakes that are under way. crypto/tls tells it their secrets by
-// the log of keys: each line has the random of the ClientHello and a secret.
+// A Listener makes handshakes tell their secrets, by the log of keys of crypto/tls. Each has a
+// configuration of its own that tells them, so they cannot be another's: who knows the random
+// of a ClientHello can use it again.
 type Listener struct {
 	config *tls.Config
-	log    io.Writer // the program's; nil: it wants none
+	choose func(*tls.ClientHelloInfo) (*tls.Config, error) // the program's; nil: it chooses none
 	facts  Table
-
-	mu      sync.Mutex
-	waiting map[[randomSize]byte]*entry
 }
 
-// An entry has the secrets of the handshakes with one random. Clients choose it: an attacker
-// who has read a ClientHello could replace the secrets of its connection by his own. So none is
-// compact of those that have the same random at the same time.
-type entry struct {
-	handshakes int
-	isShared   bool // also if a secret was told twice
-	secrets
-}
-
-// secrets are those of one handshake: of its server's records, and of both directions after
-// it.
-type secrets struct{ handshake, in, out secret }
-
-type secret struct {
-	bytes [secretSize]byte
-	size  int
+// A Carrier is the connection below crypto/tls while that makes a handshake for a Listener.
+type Carrier interface {
+	net.Conn
+	// CompactHandshake returns the Handshake that sees what is read and written.
+	CompactHandshake() *Handshake
 }
 
 // Obstacle returns why no connection with a configuration, which may be nil, can be compact;
@@ -67,85 +50,75 @@ func NewListener(config *tls.Config) *Listener {
 	if Obstacle(config) != nil {
 		return nil
 	}
-	l := &Listener{config: config.Clone(), log: config.KeyLogWriter, waiting: map[[randomSize]byte]*entry{}}
-	l.config.KeyLogWriter = l
+	l := &Listener{config: config.Clone(), choose: config.GetConfigForClient}
+	l.config.GetConfigForClient = l.configFor
 	return l
 }
 
-// Config returns the configuration for the handshakes. Only connections with a Handshake may
-// use it.
+// Config returns the configuration for the handshakes. The connections that use it must be over
+// a Carrier.
 func (l *Listener) Config() *tls.Config { return l.config }
 
-// register notes that a handshake with a random is under way.
-func (l *Listener) register(random [randomSize]byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.waiting[random]
-	if e == nil {
-		e = &entry{}
-		l.waiting[random] = e
+// configFor returns the configuration of one handshake: a copy of the Listener's, or of the
+// program's choice. The copy has the keys of tickets that the program has set. If it has set
+// none, crypto/tls uses those of the Listener's in any case, and replaces them in time.
+func (l *Listener) configFor(hello *tls.ClientHelloInfo) (chosen *tls.Config, err error) {
+	if l.choose != nil {
+		chosen, err = l.choose(hello)
 	}
-	e.handshakes++
-	e.isShared = e.handshakes > 1 || e.isShared
+	if err != nil || !slices.Contains(hello.SupportedVersions, tls.VersionTLS13) {
+		return chosen, err
+	}
+	if chosen == nil {
+		chosen = l.config
+	}
+	chosen = chosen.Clone() // others are using it
+	chosen.KeyLogWriter = &keyLog{&hello.Conn.(Carrier).CompactHandshake().told, chosen.KeyLogWriter}
+	return chosen, nil
 }
 
-// take ends a handshake, and returns what was told for its random. It is empty if it is not
-// known whose it is.
-func (l *Listener) take(random [randomSize]byte) secrets {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.waiting[random]
-	if e.handshakes--; e.handshakes == 0 {
-		delete(l.waiting, random)
-	}
-	if e.isShared {
-		return secrets{}
-	}
-	told := e.secrets
-	*e = entry{}
-	return told
+const secretSize = 48 // of the largest secret
+
+// secrets are those of one handshake: of its server's records, and of both directions after
+// it.
+type secrets struct{ handshake, in, out secret }
+
+type secret struct {
+	bytes [secretSize]byte
+	size  int
 }
 
-// Write implements io.Writer for tls.Config.KeyLogWriter. p is one line.
-func (l *Listener) Write(p []byte) (int, error) {
-	label, rest, _ := bytes.Cut(p, []byte(" "))
-	switch string(label) {
-	case "SERVER_HANDSHAKE_TRAFFIC_SECRET":
-		l.note(rest, func(e *entry) *secret { return &e.handshake })
-	case "CLIENT_TRAFFIC_SECRET_0":
-		l.note(rest, func(e *entry) *secret { return &e.in })
-	case "SERVER_TRAFFIC_SECRET_0":
-		l.note(rest, func(e *entry) *secret { return &e.out })
+// A keyLog is the KeyLogWriter of one handshake.
+type keyLog struct {
+	told    *secrets
+	program io.Writer // the program's; nil: it wants none
+}
+
+// Write implements io.Writer. p is one line: a label, the random of the ClientHello, a secret.
+func (k *keyLog) Write(p []byte) (int, error) {
+	if words := bytes.Fields(p); len(words) == 3 {
+		switch string(words[0]) {
+		case "SERVER_HANDSHAKE_TRAFFIC_SECRET":
+			k.told.handshake.set(words[2])
+		case "CLIENT_TRAFFIC_SECRET_0":
+			k.told.in.set(words[2])
+		case "SERVER_TRAFFIC_SECRET_0":
+			k.told.out.set(words[2])
+		}
 	}
-	if l.log == nil {
+	if k.program == nil {
 		return len(p), nil
 	}
-	return l.log.Write(p)
+	return k.program.Write(p)
 }
 
-// note stores the secret of a line, if it is of a handshake that is under way.
-func (l *Listener) note(rest []byte, of func(*entry) *secret) {
-	hexRandom, hexSecret, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
-	var random [randomSize]byte
-	if len(hexRandom) != 2*randomSize || len(hexSecret) > 2*secretSize {
+// set stores a secret in hexadecimal digits, unless it is none.
+func (s *secret) set(digits []byte) {
+	s.size = 0
+	if len(digits) > 2*secretSize {
 		return
 	}
-	if _, err := hex.Decode(random[:], hexRandom); err != nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.waiting[random]
-	if e == nil {
-		return
-	}
-	s := of(e)
-	if s.size > 0 {
-		e.isShared = true
-		return
-	}
-	n, err := hex.Decode(s.bytes[:], hexSecret)
-	if err == nil {
+	if n, err := hex.Decode(s.bytes[:], digits); err == nil {
 		s.size = n
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/compact"
 )
 
+var _ compact.Carrier = (*tlsConn)(nil)
+
 // A tlsConn is the TLS state of a connection, and the net.Conn below its tls.Conn.
 // During the handshake and during a Run its reads and writes wait. Otherwise, a read
 // without input returns errWouldBlock, which a tls.Conn does not remember, and a
@@ -106,6 +108,9 @@ func (c *conn) handshake() error {
 	// first turn reads before it waits.
 	return err
 }
+
+// CompactHandshake implements compact.Carrier.
+func (s *tlsConn) CompactHandshake() *compact.Handshake { return s.handshake }
 
 // endHandshake makes the connection compact, if it can be. Nothing of the peer's is in the
 // tls.Conn then, and nothing was sent but the handshake.
