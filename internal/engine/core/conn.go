@@ -84,7 +84,7 @@ type waitKind uint8
 
 const (
 	waitInput  waitKind = iota // the next request, or more of one
-	waitHello                  // TLS: the ClientHello
+	waitHello                  // TLS: the whole ClientHello; only the slot remains
 	waitWorker                 // another worker, which opens it after the handshake
 	waitRoom                   // room for Out, or for file
 	waitTurn                   // another worker, which goes on with Out or file
@@ -118,7 +118,11 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	c.driver, c.loop, c.place, c.fd, c.gen = d, d.loops[loopIndex(word)], p, fd, generation(word)
 	c.serving = d.servingAt(s.serving)
 	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
-	if word&flagFresh != 0 {
+	switch {
+	case word&flagFresh != 0:
+		return
+	case word&flagHandshake != 0:
+		c.phase, c.wait = phaseAdmitted, waitHello
 		return
 	}
 	c.phase = phaseOpen

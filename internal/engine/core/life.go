@@ -8,13 +8,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // begin opens a new connection: it asks for admission, makes the TLS handshake, and
 // gets a protocol. A result other than Read ends the connection. A TLS connection
-// without input waits for the ClientHello without a goroutine (waitHello); begin is
-// then called again.
+// waits for the whole ClientHello with nothing but its slot (waitHello); begin is then
+// called again.
 func (c *conn) begin() engine.Next {
 	c.wait = waitInput
 	if c.phase == phaseFresh {
@@ -51,7 +50,7 @@ func (c *conn) begin() engine.Next {
 	return c.Begin(p)
 }
 
-// beginTLS makes the handshake, or sets waitHello if there is no input.
+// beginTLS makes the handshake, or sets waitHello if there is no ClientHello yet.
 func (c *conn) beginTLS() engine.Next {
 	s := c.slot()
 	s.set(flagHandshake)
@@ -61,7 +60,7 @@ func (c *conn) beginTLS() engine.Next {
 		c.Fail(engine.ErrShutdown)
 		return engine.Abort
 	}
-	if sock.IsEmpty(c.fd) {
+	if !c.hasHello() {
 		c.wait = waitHello
 		return engine.Read
 	}

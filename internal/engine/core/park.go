@@ -17,7 +17,7 @@ func (c *conn) park() bool {
 	if c.slot().has(flagInput|flagKill) && !c.isBlocked() {
 		return false
 	}
-	isFree := parked == 0 && c.sleep() && !c.driver.options.NetConnIsKept
+	isFree := c.wait == waitHello || parked == 0 && c.sleep() && !c.driver.options.NetConnIsKept
 	if parked == 0 {
 		c.slim()
 	}

@@ -42,6 +42,17 @@ func (s *pollSource) Accept(listener int, peer *sock.Address) (int, syscall.Errn
 func (s *pollSource) Recv(fd int, p []byte) (int, syscall.Errno) {
 	n, errno := sock.Recv(fd, p)
 	if errno == syscall.EAGAIN || 0 < n && n < len(p) {
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1) // see Peek
+		s.want(fd, unix.POLLIN)
+	}
+	return n, errno
+}
+
+// Peek has the poller wait for more than what stays in the socket (SO_RCVLOWAT).
+func (s *pollSource) Peek(fd int, p []byte) (int, syscall.Errno) {
+	n, errno := sock.Peek(fd, p)
+	if errno == syscall.EAGAIN || 0 < n && n < len(p) {
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, n+1)
 		s.want(fd, unix.POLLIN)
 	}
 	return n, errno

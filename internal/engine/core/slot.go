@@ -49,7 +49,7 @@ const (
 	flagReadWait                            // a goroutine waits for input
 	flagWriteWait                           // a goroutine waits for room
 	flagWatch                               // OnPeerGone wants to know when the peer is gone
-	flagHandshake                           // TLS: before the end of the handshake
+	flagHandshake                           // TLS: before the end of the handshake; without a conn, it waits for the ClientHello
 	flagFresh                               // no worker has served the connection yet
 	flagExpired                             // claimed because of a deadline
 	flagPrompt                              // the worker must call Prompted

@@ -14,7 +14,7 @@ import (
 // the core calls it. All of its methods may be called concurrently.
 //
 // A Source tells of changes, once each: it reports input, and then again after
-// Recv has found less than it was given room for; room, and then again after a
+// Recv or Peek has found less than it was given room for; room, and then again after a
 // send has returned EAGAIN; connections, and then again after Accept has returned
 // EAGAIN. It may report too often, never too rarely. The calls for input and output
 // go through the Source so that one that is told of states instead of changes
@@ -30,6 +30,8 @@ type Source interface {
 	Accept(listener int, peer *sock.Address) (fd int, errno syscall.Errno)
 	// Recv reads into p, which is not empty. 0 bytes and no error are a FIN.
 	Recv(fd int, p []byte) (n int, errno syscall.Errno)
+	// Peek is Recv, but the bytes stay in the socket.
+	Peek(fd int, p []byte) (n int, errno syscall.Errno)
 	// Send writes as much of p, which is not empty, as there is room for. If more
 	// is set, further output follows at once and may share a packet with p.
 	Send(fd int, p []byte, more bool) (n int, errno syscall.Errno)

@@ -84,7 +84,7 @@ func (c *conn) newTLSConn() *tlsConn {
 // handshake makes the TLS handshake, waiting on the worker's goroutine.
 func (c *conn) handshake() error {
 	s := c.newTLSConn()
-	s.waits, s.handshakeBy = true, c.deadline
+	s.waits, s.handshakeBy = true, c.readDeadline()
 	config := c.serving.config
 	if l := c.serving.compact; l != nil {
 		config, s.handshake = l.Config(), &compact.Handshake{Listener: l}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 func closeScenarios() []scenario {
@@ -350,16 +351,21 @@ func testHandshakeTimeout(t *testing.T, f *fixture) {
 	o := options()
 	o.HandshakeTimeout = 30 * time.Millisecond
 	s := f.start(t, newAcceptor(), o)
-	c, err := net.Dial("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	hello := nettest.ClientHello(t)
+	all := [][]byte{nil, hello[:1], hello[:5], hello[:len(hello)/2], hello}
+	for _, sent := range all {
+		c, err := net.Dial("tcp", s.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		_, _ = c.Write(sent) // it may be given up by now
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after %d of %d bytes of the ClientHello, the handshake was not given up", len(sent), len(hello))
+		}
 	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("the handshake was not given up")
-	}
-	s.eventually(t, "Release", func() bool { return s.released.Load() == 1 })
+	s.eventually(t, "Release", func() bool { return s.released.Load() == int64(len(all)) })
 	// Handshakes may take longer than that on a busy machine.
 	s.eventually(t, "others are served", func() bool {
 		c, err := s.dial()

@@ -47,6 +47,9 @@ func (*source) Accept(listener int, peer *sock.Address) (int, syscall.Errno) {
 // Recv implements core.Source.
 func (*source) Recv(fd int, p []byte) (int, syscall.Errno) { return sock.Recv(fd, p) }
 
+// Peek implements core.Source.
+func (*source) Peek(fd int, p []byte) (int, syscall.Errno) { return sock.Peek(fd, p) }
+
 // Send implements core.Source.
 func (*source) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
 	if more {

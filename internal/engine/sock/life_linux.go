@@ -54,14 +54,23 @@ func Lingers(fd int) bool {
 	return errno != 0 || l.Onoff != 0 && l.Linger > 0
 }
 
-// IsEmpty tells whether a read of the socket would have to wait.
-func IsEmpty(fd int) bool {
-	var b [1]byte
+// Peek is Recv, but the bytes stay in the socket.
+func Peek(fd int, p []byte) (int, syscall.Errno) {
 	for {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1,
-			syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
+			uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		if errno == 0 {
+			return int(n), 0
+		}
 		if errno != syscall.EINTR {
-			return errno == syscall.EAGAIN
+			return 0, errno
 		}
 	}
+}
+
+// IsQuiet tells whether a socket is open and has no unread bytes.
+func IsQuiet(fd int) bool {
+	var one [1]byte
+	_, errno := Peek(fd, one[:])
+	return errno == syscall.EAGAIN
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Closing waits for the peer only where SO_LINGER has a time, or cannot be asked.
@@ -41,6 +42,24 @@ func addrPort(a *Address) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16(ip).Unmap(), port)
 }
 
+// expectPeek sends a byte to fd. Peek finds it, and leaves it there.
+func expectPeek(t *testing.T, conn net.Conn, fd int) {
+	t.Helper()
+	p := make([]byte, 4)
+	if n, errno := Peek(fd, p); n != 0 || errno != syscall.EAGAIN {
+		t.Errorf("Peek returned %d, %v", n, errno)
+	}
+	_, _ = conn.Write([]byte("x"))
+	for end := time.Now().Add(10 * time.Second); IsQuiet(fd) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	for _, f := range []func(int, []byte) (int, syscall.Errno){Peek, Recv} {
+		if n, errno := f(fd, p); n != 1 || errno != 0 || p[0] != 'x' {
+			t.Errorf("%q, %d, %v", p[:n], n, errno)
+		}
+	}
+}
+
 // TestAcceptedDescriptor: an accepted connection does not block, and knows both its ends.
 func TestAcceptedDescriptor(t *testing.T) {
 	listener, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
@@ -71,9 +90,10 @@ func TestAcceptedDescriptor(t *testing.T) {
 	if ours := conn.LocalAddr().String(); asked != nil || addrPort(&from).String() != ours || addrPort(&peer).String() != ours || addrPort(&mine).String() != conn.RemoteAddr().String() {
 		t.Errorf("from %v, %v to %v; want from %s, %v", addrPort(&from), addrPort(&peer), addrPort(&mine), ours, asked)
 	}
-	if !IsEmpty(fd) || !IsQuiet(fd) {
+	if !IsQuiet(fd) {
 		t.Error("it does not wait for input")
 	}
+	expectPeek(t, conn, fd)
 	other := Duplicate(fd)
 	if other < 0 || Duplicate(-1) != -1 {
 		t.Fatal("descriptors are duplicated wrongly")
@@ -89,7 +109,7 @@ func TestAcceptedDescriptor(t *testing.T) {
 	if n, err := conn.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("it is open: %d, %v", n, err)
 	}
-	if IsEmpty(-1) || IsQuiet(-1) || LocalName(-1, &mine) != syscall.EBADF {
+	if IsQuiet(-1) || LocalName(-1, &mine) != syscall.EBADF {
 		t.Error("what is no descriptor waits for input")
 	}
 }

@@ -20,19 +20,10 @@ import (
 const longestSend = 256 << 10
 
 // Recv reads into p, which is not empty. 0 bytes and no error are a FIN.
-func Recv(fd int, p []byte) (int, syscall.Errno) { return recv(fd, p, syscall.MSG_DONTWAIT) }
-
-// IsQuiet tells whether a socket is open and has no unread bytes.
-func IsQuiet(fd int) bool {
-	var one [1]byte
-	_, errno := recv(fd, one[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
-	return errno == syscall.EAGAIN
-}
-
-func recv(fd int, p []byte, flags uintptr) (int, syscall.Errno) {
+func Recv(fd int, p []byte) (int, syscall.Errno) {
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
-			uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), flags, 0, 0)
+			uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
 		if errno == 0 {
 			return int(n), 0
 		}

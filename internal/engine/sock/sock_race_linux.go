@@ -16,17 +16,6 @@ func Recv(fd int, p []byte) (int, syscall.Errno) {
 	return retry(syscall.Read, fd, p)
 }
 
-// IsQuiet tells whether a socket is open and has no unread bytes.
-func IsQuiet(fd int) bool {
-	var one [1]byte
-	for {
-		_, _, err := syscall.Recvfrom(fd, one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		if err != syscall.EINTR {
-			return err == syscall.EAGAIN
-		}
-	}
-}
-
 // Send writes as much of p, which is not empty, as goes without waiting.
 func Send(fd int, p []byte) (int, syscall.Errno) {
 	return retry(syscall.Write, fd, p)
