@@ -214,6 +214,11 @@ type EngineStats struct {
 	Loops []LoopStats `json:"loops"`
 	// HTTP2 are the gauges of HTTP/2.
 	HTTP2 HTTP2Stats `json:"http2"`
+	// Handshakes is the number of TLS handshakes that have begun and wait for their clients.
+	Handshakes int `json:"handshakes"`
+	// HandshakesDropped counts the handshakes that were ended because too many had begun
+	// after them: 2,048 for each processor.
+	HandshakesDropped uint64 `json:"handshakes_dropped"`
 }
 
 // HTTP2Stats are the gauges of the HTTP/2 connections of a Server. If the Server has a
@@ -288,6 +293,9 @@ func (s *Server) EngineStats() EngineStats {
 		ColdTLS:     total.Cold,
 		Loops:       make([]LoopStats, len(loops)),
 		HTTP2:       http2Stats(s.http2Gauges()),
+
+		Handshakes:        total.Handshakes,
+		HandshakesDropped: total.HandshakesDropped,
 	}
 	for i, l := range loops {
 		stats.Loops[i] = LoopStats(l)

@@ -65,6 +65,7 @@ func (s *Server) Stats() Stats {
 	total, loops := e.Stats(), e.Loops()
 	stats.Engine = e.Name()
 	stats.Connections, stats.Active = total.Open, total.Active
+	stats.Handshakes, stats.HandshakesDropped = total.Handshakes, total.HandshakesDropped
 	stats.Loops = make([]sluice.LoopStats, len(loops))
 	for i, loop := range loops {
 		stats.Loops[i] = sluice.LoopStats(loop)

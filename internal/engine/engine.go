@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"time"
 )
 
@@ -19,6 +20,7 @@ type Options struct {
 	ReadBufferSize    int           // input buffer, bytes; 0: 16 KiB
 	FlushSize         int           // pending output that is written before more requests are run; 0: 32 KiB
 	HandshakeTimeout  time.Duration // TLS; 0: none
+	MaxHandshakes     int           // that have begun; one more ends the oldest; 0: 2,048 for each processor
 	LingerTimeout     time.Duration // bound of a lingering close; 0: 1 s
 	KeepAlivePeriod   time.Duration // TCP keep-alive probes; 0: the system's default, < 0: off
 	MaxWorkers        int           // goroutines that run handlers and Tasks; 0: no limit
@@ -34,6 +36,10 @@ type Options struct {
 	SparesDeadlines, ReduceMemory bool
 }
 
+// handshakesPerProc is about how many handshakes a processor begins in a second. So the limit
+// ends only peers that take longer than that, however many there are.
+const handshakesPerProc = 2048
+
 // WithDefaults returns o with the defaults that the fields' comments name.
 func (o Options) WithDefaults() Options {
 	if o.ReadBufferSize <= 0 {
@@ -41,6 +47,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.FlushSize <= 0 {
 		o.FlushSize = 32 << 10
+	}
+	if o.MaxHandshakes <= 0 {
+		o.MaxHandshakes = handshakesPerProc * runtime.GOMAXPROCS(0)
 	}
 	if o.LingerTimeout <= 0 {
 		o.LingerTimeout = time.Second
@@ -77,6 +86,10 @@ type Stats struct {
 	Active  int // of those, with a request in Feed or Run; and Tasks
 	Compact int // of those, compact TLS connections: see package compact
 	Cold    int // of those, without ciphers, because they have been idle
+	// Handshakes is the number of TLS handshakes that have begun and are not over, and
+	// HandshakesDropped of those that MaxHandshakes has ended.
+	Handshakes        int
+	HandshakesDropped uint64
 }
 
 // LoopStats is a snapshot of one event loop with its connections and workers. An

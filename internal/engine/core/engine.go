@@ -49,9 +49,10 @@ type driver struct {
 	detachFrom int        // the descriptor at which the next one begins
 	handover   atomic.Pointer[handover]
 
-	_    cacheLine
-	turn atomic.Uint32 // of nextLoop
-	_    cacheLine
+	_          cacheLine
+	turn       atomic.Uint32 // of nextLoop
+	handshakes engine.Handshakes
+	_          cacheLine
 }
 
 // A cacheLine keeps words that are written for each connection away from those that
@@ -91,6 +92,7 @@ func New(name string, source Source, options engine.Options, fallback engine.Eng
 		loops:    make([]*loop, options.Loops),
 	}
 	d.sweep.driver = d
+	d.handshakes.Limit = options.MaxHandshakes
 	d.cooler.driver, d.cooler.period = d, coolingPeriod
 	for i := range d.loops {
 		d.loops[i] = newLoop(d, i)
@@ -341,6 +343,9 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 func (d *driver) Stats() engine.Stats {
 	stats := d.fallback.Stats()
 	stats.Open += int(d.countOpen())
+	begun, dropped := d.handshakes.Count()
+	stats.Handshakes += begun
+	stats.HandshakesDropped += dropped
 	for _, l := range d.loops {
 		stats.Active += l.queue.countTasks()
 		stats.Compact += int(l.compact.Load())

@@ -34,7 +34,7 @@ func TestWrittenWordsAreApart(t *testing.T) {
 				"closing": unsafe.Offsetof(d.closing), "killing": unsafe.Offsetof(d.killing), "loops": unsafe.Offsetof(d.loops),
 				"parcels": unsafe.Offsetof(d.parcels),
 			},
-			words{"turn": unsafe.Offsetof(d.turn)},
+			words{"turn": unsafe.Offsetof(d.turn), "handshakes": unsafe.Offsetof(d.handshakes)},
 		},
 		{
 			"loop, for its workers", unsafe.Sizeof(l),

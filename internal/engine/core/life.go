@@ -67,6 +67,7 @@ func (c *conn) beginTLS() engine.Next {
 	err := c.handshake()
 	s.take(flagHandshake)
 	if err != nil {
+		c.worker.isLast = true
 		c.Fail(err)
 		if _, refusal := engine.PlainRefusal(c.serving.acceptor, err); len(refusal) > 0 {
 			c.refusePlain(refusal)

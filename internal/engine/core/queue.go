@@ -201,7 +201,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			q.wake(spare, isNew)
 			return fd, true
 		}
-		if q.closed || w.role == roleDismissed {
+		if q.closed || w.isLast || w.role == roleDismissed {
 			return 0, q.leaveLocked()
 		}
 		q.parkLocked(w)

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -82,7 +83,7 @@ func (c *conn) newTLSConn() *tlsConn {
 }
 
 // handshake makes the TLS handshake, waiting on the worker's goroutine.
-func (c *conn) handshake() error {
+func (c *conn) handshake() (err error) {
 	s := c.newTLSConn()
 	s.waits, s.handshakeBy = true, c.readDeadline()
 	config := c.serving.config
@@ -92,15 +93,17 @@ func (c *conn) handshake() error {
 	shaking := tls.Server(s, config)
 	defer s.endHandshake(shaking)
 	s.session = shaking
-	// Peers may be slow, and MaxWorkers does not limit handshakes. The input buffer
-	// is not needed.
+	d, fd, gen := c.driver, c.fd, c.gen
+	over := d.handshakes.Begin(func() { d.kill(fd, gen) })
+	defer func() { err = cmp.Or(over(), err) }()
+	// Peers may be slow, and MaxWorkers does not limit handshakes. The buffers are not
+	// needed.
 	w := c.worker
 	w.loop.queue.Exempt(1)
 	defer w.loop.queue.Exempt(-1)
-	c.In = nil
-	w.input.Release()
-	w.input = nil
-	err := shaking.Handshake()
+	c.In, c.Out = nil, nil
+	w.dropBuffers()
+	err = shaking.Handshake()
 	c.attach(w)
 	s.waits, s.handshakeBy = false, 0
 	c.SetReadDeadline(0, 0)

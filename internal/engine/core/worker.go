@@ -25,6 +25,7 @@ type worker struct {
 	below  *worker       // in runQueue.idle
 	role   role          // guarded by runQueue.mu
 	isDone bool          // run has returned normally
+	isLast bool          // it ends when it finds nothing to do: a handshake has failed, maybe one of thousands
 }
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
@@ -118,10 +119,8 @@ func (w *worker) pause() {
 	}
 }
 
-// dropBuffers releases the buffers at the worker's end, and reports the memory of
-// its stack and buffers as free.
+// dropBuffers releases the buffers. The worker gets others when they are needed.
 func (w *worker) dropBuffers() {
-	buf.LetGo(workerMemory)
 	if w.input != nil {
 		w.input.Release()
 		w.input = nil
@@ -143,6 +142,7 @@ func (w *worker) end() {
 		c.abandon(cause)
 	}
 	w.dropBuffers()
+	buf.LetGo(workerMemory) // the stack is free, too
 	if !w.isDone {
 		w.loop.queue.lost(w)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ func tlsScenarios() []scenario {
 		{"tls with a stranger", testTLSStranger, handshakes},
 		{"tls and a deadline", testTLSDeadline, handshakes | deadlines | waits},
 		{"handshakes that hang", testTLSHandshakesHang, handshakes | contended},
+		{"handshakes at the limit", testTLSHandshakeLimit, handshakes},
 	}
 }
 
@@ -298,4 +300,64 @@ func testTLSHandshakesHang(t *testing.T, f *fixture) {
 		s.connect(t).ask(t, "echo x", "x")
 	}
 	s.eventually(t, "Stats", func() bool { return s.engine.Stats().Open == count+4 })
+}
+
+// testTLSHandshakeLimit has peers that send a ClientHello, and nothing after it. One more than
+// the limit ends the oldest, and honest peers are served meanwhile.
+func testTLSHandshakeLimit(t *testing.T, f *fixture) {
+	const limit, more = 4, 3
+	o := options()
+	o.MaxHandshakes = limit
+	s := f.start(t, newAcceptor(), o)
+	var silent []net.Conn
+	for range limit + more {
+		silent = append(silent, s.beginHandshake(t))
+	}
+	for _, c := range silent[:more] {
+		s.expectEnded(t, c)
+	}
+	expect := func(open int, dropped uint64) {
+		t.Helper()
+		s.eventually(t, "the oldest are closed, and no other", func() bool {
+			stats := s.engine.Stats()
+			return stats.Handshakes == open && stats.HandshakesDropped == dropped && s.released.Load() == int64(dropped)
+		})
+	}
+	expect(limit, more)
+	s.connect(t).ask(t, "echo x", "x")
+	s.expectEnded(t, silent[more])
+	expect(limit-1, more+1)
+	for _, c := range silent {
+		_ = c.Close()
+	}
+	s.eventually(t, "Release", func() bool { return s.released.Load() == limit+more })
+	if n := s.opened.Load(); n != 1 {
+		t.Errorf("Open was called %d times", n)
+	}
+}
+
+// beginHandshake connects and sends a ClientHello. The server has answered it.
+func (s *server) beginHandshake(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := loopback().Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write(nettest.ClientHello(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatalf("the ClientHello got no answer: %v%s", err, s.state())
+	}
+	return c
+}
+
+// expectEnded expects that the server closes a connection.
+func (s *server) expectEnded(t *testing.T, c net.Conn) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, c); isPatienceOver(err) {
+		t.Errorf("the connection was not closed%s", s.state())
+	}
 }

@@ -56,6 +56,8 @@ type driver struct {
 	conns    connPool
 	tasks    taskPool
 
+	handshakes engine.Handshakes
+
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called
 	killing        atomic.Bool // Shutdown no longer waits
@@ -86,6 +88,7 @@ func New(options engine.Options) engine.Engine {
 		servings: make(map[*serving]struct{}),
 	}
 	d.tasks.driver, d.tasks.wake = d, make(chan struct{}, maxWaiting)
+	d.handshakes.Limit = d.options.MaxHandshakes
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -131,7 +134,9 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 // Stats implements engine.Engine. It visits every connection.
 func (d *driver) Stats() engine.Stats {
 	loop := d.count()
-	return engine.Stats{Open: loop.Connections, Active: loop.Active}
+	stats := engine.Stats{Open: loop.Connections, Active: loop.Active}
+	stats.Handshakes, stats.HandshakesDropped = d.handshakes.Count()
+	return stats
 }
 
 // Loops implements engine.Engine. There is one part, whose workers are the goroutines of

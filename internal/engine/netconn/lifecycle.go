@@ -1,6 +1,7 @@
 package netconn
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -192,14 +193,16 @@ func (c *conn) keepAlive() {
 }
 
 // handshake makes the TLS handshake, if there is one to make.
-func (c *conn) handshake() error {
+func (c *conn) handshake() (err error) {
 	h, ok := c.nc.(handshaker)
 	if !ok {
 		return nil
 	}
-	ctx := c.driver.ctx
+	ctx, cancel := context.WithCancel(c.driver.ctx)
+	defer cancel()
+	over := c.driver.handshakes.Begin(cancel)
+	defer func() { err = cmp.Or(over(), err) }()
 	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 {
-		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
