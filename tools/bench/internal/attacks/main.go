@@ -1,14 +1,15 @@
-// Package attacks measures what a client of HTTP/2 can make a server do that costs the
-// client little: how many units of an attack a server takes on one connection before it
+// Package attacks measures what clients of HTTP/2 and TLS can make a server do that costs them
+// little: how many units of an attack a server takes on one connection before it
 // ends that, the CPU time for each, and how much its memory grows. Run it in the bench
 // module, on Linux:
 //
-//	go -C tools/bench run . attacks [--units N] [--conns N] [--attack REGEXP] [--servers LIST]
+//	go -C tools/bench run . attacks [--units N] [--conns N] [--slow-clients N] [--attack REGEXP] [--servers LIST]
 //
 // Each server is a process. For each attack it is a fresh one, which first answers
 // ordinary requests. Connections follow each other; what connections without an attack
 // cost is subtracted. A second table has what a server holds for connections that take
-// nothing of large responses.
+// nothing of large responses, a third one what it holds for clients that do not go on with
+// the handshake of TLS.
 package attacks
 
 import (
@@ -21,44 +22,54 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
 
 // options are the command's flags.
 type options struct {
 	units, conns int
+	slowClients  int
 	kinds        []string
 	attacks      []attack
 	holdings     []holding
+	hesitations  []hesitation
 }
 
 var allKinds = []string{peers.Epoll, peers.PerConn, peers.NetHTTP}
 
 // Command returns the subcommand.
 func Command() *cobra.Command {
-	return command.New("attacks", "Measure what attacks over HTTP/2 cost servers", flags, run)
+	return command.New("attacks", "Measure what attacks over HTTP/2 and TLS cost servers", flags, run)
 }
 
 func flags(flags *pflag.FlagSet) func() (options, error) {
 	var o options
 	flags.IntVar(&o.units, "units", 20_000, "units that are sent on a connection, unless the server ends it")
 	flags.IntVar(&o.conns, "conns", 20, "connections, one after the other; fewer for a server that does not end them")
+	flags.IntVar(&o.slowClients, "slow-clients", 10_000, "clients at once that do not go on with the handshake of TLS")
 	pattern := flags.String("attack", ".", "regular `expression` of the attacks to make")
 	kinds := flags.String("servers", strings.Join(allKinds, ","), "servers to attack")
 	return func() (_ options, err error) {
 		if o.units < 100 || o.conns < 1 {
 			return o, fmt.Errorf("--units %d --conns %d: want at least 100 units and a connection", o.units, o.conns)
 		}
-		var noAttack, noHolding error
+		if err := process.CheckConnections(o.slowClients); err != nil {
+			return o, err
+		}
+		var noAttack, noHolding, noHesitation error
 		o.attacks, noAttack = command.Choose("attack", *pattern, allAttacks, func(a attack) string { return a.name })
 		o.holdings, noHolding = command.Choose("attack", *pattern, allHoldings, func(h holding) string { return h.name })
-		if noAttack != nil && noHolding != nil {
+		o.hesitations, noHesitation = command.Choose("attack", *pattern, allHesitations, func(h hesitation) string { return h.name })
+		if noAttack != nil && noHolding != nil && noHesitation != nil {
 			return o, noAttack
 		}
 		o.kinds, err = peers.ParseKinds(*kinds, allKinds)
 		return o, err
 	}
 }
+
+const title = "Attacks over HTTP/2 and TLS"
 
 func run(ctx context.Context, o options) (d report.Document, err error) {
 	s := report.Section{
@@ -82,7 +93,11 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 		}
 	}
 	held, err := o.held(ctx)
-	return report.Document{Title: "Attacks over HTTP/2", Sections: []report.Section{s, held}}, err
+	if err != nil {
+		return report.Document{Title: title, Sections: []report.Section{s, held}}, err
+	}
+	slow, err := o.slow(ctx)
+	return report.Document{Title: title, Sections: []report.Section{s, held, slow}}, err
 }
 
 // held makes the table of what connections hold.

@@ -35,12 +35,13 @@ type Server interface {
 
 // Options are what the servers of all kinds have in common.
 type Options struct {
-	Handler  Handler
-	BodySize int  // of the request; the handler answers others 400
-	TLS      bool // TLS 1.3 with a certificate made for the occasion
-	HTTP2    bool // of Sluice and net/http: HTTP/2 beside HTTP/1.1
-	Answer   Answer
-	Root     string // of AnswerFile
+	Handler    Handler
+	BodySize   int  // of the request; the handler answers others 400
+	TLS        bool // TLS 1.3 with a certificate made for the occasion
+	CompactTLS bool // of Sluice
+	HTTP2      bool // of Sluice and net/http: HTTP/2 beside HTTP/1.1
+	Answer     Answer
+	Root       string // of AnswerFile
 }
 
 // New returns a server of a kind.

@@ -29,7 +29,7 @@ func newSluice(kind string, o Options) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &sluice.Server{Handler: handler, Logger: log.New(io.Discard, "", 0), HTTP2: sluice.HTTP2Config{Disable: !o.HTTP2}}
+	server := &sluice.Server{Handler: handler, Logger: log.New(io.Discard, "", 0), CompactTLS: o.CompactTLS, HTTP2: sluice.HTTP2Config{Disable: !o.HTTP2}}
 	if err := selectEngine(server, kind); err != nil {
 		return nil, err
 	}
