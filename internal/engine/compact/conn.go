@@ -15,6 +15,10 @@ import (
 const (
 	// inputSize is how much is received at once, unless a record is larger.
 	inputSize = 4<<10 + tls13.Overhead
+	// smallInput is the size of the smallest buffer that waits with a part of a record. A
+	// larger one has at most inputGrowth times the size of that part.
+	smallInput  = 512
+	inputGrowth = 4
 	// smallRecord is the size of the first records, so that the peer can use the data of each
 	// packet as it comes (ten packets are on their way at first, RFC 6928). Then records have
 	// the full size.
@@ -131,41 +135,50 @@ func (c *Conn) refuse(err error) error {
 	return err
 }
 
-// fill receives more of a record.
+// fill receives more of a record. The buffer grows with what has come, so that the head of a
+// long record takes no room for the rest.
 func (c *Conn) fill() error {
 	need, err := tls13.Need(c.received)
 	if err != nil {
 		return c.refuse(err)
 	}
+	have := len(c.received)
+	need = min(need, max(inputSize, inputGrowth*have))
 	switch {
 	case c.input == nil:
-		c.input = buf.Get(max(need, inputSize))
+		c.input = buf.Get(inputSize)
 		c.received = c.input.B[:0]
-	case len(c.received) == 0:
+	case have == 0:
 		c.received = c.input.B[:0]
 	case need > cap(c.input.B):
-		larger := buf.Get(need)
-		c.received = append(larger.B[:0], c.received...)
-		c.input.Release()
-		c.input = larger
+		c.moveInput(need)
 	case need > cap(c.received):
 		c.received = append(c.input.B[:0], c.received...)
 	}
-	have := len(c.received)
 	n, err := c.below.Read(c.received[have:cap(c.received)])
 	c.received = c.received[:have+n]
-	if n > 0 {
+	switch {
+	case n > 0:
 		return nil
-	}
-	if len(c.received) == 0 {
+	case have == 0:
 		c.dropInput()
-	} else if err == io.EOF {
+	case err == io.EOF:
 		return io.ErrUnexpectedEOF
+	case cap(c.input.B) > max(smallInput, inputGrowth*have):
+		c.moveInput(have) // the next Read may be long after this one
 	}
 	if err == nil {
 		return io.ErrNoProgress
 	}
 	return err
+}
+
+// moveInput moves what was received to another buffer with room for size bytes.
+func (c *Conn) moveInput(size int) {
+	other := buf.Get(size)
+	c.received = append(other.B[:0], c.received...)
+	c.input.Release()
+	c.input, c.data = other, nil
 }
 
 func (c *Conn) dropInput() {

@@ -62,6 +62,69 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// A part of a record is kept in a buffer for what has come, and not for what its head
+// announces.
+func TestPartOfRecord(t *testing.T) {
+	const head = "\x17\x03\x03\x40\x11" // of the longest record
+	for _, size := range []int{1, 5, 6, 500, 600, 3000, 9000, 16_000} {
+		near, far := shake(t, NewListener(serverConfig(t)), clientConfig())
+		c := near.(*Conn)
+		c.below = &slowConn{Conn: c.below, step: 1 << 20}
+		if _, err := far.NetConn().Write(append([]byte(head), make([]byte, size)...)[:size]); err != nil {
+			t.Fatal(err)
+		}
+		for len(c.received) < size {
+			if n, err := c.Read(make([]byte, 10)); n != 0 || err != errLater {
+				t.Fatalf("%d, %v", n, err)
+			}
+		}
+		if most := max(smallInput, inputGrowth*size); cap(c.input.B) > most {
+			t.Errorf("%d bytes are kept in %d, at most %d are wanted", size, cap(c.input.B), most)
+		}
+	}
+}
+
+// A Read that waits for the rest of a record has room for a part of it only.
+func TestWaitForRest(t *testing.T) {
+	near, _ := shake(t, NewListener(serverConfig(t)), clientConfig())
+	c := near.(*Conn)
+	d := &dripConn{Conn: c.below, of: c, record: append([]byte("\x17\x03\x03\x40\x11"), make([]byte, 16_000)...)}
+	c.below = d
+	if n, err := c.Read(make([]byte, 10)); n != 0 || err != io.ErrUnexpectedEOF {
+		t.Fatalf("%d, %v", n, err)
+	}
+	for have, room := range d.rooms {
+		if most := max(2*inputSize, 2*inputGrowth*have); room > most {
+			t.Errorf("after %d bytes there is room for %d, at most %d are wanted", have, room, most)
+		}
+	}
+	if len(d.rooms) < 5 {
+		t.Errorf("it has read %d times", len(d.rooms))
+	}
+}
+
+// A dripConn gives a part of a record in growing pieces, and notes what room there was.
+type dripConn struct {
+	net.Conn
+	of     *Conn
+	record []byte
+	rooms  map[int]int // by what had come before
+}
+
+func (d *dripConn) Read(p []byte) (int, error) {
+	have := len(d.of.received)
+	if d.rooms == nil {
+		d.rooms = map[int]int{}
+	}
+	d.rooms[have] = cap(d.of.input.B)
+	if len(d.record) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), have+1)], d.record)
+	d.record = d.record[n:]
+	return n, nil
+}
+
 // A connection pauses and goes on between any two messages, and not while there is more to
 // read.
 func TestPause(t *testing.T) {

@@ -5,9 +5,11 @@ package core
 import (
 	"crypto/tls"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
@@ -106,6 +108,54 @@ func TestCooling(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that sends a part of a record and stops costs little.
+func TestPartOfRecordMemory(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the race detector keeps memory of its own")
+	}
+	const (
+		count = 200
+		most  = 8 << 10 // for each; the ciphers have 2.6 KB of it
+	)
+	ln := listen(t)
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
+	d.cooler.mu.Lock()
+	d.cooler.isTimed = true // no rounds but ours
+	d.cooler.mu.Unlock()
+	var all []*tls.Conn
+	for range count {
+		c := dialTLSVersion(t, ln, tls.VersionTLS13).(*tls.Conn)
+		ask(t, c, "hello")
+		all = append(all, c)
+	}
+	eventually(t, "they are idle", func() bool {
+		d.coolDown()
+		cold, _ := d.countCold()
+		return cold == count
+	})
+	before := heapInUse()
+	for _, c := range all {
+		send(t, c.NetConn(), "\x17\x03\x03\x40\x11x") // the longest record
+	}
+	eventually(t, "they have begun a record", func() bool {
+		cold, _ := d.countCold()
+		return cold == 0
+	})
+	each := 0
+	eventually(t, "they cost little", func() bool {
+		each = (heapInUse() - before) / count
+		return each <= most
+	})
+}
+
+func heapInUse() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 // Every suite's states are kept, and none twice.
