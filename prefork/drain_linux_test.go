@@ -2,6 +2,7 @@ package prefork
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func TestErrorsOfDrain(t *testing.T) {
 }
 
 func TestParcel(t *testing.T) {
-	for _, p := range []sluice.Parcel{{}, {Leftover: []byte("GET / HT")}, {State: []byte("state")}, {State: []byte("s"), Leftover: []byte("rest")}} {
+	for _, p := range []sluice.Parcel{{}, {Leftover: []byte("GET / HT")}, {State: []byte("state")}, {State: []byte("s"), Leftover: []byte("rest")}, {State: []byte("s"), TLS: []byte("keys"), Leftover: []byte("rest")}} {
 		for _, l := range []label{{}, {announcedTo: 1234}, {1234, 1 << 22, 1<<32 - 1, 31}} {
 			checkParcel(t, l, p)
 		}
@@ -165,12 +166,18 @@ func checkParcel(t *testing.T, l label, p sluice.Parcel) {
 	t.Helper()
 	parcel := appendParcel(nil, l, p)
 	to, got, ok := parseParcel(parcel)
-	if !ok || to != l || string(got.State) != string(p.State) || string(got.Leftover) != string(p.Leftover) {
+	if !ok || to != l || string(got.State) != string(p.State) || string(got.TLS) != string(p.TLS) || string(got.Leftover) != string(p.Leftover) {
 		t.Errorf("%q became %q of %v, %t", p, got, to, ok)
 	}
 	for size := range len(parcel) - len(p.Leftover) {
 		if _, _, ok := parseParcel(parcel[:size]); ok {
 			t.Errorf("%q of %v: %d bytes are enough", p, l, size)
+		}
+	}
+	for room := range parcel {
+		small := make([]byte, room)
+		if appendParcel(small[:0], l, p); bytes.Contains(small, []byte("keys")) {
+			t.Errorf("%q of %v: a copy of the keys is left in %d bytes", p, l, room)
 		}
 	}
 }

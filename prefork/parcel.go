@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ func appendParcel(dst []byte, l label, p sluice.Parcel) []byte {
 	if len(p.TLS) > 0 {
 		head |= parcelHasTLS
 	}
+	// Growing later would leave copies of the keys.
+	dst = slices.Grow(dst, 5*parcelWord+1+len(p.State)+len(p.TLS)+len(p.Leftover))
 	dst = binary.LittleEndian.AppendUint32(dst, head)
 	if l.sender != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(l.sender))

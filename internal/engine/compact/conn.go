@@ -63,22 +63,36 @@ func NewConn(below net.Conn, state *tls13.State, facts *Facts) (*Conn, error) {
 // be read, and both sides may send. No other call may run meanwhile.
 func (c *Conn) CanPause() bool { return c.input == nil && c.failure == nil && c.layer.CanStop() }
 
-// Pause returns what NewConn needs to go on. The connection must not be used any more.
-func (c *Conn) Pause() (tls13.State, *Facts) { return c.layer.Stop(), c.facts }
+// Pause stores in state what NewConn needs to go on. The connection must not be used any more.
+func (c *Conn) Pause(state *tls13.State) *Facts {
+	c.layer.Stop(state)
+	return c.facts
+}
 
-// End erases the keys, unless another call is using them. The connection must not be used any
-// more.
+// End erases the keys, after the calls that are using them. The connection must not be used
+// any more.
 func (c *Conn) End() {
 	c.drop.Do(c.facts.Drop)
-	if !c.reading.TryLock() {
-		return
+	if c.reading.TryLock() {
+		if c.writing.TryLock() {
+			c.eraseLocked()
+			return
+		}
+		c.reading.Unlock()
 	}
+	go func() {
+		c.reading.Lock()
+		c.writing.Lock()
+		c.eraseLocked()
+	}()
+}
+
+// eraseLocked erases everything, and unlocks both directions.
+func (c *Conn) eraseLocked() {
 	defer c.reading.Unlock()
+	defer c.writing.Unlock()
 	c.dropInput()
-	if c.writing.TryLock() {
-		defer c.writing.Unlock()
-		c.layer.Erase()
-	}
+	c.layer.Erase()
 }
 
 // Facts returns the connection's.
@@ -117,6 +131,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 	}
 	n := copy(p, c.data)
+	clear(c.data[:n]) // the buffer goes to others
 	if c.data = c.data[n:]; len(c.data) == 0 && len(c.received) == 0 {
 		c.dropInput()
 	}
@@ -183,6 +198,7 @@ func (c *Conn) moveInput(size int) {
 
 func (c *Conn) dropInput() {
 	if c.input != nil {
+		clear(c.data)
 		c.input.Release()
 		c.input, c.received, c.data = nil, nil, nil
 	}
@@ -210,7 +226,7 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 // write sends data. Without data, it checks whether it could.
 func (c *Conn) write(data []byte) error {
 	small := min(len(data), smallRecords-c.sent)
-	out := buf.Get(len(data) + (small/smallRecord+len(data)/tls13.MaxData+3)*tls13.Overhead)
+	out := buf.Get(len(data) + (small/smallRecord+len(data)/tls13.MaxData+4)*tls13.Overhead)
 	defer out.Release()
 	var err error
 	if out.B, err = c.layer.Append(out.B, data[:small], smallRecord); err == nil {
@@ -242,7 +258,7 @@ func (c *Conn) closeWriteLocked() error {
 }
 
 // Close implements net.Conn: it sends the closing alert, unless a Write waits, if there is
-// room within some seconds. A concurrent call keeps the keys until it returns.
+// room within some seconds. The keys are erased when concurrent calls have returned.
 func (c *Conn) Close() error {
 	if c.writing.TryLock() {
 		_ = c.below.SetWriteDeadline(time.Now().Add(alertPatience))

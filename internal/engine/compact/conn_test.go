@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -145,7 +146,8 @@ func TestPause(t *testing.T) {
 		if !c.CanPause() {
 			t.Fatalf("round %d: it cannot pause", i)
 		}
-		state, facts := c.Pause()
+		var state tls13.State
+		facts := c.Pause(&state)
 		if _, err := c.Write([]byte("x")); err == nil {
 			t.Error("it writes while it pauses")
 		}
@@ -166,6 +168,72 @@ func TestPause(t *testing.T) {
 	if err := c.CloseWrite(); err != nil || c.CanPause() {
 		t.Errorf("%v, it can pause: %v", err, c.CanPause())
 	}
+}
+
+// What was read is overwritten in the buffer, which others get.
+func TestInputIsOverwritten(t *testing.T) {
+	near, far := shake(t, NewListener(serverConfig(t)), clientConfig())
+	c := near.(*Conn)
+	p := make([]byte, 100)
+	for _, end := range []func(){func() {
+		if n, err := c.Read(p); n != 7 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}, c.End} {
+		if _, err := far.Write([]byte("a secret")); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Read(p[:1]); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		input := c.input.B[:cap(c.input.B)]
+		if !bytes.Contains(input, []byte(" secret")) {
+			t.Error("it is somewhere else")
+		}
+		if end(); bytes.Contains(input, []byte("secret")) || c.input != nil {
+			t.Error("the buffer has what was read")
+		}
+	}
+}
+
+// Close erases the keys, also when a Read waits meanwhile: when that has returned.
+func TestCloseErases(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		near, _ := shake(t, NewListener(serverConfig(t)), clientConfig())
+		c := near.(*Conn)
+		g := &gateConn{Conn: c.below, entered: make(chan struct{}), opened: make(chan struct{})}
+		c.below = g
+		var read sync.WaitGroup
+		if waits {
+			read.Go(func() {
+				if n, err := c.Read(make([]byte, 1)); err == nil {
+					t.Errorf("it has read %d bytes", n)
+				}
+			})
+			<-g.entered
+		}
+		c.Close()
+		close(g.opened)
+		read.Wait()
+		for isErased := false; !isErased; runtime.Gosched() {
+			c.reading.Lock()
+			_, _, err := c.layer.Next(nil)
+			isErased = err == tls13.ErrState
+			c.reading.Unlock()
+		}
+	}
+}
+
+// A gateConn reads when it is opened.
+type gateConn struct {
+	net.Conn
+	entered, opened chan struct{}
+}
+
+func (g *gateConn) Read(p []byte) (int, error) {
+	close(g.entered)
+	<-g.opened
+	return g.Conn.Read(p)
 }
 
 // What a peer must not send ends the connection, and the peer is told.

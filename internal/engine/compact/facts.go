@@ -57,7 +57,7 @@ func (f *Table) get(said *tls.ConnectionState) *Facts {
 
 // Drop counts a connection out.
 func (s *Facts) Drop() {
-	if s == nil || s.of == nil {
+	if s.of == nil {
 		return
 	}
 	s.of.mu.Lock()

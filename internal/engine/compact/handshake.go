@@ -107,6 +107,7 @@ func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State) (n uint64, ok
 	if err != nil {
 		return 0, false
 	}
+	defer handshake.Erase()
 	_, ok = handshake.Out.Number(suite, h.last, maxRecords)
 	return 0, ok
 }

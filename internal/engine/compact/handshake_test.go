@@ -204,6 +204,32 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// A line of the log of keys is overwritten, unless the program wants it, and may keep it.
+func TestLineIsOverwritten(t *testing.T) {
+	const text = "SERVER_TRAFFIC_SECRET_0 0102 0304\n"
+	for _, kept := range []*keepingWriter{nil, {}} {
+		log, want := &keyLog{told: new(secrets)}, make([]byte, len(text))
+		if kept != nil {
+			log.program, want = kept, []byte(text)
+		}
+		line := []byte(text)
+		if n, err := log.Write(line); n != len(line) || err != nil || !bytes.Equal(line, want) || log.told.out.size != 2 {
+			t.Errorf("%d, %v; %q is left, want %q", n, err, line, want)
+		}
+		if kept != nil && string(kept.last) != text {
+			t.Errorf("the program has %q", kept.last)
+		}
+	}
+}
+
+// A keepingWriter keeps what it gets.
+type keepingWriter struct{ last []byte }
+
+func (k *keepingWriter) Write(p []byte) (int, error) {
+	k.last = p
+	return len(p), nil
+}
+
 // The program's own logs get all lines: those of the configuration that is used.
 func TestLogOfTheProgram(t *testing.T) {
 	for _, isOther := range []bool{false, true} {

@@ -95,6 +95,7 @@ type keyLog struct {
 }
 
 // Write implements io.Writer. p is one line: a label, the random of the ClientHello, a secret.
+// crypto/tls has made it for this call, so it is overwritten, unless the program gets it.
 func (k *keyLog) Write(p []byte) (int, error) {
 	if words := bytes.Fields(p); len(words) == 3 {
 		switch string(words[0]) {
@@ -107,6 +108,7 @@ func (k *keyLog) Write(p []byte) (int, error) {
 		}
 	}
 	if k.program == nil {
+		clear(p)
 		return len(p), nil
 	}
 	return k.program.Write(p)

@@ -32,15 +32,21 @@ var ErrSaved = errors.New("sluice: the saved TLS connection is malformed, or not
 
 // CanSave reports whether the facts fit into what Append makes.
 func (s *Facts) CanSave() bool {
-	size := tls13.StateSize + len(s.state.ServerName) + len(s.state.NegotiatedProtocol) + 64
-	certs := s.certificates()
-	for _, c := range certs {
+	size, certs := s.savedSize()
+	return size <= maxSaved && certs <= maxCerts
+}
+
+// savedSize returns how many bytes Append needs at most, and the number of certificates.
+func (s *Facts) savedSize() (size, certs int) {
+	size = tls13.StateSize + len(s.state.ServerName) + len(s.state.NegotiatedProtocol) + 64
+	all := s.certificates()
+	for _, c := range all {
 		size += len(c.Raw) + binary.MaxVarintLen32
 	}
 	for _, chain := range s.state.VerifiedChains {
 		size += len(chain) + 1
 	}
-	return size <= maxSaved && len(certs) <= maxCerts
+	return size, len(all)
 }
 
 // certificates returns those of the peer, and then the others of the chains, each once.
@@ -59,6 +65,8 @@ func (s *Facts) certificates() []*x509.Certificate {
 // Append appends a connection that pauses to dst, for Table.Parse in another process. It is
 // as secret as the state.
 func (s *Facts) Append(dst []byte, state *tls13.State) []byte {
+	size, _ := s.savedSize()
+	dst = slices.Grow(dst, size) // growing later would leave a copy of the secrets
 	dst = append(dst, SavedVersion)
 	dst = state.Append(dst)
 	said := &s.state

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,7 +29,8 @@ func TestSave(t *testing.T) {
 			t.Fatalf("it is a %T", near)
 		}
 		want := c.ConnectionState()
-		state, facts := c.Pause()
+		var state tls13.State
+		facts := c.Pause(&state)
 		if !facts.CanSave() {
 			t.Fatal("it cannot be saved")
 		}
@@ -64,6 +66,29 @@ func TestSave(t *testing.T) {
 			t.Errorf("%v became %v", bare(want), bare(got))
 		}
 		echo(t, again, far)
+	}
+}
+
+// Append makes room for all before the secrets, so that it leaves no copy of them.
+func TestAppendLeavesNoSecrets(t *testing.T) {
+	secret := bytes.Repeat([]byte("secret. "), 4)
+	state, err := tls13.NewState(tls13.AES128GCM, secret, secret, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := clientCertificate(t).Leaf
+	for _, said := range []tls.ConnectionState{{ServerName: "a"}, {PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}} {
+		facts := &Facts{state: said}
+		size := len(facts.Append(nil, &state))
+		if most, _ := facts.savedSize(); size > most {
+			t.Errorf("%d bytes, at most %d were announced", size, most)
+		}
+		for room := range size {
+			dst := make([]byte, room)
+			if facts.Append(dst[:0], &state); bytes.Contains(dst, secret[:8]) {
+				t.Fatalf("room for %d bytes of %d has secrets", room, size)
+			}
+		}
 	}
 }
 

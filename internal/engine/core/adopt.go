@@ -17,14 +17,14 @@ import (
 func (d *driver) Adopt(fd int, p engine.Parcel, a engine.Acceptor) error {
 	var peer sock.Address
 	at, err := originOf(fd, &peer, a)
-	if err == nil {
-		p, err = p.For(a)
-	}
 	if len(p.TLS) > 0 && !compact.CanParse(p.TLS) {
 		err = engine.ErrCompact
 	}
 	if err == nil {
 		err = os.NewSyscallError("setnonblock", syscall.SetNonblock(fd, true))
+	}
+	if err == nil {
+		p, err = p.For(a)
 	}
 	if err != nil {
 		_ = syscall.Close(fd)
@@ -32,6 +32,7 @@ func (d *driver) Adopt(fd int, p engine.Parcel, a engine.Acceptor) error {
 	}
 	s, err := d.enterAdopting(at)
 	if err != nil {
+		clear(p.TLS)
 		_ = syscall.Close(fd)
 		return err
 	}
@@ -40,6 +41,7 @@ func (d *driver) Adopt(fd int, p engine.Parcel, a engine.Acceptor) error {
 	s.arrive()
 	if !d.start(fd, &peer, s, p) {
 		s.depart()
+		clear(p.TLS)
 		_ = syscall.Close(fd)
 		return engine.ErrShutdown
 	}

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -207,5 +208,24 @@ func TestServingOfSeveralLoops(t *testing.T) {
 	s.leave(d.loops[1])
 	if isThere() {
 		t.Error("it was not dropped")
+	}
+}
+
+// The keys of a connection that ends before it is opened are overwritten.
+func TestParcelOfEndedConnection(t *testing.T) {
+	ln := listen(t)
+	d := serveOn(t, ln, newEcho(), engine.Options{})
+	c := dial(t, ln)
+	ask(t, c, "hello")
+	keys := []byte("some keys")
+	d.table.each(func(fd int, p place) {
+		d.keepParcel(fd, generation(p.slot().word.Load()), engine.Parcel{TLS: keys})
+	})
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end", func() bool { return d.countOpen() == 0 })
+	if n := d.parcels.count.Load(); n != 0 || !bytes.Equal(keys, make([]byte, len(keys))) {
+		t.Errorf("%d parcels, and %q", n, keys)
 	}
 }

@@ -29,11 +29,9 @@ type coldConns struct {
 	large map[int]*tls13.State // those that cannot be packed, which are rare
 }
 
-// put stores the state of the connection at an index.
+// put moves the state of the connection at an index here.
 func (all *coldConns) put(index int, state *tls13.State) {
-	packed, ok := state.Pack()
-	if ok {
-		all.states[index] = packed
+	if state.Pack(&all.states[index]) {
 		return
 	}
 	all.mu.Lock()
@@ -43,28 +41,28 @@ func (all *coldConns) put(index int, state *tls13.State) {
 	}
 	kept := *state
 	all.large[index] = &kept
+	state.Erase()
 }
 
-// take returns the state, which is not kept any longer.
-func (all *coldConns) take(index int) tls13.State {
-	if state := all.states[index].Unpack(); state.Suite.IsKnown() {
-		return state
+// take moves the state to another place.
+func (all *coldConns) take(index int, state *tls13.State) {
+	if all.states[index].Unpack(state) {
+		return
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	kept := all.large[index]
 	delete(all.large, index)
-	state := *kept
+	*state = *kept
 	kept.Erase()
-	return state
 }
 
-// setCold stores what is left of an idle connection's tlsConn.
-func (p place) setCold(state tls13.State, facts *compact.Facts) {
+// coolDown keeps what is left of an idle connection's tlsConn.
+func (p place) coolDown(s *tlsConn) {
 	all := loadOrMake(&p.chunk.cold)
+	var state tls13.State
+	all.facts[p.index] = s.compact.Pause(&state)
 	all.put(p.index, &state)
-	state.Erase()
-	all.facts[p.index] = facts
 	p.setTLSConn(nil)
 }
 
@@ -75,7 +73,8 @@ func (c *conn) bindTLS() {
 		return
 	}
 	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
-	state := cold.take(c.place.index)
+	var state tls13.State
+	cold.take(c.place.index, &state)
 	// After an error, every use of s.compact returns one.
 	s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
 	s.session = s.compact
@@ -146,9 +145,11 @@ func (k *cooler) turn() {
 	defer k.mu.Unlock()
 	k.warm = append(kept, k.warm...)
 	k.isTimed = false
-	if len(k.warm) > 0 {
-		k.scheduleLocked()
+	if len(k.warm) == 0 {
+		k.warm = nil // there may have been many
+		return
 	}
+	k.scheduleLocked()
 }
 
 // visit cools a connection down if it was idle for long. The result true means that it is to
@@ -168,7 +169,7 @@ func (k *cooler) visit(w warmConn, now uint32) bool {
 	switch {
 	case stays:
 	case s.conn == nil && s.isBetween():
-		p.setCold(s.compact.Pause())
+		p.coolDown(s)
 		d.loopOf(slot).cold.Add(1)
 	default:
 		s.isCooling = false // until it is idle again

@@ -171,10 +171,13 @@ func TestColdStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		want = append(want, state)
-		all.put(i, &state)
+		if all.put(i, &state); state != (tls13.State{}) {
+			t.Errorf("%#x: the state is in two places", suite)
+		}
 	}
 	for i := range suites {
-		if got := all.take(i); got != want[i] {
+		var got tls13.State
+		if all.take(i, &got); got != want[i] {
 			t.Errorf("%#x: %+v", suites[i], got)
 		}
 		if all.states[i] != (tls13.Packed{}) || all.large[i] != nil {

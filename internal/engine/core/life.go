@@ -249,7 +249,7 @@ func (c *conn) leave() {
 			c.loop.compact.Add(-1)
 		}
 	}
-	c.driver.takeParcel(c.fd, c.gen)
+	clear(c.driver.takeParcel(c.fd, c.gen).TLS)
 	c.slot().close()
 	c.driver.table.close(c.fd, c.place)
 }

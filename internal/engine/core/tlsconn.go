@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/compact"
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
 var _ compact.Carrier = (*tlsConn)(nil)
@@ -148,7 +149,8 @@ func (s *tlsConn) isBetween() bool { return len(s.pending) == 0 && s.compact.Can
 // pack returns what adoptTLS needs in another process. Nothing can be read or written any
 // more.
 func (s *tlsConn) pack() []byte {
-	state, facts := s.compact.Pause()
+	var state tls13.State
+	facts := s.compact.Pause(&state)
 	defer state.Erase()
 	defer facts.Drop()
 	return facts.Append(nil, &state)

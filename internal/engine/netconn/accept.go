@@ -249,9 +249,9 @@ func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) erro
 
 // AdoptConn implements engine.Engine.
 func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) error {
-	p, err := p.For(a)
-	if len(p.TLS) > 0 {
-		err = engine.ErrCompact
+	err := engine.ErrCompact
+	if len(p.TLS) == 0 {
+		p, err = p.For(a)
 	}
 	if err == nil {
 		var c *conn

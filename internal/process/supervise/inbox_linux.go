@@ -136,6 +136,7 @@ func (b *inboxes) post(slot, fd int, payload []byte, wait time.Duration) error {
 	}
 	to := (*peers)[slot]
 	packet := appendMessage(make([]byte, 0, headSize+len(payload)), message{kind: messageParcel, slot: uint16(b.own), payload: payload})
+	defer clear(packet) // the payload may be secret
 	rights := unix.UnixRights(fd)
 	var deadline time.Time
 	for {
@@ -366,6 +367,7 @@ func (r *reader) deliver(p packet) bool {
 	if p.err != nil || p.size == 0 && len(p.descriptors) == 0 && r.isOver() {
 		return false
 	}
+	defer clear(r.link.buffer[:p.size]) // the payload may be secret
 	m, err := parseMessage(r.link.buffer[:p.size])
 	if err == nil && m.kind == messageParcel && p.lacksDescriptor {
 		p.isCut, p.descriptors = false, []int{-1}

@@ -85,6 +85,7 @@ func somePipe(t *testing.T) *os.File {
 type collector struct {
 	mu       sync.Mutex
 	payloads []string
+	last     []byte // of payloads, in the reader's memory
 	inside   atomic.Int32
 	clashes  atomic.Int32
 }
@@ -100,7 +101,7 @@ func (c *collector) take(fd int, payload []byte) {
 	unix.Close(fd)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.payloads = append(c.payloads, string(payload))
+	c.payloads, c.last = append(c.payloads, string(payload)), payload
 }
 
 func (c *collector) count() int {
@@ -148,6 +149,9 @@ func TestParcels(t *testing.T) {
 		t.Errorf("payloads of %d, %q and %d", len(c.payloads[0]), c.payloads[1], len(c.payloads[2]))
 	}
 	b.stop(false)
+	if !bytes.Equal(c.last, make([]byte, MaxParcel)) {
+		t.Error("the last payload is left in the reader")
+	}
 	b.takeBack()
 	if after := openFiles(t, pipe, b.pairs[0].rx); after >= before { // its own rx is closed, too
 		t.Errorf("%d descriptors, %d before", after, before)

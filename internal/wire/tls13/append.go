@@ -1,6 +1,9 @@
 package tls13
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Types of content (RFC 8446 section 5.1).
 const (
@@ -102,6 +105,7 @@ func (l *Layer) seal(dst []byte, kind byte, content []byte) ([]byte, error) {
 		return dst, err
 	}
 	begin := len(dst)
+	dst = slices.Grow(dst, len(content)+Overhead) // growing later would leave a copy of content
 	dst = append(dst, typeApplication)
 	dst = binary.BigEndian.AppendUint16(dst, legacyVersion)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(content)+1+tagSize))

@@ -130,3 +130,20 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Data is in no memory but the caller's, also if there is not enough room for the record.
+func TestAppendLeavesNoData(t *testing.T) {
+	data := bytes.Repeat([]byte("plaintext "), 100)
+	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
+		server, _ := pair(t, suite)
+		for room := range len(data) + 2*Overhead {
+			dst := make([]byte, room)
+			if _, err := server.Append(dst[:0], data, 0); err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(dst, []byte("plaintext")) {
+				t.Fatalf("%#x: room for %d bytes has data", suite, room)
+			}
+		}
+	}
+}

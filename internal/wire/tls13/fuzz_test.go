@@ -51,7 +51,8 @@ func FuzzNext(f *testing.F) {
 			t.Fatalf("in pieces %q, %v; whole %q, %v", pieces, err, whole, wholeErr)
 		}
 		if err == nil && server.CanStop() {
-			again := server.Stop()
+			var again State
+			server.Stop(&again)
 			if err := server.Start(Server, &again); err != nil {
 				t.Fatal(err)
 			}

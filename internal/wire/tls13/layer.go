@@ -124,15 +124,12 @@ func (l *Layer) CanStop() bool {
 	return l.receiving == phaseOpen && l.sending == phaseOpen && !l.isInMessage()
 }
 
-// Stop returns the state and erases the layer. CanStop must be true.
-func (l *Layer) Stop() State {
-	s := State{
-		In:    Direction{Secret: l.in.secret, Sequence: l.in.sequence},
-		Out:   Direction{Secret: l.out.secret, Sequence: l.out.sequence},
-		Suite: l.suite, IsUpdateDue: l.isUpdateDue.Load(),
-	}
+// Stop stores the state in s and erases the layer. CanStop must be true.
+func (l *Layer) Stop(s *State) {
+	s.In.Secret, s.In.Sequence = l.in.secret, l.in.sequence
+	s.Out.Secret, s.Out.Sequence = l.out.secret, l.out.sequence
+	s.Suite, s.IsUpdateDue = l.suite, l.isUpdateDue.Load()
 	l.Erase()
-	return s
 }
 
 // Erase overwrites the secrets and drops the keys. The layer must be started before it is

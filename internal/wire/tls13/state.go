@@ -1,6 +1,9 @@
 package tls13
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // maxSecret is the size of the largest traffic secret.
 const maxSecret = 48
@@ -37,43 +40,46 @@ func NewState(suite Suite, in, out []byte, nextIn, nextOut uint64) (State, error
 // Erase overwrites the secrets.
 func (s *State) Erase() { *s = State{} }
 
-// A Packed is a State whose secrets have 32 bytes, as those of all suites but AES256GCM have.
+// A Packed is a State in less memory. The zero value is none.
 type Packed struct {
-	in, out     packedDirection
-	suite       Suite // 0: there is none
-	isUpdateDue bool
+	in, out         [packedSecret]byte
+	inNext, outNext uint32 // numbers of the next records
+	suite           uint8  // Suite less suiteBase
+	isUpdateDue     bool
 }
 
-type packedDirection struct {
-	secret   [packedSecret]byte
-	sequence uint64
-}
+const (
+	packedSecret = 32
+	suiteBase    = AES128GCM - 1
+)
 
-const packedSecret = 32
-
-// Pack returns the state in less memory; false if its secrets are too large.
-func (s *State) Pack() (p Packed, ok bool) {
-	if s.Suite.SecretSize() > packedSecret {
-		return p, false
+// Pack moves the state to p, and erases s. It returns false, and does nothing, if p cannot
+// hold it: the secrets have more than 32 bytes, as those of AES256GCM have, or the peer has sent
+// 2^32 records without a KeyUpdate.
+func (s *State) Pack(p *Packed) bool {
+	if s.Suite.SecretSize() > packedSecret || max(s.In.Sequence, s.Out.Sequence) > math.MaxUint32 {
+		return false
 	}
-	return Packed{s.In.pack(), s.Out.pack(), s.Suite, s.IsUpdateDue}, true
+	copy(p.in[:], s.In.Secret[:])
+	copy(p.out[:], s.Out.Secret[:])
+	p.inNext, p.outNext = uint32(s.In.Sequence), uint32(s.Out.Sequence)
+	p.suite, p.isUpdateDue = uint8(s.Suite-suiteBase), s.IsUpdateDue
+	s.Erase()
+	return true
 }
 
-func (d *Direction) pack() packedDirection {
-	return packedDirection{[packedSecret]byte(d.Secret[:packedSecret]), d.Sequence}
-}
-
-// Unpack returns what was packed, and erases p.
-func (p *Packed) Unpack() State {
-	s := State{In: p.in.unpack(), Out: p.out.unpack(), Suite: p.suite, IsUpdateDue: p.isUpdateDue}
+// Unpack moves what was packed to s, and erases p. It returns false if p has none.
+func (p *Packed) Unpack(s *State) bool {
+	if p.suite == 0 {
+		return false
+	}
+	s.Erase()
+	copy(s.In.Secret[:], p.in[:])
+	copy(s.Out.Secret[:], p.out[:])
+	s.In.Sequence, s.Out.Sequence = uint64(p.inNext), uint64(p.outNext)
+	s.Suite, s.IsUpdateDue = suiteBase+Suite(p.suite), p.isUpdateDue
 	*p = Packed{}
-	return s
-}
-
-func (d *packedDirection) unpack() (full Direction) {
-	copy(full.Secret[:], d.secret[:])
-	full.Sequence = d.sequence
-	return full
+	return true
 }
 
 // StateSize is the size of an encoded State in bytes.
@@ -125,6 +131,7 @@ func (d *Direction) Number(suite Suite, record []byte, most uint64) (number uint
 	}
 	defer l.Erase()
 	try := make([]byte, len(record))
+	defer clear(try)
 	for n := range most {
 		l.in.sequence = n
 		copy(try, record) // it is overwritten

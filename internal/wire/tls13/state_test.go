@@ -35,7 +35,8 @@ func TestMove(t *testing.T) {
 		if !server.CanStop() {
 			t.Fatal("it cannot stop")
 		}
-		state := server.Stop()
+		var state State
+		server.Stop(&state)
 		if server.in.secret != ([maxSecret]byte{}) || server.out.secret != ([maxSecret]byte{}) || server.in.aead != nil || server.CanStop() {
 			t.Error("the layer is not erased")
 		}
@@ -87,26 +88,41 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// What is packed comes back, and is erased.
+// What is packed comes back, and one place has it at a time.
 func TestPack(t *testing.T) {
-	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
-		s, err := NewState(suite, secretOf(suite, 1), secretOf(suite, 2), 3, 4)
+	for _, c := range []struct {
+		suite   Suite
+		in, out uint64 // numbers
+		isSmall bool
+	}{
+		{AES128GCM, 3, 4, true}, {ChaCha20, 0, 1<<32 - 1, true}, {AES256GCM, 3, 4, false}, {ChaCha20, 1 << 32, 0, false}, {AES128GCM, 0, 1 << 32, false},
+	} {
+		s, err := NewState(c.suite, secretOf(c.suite, 1), secretOf(c.suite, 2), c.in, c.out)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.IsUpdateDue = true
-		p, ok := s.Pack()
-		if ok != (suite != AES256GCM) {
-			t.Errorf("%#x: packed %v", suite, ok)
+		want := s
+		var p Packed
+		if p.Unpack(&s) || s != want {
+			t.Errorf("%+v: nothing was unpacked to %+v", c, s)
 		}
-		if !ok {
+		if ok := s.Pack(&p); ok != c.isSmall {
+			t.Errorf("%+v: packed %v", c, ok)
+		} else if !ok {
+			if s != want || p != (Packed{}) {
+				t.Errorf("%+v: it is changed", c)
+			}
 			continue
 		}
-		if got := p.Unpack(); got != s || p != (Packed{}) {
-			t.Errorf("%#x: %+v became %+v; %+v is left", suite, s, got, p)
+		if s != (State{}) {
+			t.Errorf("%+v: a state is left", c)
+		}
+		if !p.Unpack(&s) || s != want || p != (Packed{}) {
+			t.Errorf("%+v: %+v became %+v; %+v is left", c, want, s, p)
 		}
 	}
-	if size := unsafe.Sizeof(Packed{}); size > 88 {
+	if size := unsafe.Sizeof(Packed{}); size > 76 {
 		t.Errorf("%d bytes", size)
 	}
 }
