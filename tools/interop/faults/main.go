@@ -5,7 +5,9 @@
 //	go -C tools/interop run ./faults -n 40 internal/wire/h1 tcp
 //	go -C tools/interop run ./faults -at tcp/adopt.go:38
 //
-// The tests that take .1 s or longer run only where the others notice nothing.
+// Only the folders whose tests run the line with the fault are asked (those that run it
+// in a process of their own only are not known), and of their tests, those that take .1 s
+// or longer only where the others notice nothing.
 // Each line ends with the test that noticed: look at it where the machine is
 // loaded and tests fail of themselves.
 // A fault that no test notices shows a missing test, or changes nothing that
@@ -88,7 +90,7 @@ func probe(ctx context.Context, out io.Writer, o options, dir, temp string) erro
 		return err
 	}
 	t := tester{options: o, dir: filepath.Join(o.root, dir), suites: suites, temp: temp}
-	if found, how, err := t.verdict(ctx, nil); err != nil {
+	if found, how, err := t.learn(ctx); err != nil {
 		return err
 	} else if found != unnoticed {
 		return fmt.Errorf("the tests fail without a fault: %s", how)

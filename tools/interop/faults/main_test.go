@@ -64,8 +64,8 @@ func TestRunTellsWhatTheTestsNotice(t *testing.T) {
 	for _, line := range []string{
 		`noticed    ./a.go:3  "<=", not "<"  TestSeen`,
 		`noticed    ./a.go:3  ">=", not "<"  TestSeen`,
-		`UNNOTICED  ./a.go:5  ">=", not ">"`,
-		`UNNOTICED  ./a.go:5  "<=", not ">"`,
+		`UNNOTICED  ./a.go:5  ">=", not ">"  no test runs it`,
+		`UNNOTICED  ./a.go:5  "<=", not ">"  no test runs it`,
 		`noticed    ./a.go:9  "2", not "1"  TestEnd`,
 		`noticed    ./a.go:13  without "n--"  no end within 5s`,
 		`.: seed 1, 6 of 12 noticed (0 more did not compile)`,
@@ -150,9 +150,9 @@ func TestRunAsksAllTestsOfRoot(t *testing.T) {
 		`noticed    ./a.go:3  "<=", not "<"  TestOwn`,
 		`noticed    ./a.go:5  "<=", not "<"  test/first TestFirst`,
 		`noticed    ./a.go:7  "<=", not "<"  test/second TestSecond`,
-		`UNNOTICED  ./a.go:9  "<=", not "<"`,
+		`UNNOTICED  ./a.go:9  "<=", not "<"  no test runs it`,
 		`.: seed 1, 6 of 8 noticed (0 more did not compile)`,
-		`UNNOTICED  below/b.go:3  "<=", not "<"`,
+		`UNNOTICED  below/b.go:3  "<=", not "<"  no test runs it`,
 		`below: seed 1, 0 of 2 noticed (0 more did not compile)`,
 	} {
 		if !strings.Contains(out.String(), line+"\n") {
@@ -164,5 +164,24 @@ func TestRunAsksAllTestsOfRoot(t *testing.T) {
 	err := run(t.Context(), &out, []string{"-root", writeModule(t, wrong), "."})
 	if err == nil || !strings.Contains(err.Error(), "without a fault: test/second TestSecond") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestIsRun: what a profile does not know may have effects elsewhere.
+func TestIsRun(t *testing.T) {
+	blocks, err := parseProfile("mode: set\nm/p/a.go:3.20,9.4 2 1\nm/p/a.go:5.2,7.3 1 0\nm/p/b.go:3.2,4.3 1 0\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, want := range map[fault]bool{
+		{file: "p/a.go", line: 2}: true, {file: "p/a.go", line: 3}: true, {file: "p/a.go", line: 6}: true, {file: "p/a.go", line: 10}: true,
+		{file: "p/b.go", line: 2}: true, {file: "p/b.go", line: 3}: false, {file: "p/b.go", line: 4}: false, {file: "p/c.go", line: 3}: true,
+	} {
+		if got := isRun(blocks, &f); got != want {
+			t.Errorf("%s:%d: %v", f.file, f.line, got)
+		}
+	}
+	if _, err := parseProfile("mode: set\nhalf"); err == nil {
+		t.Error("half a line is taken")
 	}
 }

@@ -38,6 +38,7 @@ type suite struct {
 	dir  string
 	name string   // for the report; empty: the package's own
 	slow []string // the tests that take slowTest or longer
+	runs []block  // what the tests run of the package with faults, and what they do not
 }
 
 // findSuites returns the package's own tests and, for the root package, those of the
@@ -60,59 +61,85 @@ func findSuites(root, dir string) ([]suite, error) {
 // noticed nothing. Most faults are noticed by the quick ones.
 const slowTest = 100 * time.Millisecond
 
-// verdict runs the suites with the fault, none if f is nil, until one notices it. how
-// says what noticed it.
-func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, how string, err error) {
-	overlay := ""
-	if f != nil {
-		if overlay, err = t.overlay(f); err != nil {
-			return 0, "", err
-		}
-	}
+// learn runs the suites without a fault: it finds which of their tests are slow and what
+// they run of the package. found is unnoticed if all tests pass.
+func (t *tester) learn(ctx context.Context) (found verdict, how string, err error) {
+	profile := filepath.Join(t.temp, "profile")
 	for i := range t.suites {
 		s := &t.suites[i]
-		found, how, err = t.try(ctx, s, overlay)
-		if err != nil || found != unnoticed {
+		tested, err := filepath.Rel(s.dir, t.dir)
+		if err != nil {
+			return 0, "", err
+		}
+		if text, err := t.compile(ctx, s, "-cover", "-coverpkg="+tested); err != nil {
+			return 0, "", fmt.Errorf("%w: %s", err, text)
+		}
+		if found, how, err = t.test(ctx, s, "-test.coverprofile="+profile); err != nil || found != unnoticed {
 			return found, strings.TrimSpace(s.name + " " + how), err
 		}
-		if f == nil {
-			s.slow = t.said.slow()
+		s.slow = t.said.slow()
+		text, err := os.ReadFile(profile)
+		if err != nil {
+			return 0, "", err
+		}
+		if s.runs, err = parseProfile(string(text)); err != nil {
+			return 0, "", err
 		}
 	}
 	return unnoticed, "", nil
 }
 
-// try compiles a suite with the overlay, if there is one, and runs it.
-func (t *tester) try(ctx context.Context, s *suite, overlay string) (found verdict, how string, err error) {
-	binary := filepath.Join(t.temp, "package.test")
-	args := []string{"test", "-c", "-vet=off", "-o", binary}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
+// verdict runs the suites that run the code with the fault, until one notices it. how says
+// what noticed it.
+func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, how string, err error) {
+	overlay, err := t.overlay(f)
+	if err != nil {
+		return 0, "", err
 	}
-	compile := exec.CommandContext(ctx, "go", append(args, ".")...)
-	compile.Dir = s.dir
-	text, err := compile.CombinedOutput()
-	switch {
-	case ctx.Err() != nil:
-		return 0, "", ctx.Err()
-	case err != nil && overlay == "":
-		return 0, "", fmt.Errorf("%w: %s", err, text)
-	case err != nil:
-		return broken, "", nil
+	isAsked := false
+	for i := range t.suites {
+		s := &t.suites[i]
+		if !isRun(s.runs, f) {
+			continue
+		}
+		if _, err := t.compile(ctx, s, "-overlay", overlay); err != nil {
+			return broken, "", ctx.Err()
+		}
+		if found, how, err = t.tests(ctx, s); err != nil || found != unnoticed {
+			return found, strings.TrimSpace(s.name + " " + how), err
+		}
+		isAsked = true
 	}
-	return t.tests(ctx, s, binary)
+	if isAsked {
+		return unnoticed, "", nil
+	}
+	if _, err := t.compile(ctx, &t.suites[0], "-overlay", overlay); err != nil {
+		return broken, "", ctx.Err()
+	}
+	return unnoticed, "no test runs it", nil
 }
 
+// compile makes the binary of a suite.
+func (t *tester) compile(ctx context.Context, s *suite, flags ...string) (said []byte, err error) {
+	// Without tables for debuggers, the linker needs half the time.
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.binary()}, flags...)
+	compile := exec.CommandContext(ctx, "go", append(args, ".")...)
+	compile.Dir = s.dir
+	return compile.CombinedOutput()
+}
+
+func (t *tester) binary() string { return filepath.Join(t.temp, "package.test") }
+
 // tests runs the quick tests, and the slow ones if those notice nothing.
-func (t *tester) tests(ctx context.Context, s *suite, binary string) (found verdict, how string, err error) {
+func (t *tester) tests(ctx context.Context, s *suite) (found verdict, how string, err error) {
 	if len(s.slow) == 0 {
-		return t.test(ctx, s.dir, binary)
+		return t.test(ctx, s)
 	}
 	slow := "^(" + strings.Join(s.slow, "|") + ")$"
-	if found, how, err = t.test(ctx, s.dir, binary, "-test.skip="+slow); err != nil || found != unnoticed {
+	if found, how, err = t.test(ctx, s, "-test.skip="+slow); err != nil || found != unnoticed {
 		return found, how, err
 	}
-	return t.test(ctx, s.dir, binary, "-test.run="+slow)
+	return t.test(ctx, s, "-test.run="+slow)
 }
 
 // overlay writes the file with its fault, and the compiler's list of files to
@@ -134,17 +161,17 @@ func (t *tester) overlay(f *fault) (string, error) {
 	return list, errors.Join(os.WriteFile(faulty, text, 0o600), os.WriteFile(list, replace, 0o600))
 }
 
-// test runs the compiled tests that choose selects, all if it is empty, in dir and in a
+// test runs the compiled tests of a suite that choose selects, all if it is empty, in a
 // process group, so that processes that a fault left running end with them.
-func (t *tester) test(ctx context.Context, dir, binary string, choose ...string) (found verdict, how string, err error) {
+func (t *tester) test(ctx context.Context, s *suite, choose ...string) (found verdict, how string, err error) {
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	args := append(choose, "-test.failfast", "-test.v")
 	if t.short {
 		args = append(args, "-test.short")
 	}
-	tests := exec.CommandContext(limited, binary, args...)
-	tests.Dir = dir
+	tests := exec.CommandContext(limited, t.binary(), args...)
+	tests.Dir = s.dir
 	t.said = output{}
 	tests.Stdout, tests.Stderr = &t.said, &t.said
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
