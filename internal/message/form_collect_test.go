@@ -18,7 +18,11 @@ func TestCollectForms(t *testing.T) {
 			if left := c.left.Load(); left < before || !c.isScheduled.Load() {
 				t.Errorf("after %d collections, the forms wait for %d", before, left)
 			}
-			time.Sleep(formPatience)
+			time.Sleep(time.Second - 1)
+			if !c.isScheduled.Load() {
+				t.Error("the forms get less than a second")
+			}
+			time.Sleep(1)
 			synctest.Wait()
 			if collections() == before || c.isScheduled.Load() {
 				t.Error("nothing was collected")

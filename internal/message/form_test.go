@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -89,7 +90,7 @@ func TestReadFormFails(t *testing.T) {
 // TestFormOutOfMemory: larger forms have temporary files, until they are removed.
 func TestFormOutOfMemory(t *testing.T) {
 	head := strings.TrimSuffix(formText, "content\r\n--b--\r\n")
-	large := strings.Repeat("x", MaxFormMemory+1)
+	large := strings.Repeat("x", 4<<20+1)
 	form, err := ReadForm(strings.NewReader(head+large+"\r\n--b--\r\n"), "b")
 	if err != nil {
 		t.Fatal(err)
@@ -129,5 +130,54 @@ func TestSaveFormFileFails(t *testing.T) {
 	}
 	if got := fmt.Sprint(form.Value); got != "map[a:[1 2] z:[3]]" {
 		t.Errorf("the fields are %s", got)
+	}
+}
+
+// TestFormInMemory: 4 MiB of files are.
+func TestFormInMemory(t *testing.T) {
+	head := strings.TrimSuffix(formText, "content\r\n--b--\r\n")
+	form, err := ReadForm(strings.NewReader(head+strings.Repeat("x", 4<<20)+"\r\n--b--\r\n"), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files := FilesOf(form); files != nil {
+		t.Errorf("%+v", files.copies)
+	}
+}
+
+// TestFilesOfForgottenForm: they are removed when nothing refers to any of its headers.
+func TestFilesOfForgottenForm(t *testing.T) {
+	const part = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"n\"\r\n\r\n"
+	form, err := ReadForm(strings.NewReader(part+"small\r\n"+part+strings.Repeat("x", 4<<20+1)+"\r\n--b--\r\n"), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := form.File["f"][0]
+	file, err := form.File["f"][1].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := file.(*os.File).Name()
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := FilesOf(form)
+	form = nil
+	for range 3 {
+		runtime.GC()
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("a header is in use: %v", err)
+		}
+	}
+	runtime.KeepAlive(small)
+	for {
+		runtime.GC()
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		runtime.Gosched()
+	}
+	if !files.areRemoved.Load() {
+		t.Error("they are not known to be removed")
 	}
 }

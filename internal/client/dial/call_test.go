@@ -164,3 +164,66 @@ func TestUnresolved(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }
+
+// TestContextHasEnded: then nothing is looked up.
+func TestContextHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	resolver, network := &countingResolver{}, newFakeNet(nil)
+	d := &testDialer{Dialer: Dialer{Connect: network.connect}, Config: Config{Resolver: resolver}}
+	var ended *clock.PhaseError
+	if conn, err := d.dialContext(ctx, "host.test:80"); conn != nil || !errors.As(err, &ended) || ended.Phase != clock.PhaseDial || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %#v", conn, err)
+	}
+	resolver.expect(t, 0)
+	if len(network.log) > 0 {
+		t.Errorf("dialed %q", network.log)
+	}
+}
+
+// TestUnknownService: its name has no port.
+func TestUnknownService(t *testing.T) {
+	network := newFakeNet(nil)
+	d := &testDialer{Dialer: Dialer{Connect: network.connect}}
+	var dnsErr *net.DNSError
+	if conn, err := d.dial("192.0.2.1:no-such-service"); conn != nil || !errors.As(err, &dnsErr) || len(network.log) > 0 {
+		t.Errorf("%v, %v, dialed %q", conn, err, network.log)
+	}
+}
+
+// TestNoAddressOfTheVersion: the error tells what would help.
+func TestNoAddressOfTheVersion(t *testing.T) {
+	for network, want := range map[string]struct{ addr, reason string }{
+		"tcp4": {"2001:db8::1", "no IPv4 address, and IPv6 is used with DialDualStack only"},
+		"tcp6": {"192.0.2.1", "no IPv6 address"},
+	} {
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolvesTo(want.addr)}}
+		var addrErr *net.AddrError
+		if conn, err := d.run(t.Context(), network, "host.test:80", time.Minute); conn != nil || !errors.As(err, &addrErr) || addrErr.Err != want.reason || addrErr.Addr != "host.test:80" {
+			t.Errorf("%s: %v, %v", network, conn, err)
+		}
+		d.Resolver = resolvesTo("192.0.2.1", "2001:db8::1")
+		conn, err := d.run(t.Context(), network, "host.test:80", time.Minute)
+		if err != nil || conn.(*fakeConn).to.Addr().Is4() != (network == "tcp4") {
+			t.Errorf("%s: %v, %v", network, conn, err)
+		}
+	}
+}
+
+// TestEmptyHost: it is this machine.
+func TestEmptyHost(t *testing.T) {
+	for network, want := range map[string]string{"tcp": "[::1]:80", "tcp4": "127.0.0.1:80"} {
+		d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}}
+		if conn, err := d.run(t.Context(), network, ":80", time.Minute); err != nil || conn.(*fakeConn).to.String() != want {
+			t.Errorf("%s: %v, %v", network, conn, err)
+		}
+	}
+}
+
+// TestEmptyTrace: none of its functions is needed.
+func TestEmptyTrace(t *testing.T) {
+	d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}, Config: Config{Resolver: resolvesTo("192.0.2.1", "2001:db8::1")}, Trace: new(Trace)}
+	if _, err := d.dualStack("host.test:80"); err != nil {
+		t.Error(err)
+	}
+}

@@ -74,7 +74,7 @@ func TestHandshakeTakesHalfAMinute(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, other) }()
 		began := time.Now()
 		err := Complete(t.Context(), tls.Client(mine, &tls.Config{ServerName: "h"}))
-		if took := time.Since(began); took != handshakeTimeout || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if took := time.Since(began); took != 30*time.Second || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v after %v", err, took)
 		}
 	})

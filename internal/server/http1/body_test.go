@@ -58,6 +58,25 @@ func TestDrainsAreLimited(t *testing.T) {
 	}
 }
 
+// TestDrainLimit: 256 KiB are received that nobody has read, within 50 ms; for more, the
+// connection ends at once.
+func TestDrainLimit(t *testing.T) {
+	for size, want := range map[int]engine.Next{256 << 10: engine.Read, 256<<10 + 1: engine.CloseLinger} {
+		s := quietServer(func(*sluice.RequestCtx) {})
+		s.StreamRequestBody = true
+		c := &http1test.Conn{}
+		p := c.Open(acceptorOf(s))
+		next := c.Feed(t, p, []byte(fmt.Sprintf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", size)))
+		if next != want || next == engine.Read && c.ReadTimeout != 50*time.Millisecond {
+			t.Errorf("%d bytes: %v, within %v", size, next, c.ReadTimeout)
+		}
+		if says := strings.Contains(string(c.Sent), "\r\nConnection: close\r\n"); says != (want == engine.CloseLinger) {
+			t.Errorf("%d bytes: %q", size, c.Sent)
+		}
+		p.Closed(nil)
+	}
+}
+
 func TestMinBodyRate(t *testing.T) {
 	s := quietServer(echoHandler)
 	s.MinBodyRate = 1000

@@ -18,16 +18,41 @@ import (
 // A testConn is the engine's side of a connection whose input comes by feed.
 type testConn struct {
 	engine.Conn
-	unread []byte
-	sent   []byte
+	unread   []byte
+	sent     []byte
+	vectors  int // calls of WriteBuffers
+	isBroken bool
+	blocking net.Conn
+	onGone   func()
 }
 
-func (c *testConn) Buffered() []byte                         { return c.unread }
-func (c *testConn) SetReadDeadline(int64, time.Duration)     {}
-func (c *testConn) SetWriteTimeout(time.Duration)            {}
-func (c *testConn) NetConn() net.Conn                        { return nil }
-func (c *testConn) Write(p []byte) (int, error)              { c.sent = append(c.sent, p...); return len(p), nil }
-func (c *testConn) WriteBuffers(*net.Buffers) (int64, error) { return 0, errors.ErrUnsupported }
+var errBroken = errors.New("http1: the test's connection is broken")
+
+func (c *testConn) Buffered() []byte                     { return c.unread }
+func (c *testConn) SetReadDeadline(int64, time.Duration) {}
+func (c *testConn) SetWriteTimeout(time.Duration)        {}
+func (c *testConn) NetConn() net.Conn                    { return nil }
+func (c *testConn) Blocking() net.Conn                   { return c.blocking }
+func (c *testConn) OnPeerGone(f func())                  { c.onGone = f }
+
+func (c *testConn) Write(p []byte) (int, error) {
+	if c.isBroken {
+		return 0, errBroken
+	}
+	c.sent = append(c.sent, p...)
+	return len(p), nil
+}
+
+func (c *testConn) WriteBuffers(b *net.Buffers) (n int64, err error) {
+	c.vectors++
+	for _, p := range *b {
+		m, err := c.Write(p)
+		if n += int64(m); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
 
 // feed has p take all of in, and returns what it wants then.
 func (c *testConn) feed(p *Conn, in string) engine.Next {
@@ -60,6 +85,9 @@ type testHost struct {
 	outcome        server.Outcome
 	opens          engine.Protocol
 	isTorn         bool // Respond fails
+	streams        bool // bodies
+	unreadErr      error
+	failed, logged []error // Fail, Log
 }
 
 func open() (*testHost, *testConn, *Conn) {
@@ -79,13 +107,13 @@ func (h *testHost) Headers() (*message.RequestHeader, *message.ResponseHeader) {
 }
 
 func (h *testHost) TellState(net.Conn, State)                    {}
-func (h *testHost) Fail(error)                                   {}
-func (h *testHost) Log(engine.Conn, error)                       {}
+func (h *testHost) Fail(err error)                               { h.failed = append(h.failed, err) }
+func (h *testHost) Log(_ engine.Conn, err error)                 { h.logged = append(h.logged, err) }
 func (h *testHost) RunHijacked(net.Conn, func(net.Conn)) bool    { return true }
 func (h *testHost) Begin(*server.Facts, int64)                   {}
 func (h *testHost) HeadComplete(bool) error                      { return nil }
 func (h *testHost) HeaderReceived() error                        { return nil }
-func (h *testHost) ExpectBody(int64) (bool, error)               { return false, nil }
+func (h *testHost) ExpectBody(int64) (bool, error)               { return h.streams, nil }
 func (h *testHost) ExpectContinue(bool) (bool, error)            { return true, nil }
 func (h *testHost) BodyTimeout() time.Duration                   { return 0 }
 func (h *testHost) Serve(int64) (server.Request, server.Outcome) { return nil, h.outcome }
@@ -95,7 +123,7 @@ func (h *testHost) BeginBody() {
 	h.x.SendHead(&message.ResponseForm{Length: -1, HasContent: true}, nil, false)
 }
 func (h *testHost) Hijacker() func(net.Conn)          { return nil }
-func (h *testHost) Unread() (server.BodyState, error) { return server.BodyRead, nil }
+func (h *testHost) Unread() (server.BodyState, error) { return server.BodyRead, h.unreadErr }
 func (h *testHost) MayWait() error                    { return nil }
 func (h *testHost) ReadLimit() (int64, time.Duration) { return 0, 0 }
 func (h *testHost) Shrink()                           {}
@@ -278,4 +306,147 @@ func TestAbortKeepsWholeAnswers(t *testing.T) {
 		t.Errorf("%v, %q", next, out)
 	}
 	p.Closed(nil)
+}
+
+// TestRunKeepsNothingOfItsOutput, which is the engine's.
+func TestRunKeepsNothingOfItsOutput(t *testing.T) {
+	_, c, p := open()
+	if c.feed(p, get); p.x.out != nil {
+		t.Errorf("%q is kept", p.x.out)
+	}
+	p.Closed(nil)
+}
+
+// TestFailures: the Host learns of them, and logs all if it is to.
+func TestFailures(t *testing.T) {
+	const bad = "GET / HTTP/1.1\r\n\r\n"
+	const post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
+	timeOut := func(p *Conn) { p.TimedOut(nil) }
+	flush := func(p *Conn) {
+		p.x.out = []byte("x")
+		if p.x.Flush() {
+			p.host.Fail(errors.ErrUnsupported)
+		}
+	}
+	for name, test := range map[string]struct {
+		set            func(h *testHost, c *testConn)
+		in             string
+		do             func(p *Conn)
+		closed         error
+		failed, logged error
+	}{
+		"nothing":               {nil, "", nil, nil, nil, nil},
+		"a request":             {nil, get, nil, nil, nil, nil},
+		"silence":               {nil, "", timeOut, nil, server.ErrTimeout, nil},
+		"silence is allowed":    {func(h *testHost, _ *testConn) { h.cfg.AllowsSilence = true }, "", timeOut, nil, nil, nil},
+		"silence after one":     {nil, get, timeOut, nil, nil, nil},
+		"a refused one":         {nil, bad, nil, nil, nil, nil},
+		"a refused one, logged": {func(h *testHost, _ *testConn) { h.cfg.LogsAll = true }, bad, nil, nil, nil, h1.ErrHostMissing},
+		"of the engine":         {nil, get, nil, errBroken, nil, errBroken},
+		"a write":               {func(_ *testHost, c *testConn) { c.isBroken = true }, "G", flush, nil, errBroken, nil},
+		"a write, logged":       {func(h *testHost, c *testConn) { c.isBroken, h.cfg.LogsAll = true, true }, "G", flush, nil, errBroken, errBroken},
+		"the rest of a body":    {func(h *testHost, _ *testConn) { h.streams, h.unreadErr = true, errBroken }, post, nil, nil, errBroken, nil},
+	} {
+		h, c, p := open()
+		if test.set != nil {
+			test.set(h, c)
+		}
+		c.feed(p, test.in)
+		if test.do != nil {
+			test.do(p)
+		}
+		p.Closed(test.closed)
+		for _, told := range []struct {
+			got  []error
+			want error
+		}{{h.failed, test.failed}, {h.logged, test.logged}} {
+			if isOne := len(told.got) == 1 && errors.Is(told.got[0], told.want); !isOne && (told.want != nil || len(told.got) > 0) {
+				t.Errorf("%s: %v, want %v", name, told.got, told.want)
+			}
+		}
+	}
+}
+
+// TestLargePartsAreNotCopied: up to 4 KiB of a content, whatever delimits it, go with the rest.
+func TestLargePartsAreNotCopied(t *testing.T) {
+	for _, length := range []int64{-1, 1 << 20} {
+		for size, vectors := range map[int]int{4 << 10: 0, 4<<10 + 1: 1} {
+			_, c, p := open()
+			p.prepareExchange()
+			form := message.ResponseForm{Length: length, HasContent: true}
+			p.x.parser.Minor = 1
+			if isSent := p.x.SendHead(&form, make([]byte, size), false); !isSent || c.vectors != vectors {
+				t.Errorf("%d bytes of a head with length %d: %v, %d writes", size, length, isSent, c.vectors)
+			}
+			if isSent := p.x.SendData(make([]byte, size), false); !isSent || c.vectors != 2*vectors {
+				t.Errorf("%d bytes of length %d: %v, %d writes", size, length, isSent, c.vectors)
+			}
+			if sent := len(c.sent) + len(p.x.out); vectors > 0 && len(p.x.out) > 2 || sent < 2*size {
+				t.Errorf("%d bytes of length %d: %d are sent, %q waits", size, length, sent, p.x.out)
+			}
+			p.Closed(nil)
+		}
+	}
+}
+
+// An interrupted host is the engine's side of a BlockingConn.
+type interrupted struct {
+	engine.BlockingHost
+	reads, writes int
+}
+
+func (i *interrupted) InterruptRead(time.Time)  { i.reads++ }
+func (i *interrupted) InterruptWrite(time.Time) { i.writes++ }
+
+// TestInterrupt: after Arm, reads and writes can be ended, each without the other. Before it,
+// nothing is there to end.
+func TestInterrupt(t *testing.T) {
+	for _, isArmed := range []bool{false, true} {
+		_, c, p := open()
+		host := &interrupted{}
+		b := engine.NewBlockingConn(host, nil)
+		c.blocking = b
+		p.prepareExchange()
+		want := 0
+		if isArmed {
+			p.x.Arm()
+			c.blocking = nil // the first one stays
+			p.x.Arm()
+			want = 1
+		}
+		if p.x.InterruptWrite(); host.writes != want || host.reads != 0 || b.WriteIsOverridden() != isArmed || p.x.sequel != sequelRequest {
+			t.Errorf("armed %v: %+v after the writes, sequel %v", isArmed, host, p.x.sequel)
+		}
+		if p.x.InterruptRead(); host.reads != want || host.writes != want || b.IsClosed() != isArmed || p.x.sequel != sequelClose {
+			t.Errorf("armed %v: %+v after the reads, sequel %v", isArmed, host, p.x.sequel)
+		}
+		p.Closed(nil)
+	}
+}
+
+// TestOnPeerGone: the engine gets the function.
+func TestOnPeerGone(t *testing.T) {
+	_, c, p := open()
+	p.prepareExchange()
+	isTold := false
+	p.x.OnPeerGone(func() { isTold = true })
+	if c.onGone(); !isTold {
+		t.Error("it is not called")
+	}
+	p.Closed(nil)
+}
+
+// TestTrailerMemory: a table that has grown larger than most is not kept.
+func TestTrailerMemory(t *testing.T) {
+	for size, isKept := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		var x Exchange
+		x.trailer.Append(make([]byte, size))
+		if size == 64<<10 && x.trailer.HeldBytes() < size {
+			t.Fatalf("%d bytes", x.trailer.HeldBytes())
+		}
+		x.trailer.Reset()
+		if x.shrink(); (x.trailer.HeldBytes() >= size) != isKept {
+			t.Errorf("%d bytes: %d are kept", size, x.trailer.HeldBytes())
+		}
+	}
 }

@@ -118,6 +118,9 @@ func TestSendFile(t *testing.T) {
 		"large": {100_000, 100_000, false, engine.Read},
 		"short": {100, 101, true, engine.Abort},
 		"empty": {0, 0, true, engine.Read},
+
+		"the largest small one":  {16 << 10, 16 << 10, true, engine.Read},
+		"the smallest large one": {16<<10 + 1, 16<<10 + 1, false, engine.Read},
 	} {
 		path := filepath.Join(t.TempDir(), "f")
 		content := strings.Repeat("x", test.size)
