@@ -227,3 +227,11 @@ func TestEmptyTrace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDefaultResolver: it knows this machine.
+func TestDefaultResolver(t *testing.T) {
+	d := &testDialer{Dialer: Dialer{Connect: newFakeNet(nil).connect}}
+	if conn, err := d.dualStack("localhost:80"); err != nil || !conn.(*fakeConn).to.Addr().IsLoopback() {
+		t.Errorf("%v, %v", conn, err)
+	}
+}

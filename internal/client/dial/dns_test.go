@@ -120,6 +120,7 @@ func TestDNSCacheDuration(t *testing.T) {
 		{time.Minute, time.Minute, 3},
 		{time.Hour, time.Minute, 1},
 		{time.Millisecond, time.Millisecond, 3},
+		{1, 0, 1},
 		{0, 0, 3},
 		{-1, 0, 3},
 	} {

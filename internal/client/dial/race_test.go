@@ -31,6 +31,9 @@ func TestDialTriesAddressesInTurn(t *testing.T) {
 		up    string        // its Upstream
 	}{
 		{name: "one address", addrs: []string{"192.0.2.1"}, log: []string{"0s 192.0.2.1:80"}, to: "192.0.2.1"},
+		{name: "three of one family", addrs: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"},
+			peers: map[string]fakePeer{"192.0.2.1": refused, "192.0.2.2": refused},
+			log:   []string{"0s 192.0.2.1:80", "0s 192.0.2.2:80", "0s 192.0.2.3:80"}, to: "192.0.2.3"},
 		{name: "IPv6 first, families by turns",
 			addrs: []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"},
 			peers: map[string]fakePeer{"192.0.2.1": silent, "2001:db8::1": silent, "2001:db8::2": silent},
@@ -321,6 +324,19 @@ func TestTrace(t *testing.T) {
 		d = &testDialer{Config: Config{Resolver: &countingResolver{err: errors.New("no")}}, Trace: trace}
 		if _, err := d.dialContext(t.Context(), "host.test:80"); err == nil || told[len(told)-1] != "found 0 failed: true" {
 			t.Errorf("a failed look-up: %v, told %q", err, told[len(want):])
+		}
+	})
+}
+
+// TestLosersEndWithTheRace, also of a call that has no deadline: the bubble ends only when no
+// goroutine is left.
+func TestLosersEndWithTheRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {isSilent: true}})
+		d := Dialer{Connect: network.connect}
+		call := Call{Dialer: &d, Config: Config{Resolver: resolvesTo("2001:db8::1", "192.0.2.1")}, Context: context.Background(), Network: "tcp", Addr: "two.test:80"}
+		if conn, err := call.Run(); err != nil || conn.(*fakeConn).to.String() != "192.0.2.1:80" {
+			t.Errorf("%v, %v", conn, err)
 		}
 	})
 }

@@ -18,6 +18,7 @@ type fault struct {
 	from, to int
 	with     string
 	what     string // for the report
+	guard    guard
 }
 
 // swapped has, for an operator, the one that a tired author writes in its place.
@@ -55,6 +56,7 @@ type finder struct {
 	file  string
 	text  []byte
 	fset  *token.FileSet
+	lists map[ast.Stmt]bool // the statements that stand in a list of statements
 	found []fault
 }
 
@@ -63,7 +65,7 @@ func fileFaults(name string) ([]fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := finder{file: name, text: text, fset: token.NewFileSet()}
+	d := finder{file: name, text: text, fset: token.NewFileSet(), lists: map[ast.Stmt]bool{}}
 	file, err := parser.ParseFile(d.fset, name, text, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
@@ -80,28 +82,39 @@ func (d *finder) visit(n ast.Node) {
 	case *ast.BinaryExpr:
 		for _, op := range swapped[n.Op] {
 			d.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), op.String())
+			d.guardOperator(n)
 		}
 	case *ast.UnaryExpr:
 		if n.Op == token.NOT {
 			d.add(n.OpPos, n.OpPos+1, "")
+			d.guard(n, "("+isOn+" != ", ")")
 		}
 	case *ast.IfStmt:
 		d.add(n.Cond.Pos(), n.Cond.End(), "!("+d.source(n.Cond)+")")
+		d.guard(n.Cond, isOn+" != (", ")")
+	case *ast.BlockStmt:
+		d.list(n.List)
+	case *ast.CaseClause:
+		d.list(n.Body)
+	case *ast.CommClause:
+		d.list(n.Body)
 	case *ast.BasicLit:
 		d.literal(n)
 	case *ast.Ident:
 		switch n.Name {
 		case "true":
 			d.add(n.Pos(), n.End(), "false")
+			d.guard(n, "("+isOn+" != ", ")")
 		case "false":
 			d.add(n.Pos(), n.End(), "true")
+			d.guard(n, "("+isOn+" != ", ")")
 		}
 	case *ast.AssignStmt:
 		if n.Tok != token.DEFINE {
 			d.remove(n)
 		}
 	case *ast.ExprStmt, *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt, *ast.BranchStmt:
-		d.remove(n)
+		d.remove(n.(ast.Stmt))
 	case *ast.ReturnStmt:
 		d.result(n)
 	}
@@ -113,7 +126,9 @@ func (d *finder) literal(n *ast.BasicLit) {
 		return
 	}
 	if v, err := strconv.ParseUint(n.Value, 0, 63); err == nil {
-		d.add(n.Pos(), n.End(), strconv.FormatUint(v+1, 10))
+		more := strconv.FormatUint(v+1, 10)
+		d.add(n.Pos(), n.End(), more)
+		d.guard(n, "faultChoose("+isOn+", "+more+", ", ")")
 	}
 }
 
@@ -122,11 +137,19 @@ func (d *finder) result(n *ast.ReturnStmt) {
 	for _, r := range n.Results {
 		if id, ok := r.(*ast.Ident); ok && len(id.Name) >= 3 && (id.Name == "err" || id.Name[:3] == "err" || id.Name[:3] == "Err") {
 			d.add(r.Pos(), r.End(), "nil")
+			if d.lists[n] && d.isLine(n) {
+				d.guard(n, "if "+isOn+" { "+d.changed(n)+" }; ", "")
+			}
 		}
 	}
 }
 
-func (d *finder) remove(n ast.Node) { d.add(n.Pos(), n.End(), "") }
+func (d *finder) remove(n ast.Stmt) {
+	d.add(n.Pos(), n.End(), "")
+	if branch, ok := n.(*ast.BranchStmt); d.lists[n] && !(ok && branch.Tok == token.FALLTHROUGH) {
+		d.guard(n, "if !"+isOn+" { ", " }")
+	}
+}
 
 func (d *finder) source(n ast.Node) string {
 	return string(d.text[d.offset(n.Pos()):d.offset(n.End())])

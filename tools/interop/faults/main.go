@@ -13,7 +13,7 @@
 // A fault that no test notices shows a missing test, or changes nothing that
 // can be observed; a person must tell which. The same seed on the same code
 // makes the same faults. The sources are not touched: a fault is an overlay of
-// the compiler.
+// the compiler. Most are compiled together, and switched on one by one by the environment.
 package main
 
 import (
@@ -109,18 +109,22 @@ func probe(ctx context.Context, out io.Writer, o options, dir, temp string) erro
 		random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 	}
 	var sum [broken + 1]int
-	for _, f := range faults {
-		if sum[noticed]+sum[unnoticed] == count {
-			break
-		}
-		found, how, err := t.verdict(ctx, &f)
-		if err != nil {
+	for len(faults) > 0 && sum[noticed]+sum[unnoticed] < count {
+		some := faults[:min(count-sum[noticed]-sum[unnoticed], len(faults))]
+		faults = faults[len(some):]
+		if err := t.together(ctx, some); err != nil {
 			return err
 		}
-		sum[found]++
-		if found != broken {
-			line := fmt.Sprintf("%-9s  %s/%s:%d  %s  %s", found, dir, filepath.Base(f.file), f.line, f.what, how)
-			fmt.Fprintln(out, strings.TrimSpace(line))
+		for _, f := range some {
+			found, how, err := t.verdict(ctx, &f)
+			if err != nil {
+				return err
+			}
+			sum[found]++
+			if found != broken {
+				line := fmt.Sprintf("%-9s  %s/%s:%d  %s  %s", found, dir, filepath.Base(f.file), f.line, f.what, how)
+				fmt.Fprintln(out, strings.TrimSpace(line))
+			}
 		}
 	}
 	tried := sum[noticed] + sum[unnoticed]

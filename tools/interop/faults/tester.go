@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/build"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,6 +33,8 @@ type tester struct {
 	suites []suite
 	temp   string
 	said   output // what the last run of the tests printed
+	batch  batch  // the faults that are in the binaries of guarded
+	on     int    // the number of the one that is on
 }
 
 // A suite is the tests of one folder, and runs there.
@@ -71,10 +75,10 @@ func (t *tester) learn(ctx context.Context) (found verdict, how string, err erro
 		if err != nil {
 			return 0, "", err
 		}
-		if text, err := t.compile(ctx, s, "-cover", "-coverpkg="+tested); err != nil {
+		if text, err := t.compile(ctx, s, t.binary(), "-cover", "-coverpkg="+tested); err != nil {
 			return 0, "", fmt.Errorf("%w: %s", err, text)
 		}
-		if found, how, err = t.test(ctx, s, "-test.coverprofile="+profile); err != nil || found != unnoticed {
+		if found, how, err = t.test(ctx, s, t.binary(), "-test.coverprofile="+profile); err != nil || found != unnoticed {
 			return found, strings.TrimSpace(s.name + " " + how), err
 		}
 		s.slow = t.said.slow()
@@ -91,55 +95,139 @@ func (t *tester) learn(ctx context.Context) (found verdict, how string, err erro
 
 // verdict runs the suites that run the code with the fault, until one notices it. how says
 // what noticed it.
-func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, how string, err error) {
+func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, by string, err error) {
+	t.on = t.batch.number(f)
 	overlay, err := t.overlay(f)
 	if err != nil {
 		return 0, "", err
 	}
-	isAsked := false
+	how, isCompiled := "no test runs it", t.on > 0
 	for i := range t.suites {
 		s := &t.suites[i]
 		if !isRun(s.runs, f) {
 			continue
 		}
-		if _, err := t.compile(ctx, s, "-overlay", overlay); err != nil {
+		binary := t.guarded(i)
+		if t.on == 0 {
+			binary = t.binary()
+			if _, err := t.compile(ctx, s, binary, "-overlay", overlay); err != nil {
+				return broken, "", ctx.Err()
+			}
+		}
+		if found, by, err = t.tests(ctx, s, binary); err != nil || found != unnoticed {
+			return found, strings.TrimSpace(s.name + " " + by), err
+		}
+		how, isCompiled = "", true
+	}
+	if !isCompiled {
+		if _, err := t.compile(ctx, &t.suites[0], t.binary(), "-overlay", overlay); err != nil {
 			return broken, "", ctx.Err()
 		}
-		if found, how, err = t.tests(ctx, s); err != nil || found != unnoticed {
-			return found, strings.TrimSpace(s.name + " " + how), err
+	}
+	return unnoticed, how, nil
+}
+
+// together compiles those of faults that can be switched on, once for each suite. It leaves
+// out those that do not compile so.
+func (t *tester) together(ctx context.Context, faults []fault) error {
+	t.batch, t.on = nil, 0
+	b := gather(faults)
+	for len(b) > 1 {
+		overlay, err := t.overlayBatch(b)
+		if err != nil {
+			return err
 		}
-		isAsked = true
+		text, err := t.compile(ctx, &t.suites[0], t.guarded(0), "-overlay", overlay)
+		switch rest := b.without(text); {
+		case err == nil:
+			t.batch = b
+			return t.finish(ctx, overlay)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case len(rest) == len(b):
+			return fmt.Errorf("faults that can be switched on do not compile: %w: %s", err, text)
+		default:
+			b = rest
+		}
 	}
-	if isAsked {
-		return unnoticed, "", nil
+	return nil
+}
+
+// finish compiles the other suites of a batch. Their quick tests must pass while no fault is on.
+func (t *tester) finish(ctx context.Context, overlay string) error {
+	for i := range t.suites {
+		s := &t.suites[i]
+		if i > 0 {
+			if text, err := t.compile(ctx, s, t.guarded(i), "-overlay", overlay); err != nil {
+				return fmt.Errorf("%w: %s", err, text)
+			}
+		}
+		found, how, err := t.test(ctx, s, t.guarded(i), "-test.skip="+pattern(s.slow))
+		if err != nil {
+			return err
+		}
+		if found != unnoticed {
+			return fmt.Errorf("%s: the tests fail while no fault is on: %s", s.dir, how)
+		}
 	}
-	if _, err := t.compile(ctx, &t.suites[0], "-overlay", overlay); err != nil {
-		return broken, "", ctx.Err()
+	return nil
+}
+
+// overlayBatch is overlay for a batch.
+func (t *tester) overlayBatch(b batch) (string, error) {
+	pkg, err := build.ImportDir(t.dir, 0)
+	if err != nil {
+		return "", err
 	}
-	return unnoticed, "no test runs it", nil
+	files, err := b.files(t.dir, pkg.Name)
+	if err != nil {
+		return "", err
+	}
+	replaced := map[string]string{}
+	for file, text := range files {
+		original, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		replaced[original] = filepath.Join(t.temp, filepath.Base(file))
+		if err := os.WriteFile(replaced[original], text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	list := filepath.Join(t.temp, "batch.json")
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	return list, errors.Join(err, os.WriteFile(list, text, 0o600))
 }
 
 // compile makes the binary of a suite.
-func (t *tester) compile(ctx context.Context, s *suite, flags ...string) (said []byte, err error) {
+func (t *tester) compile(ctx context.Context, s *suite, binary string, flags ...string) (said []byte, err error) {
 	// Without tables for debuggers, the linker needs half the time.
-	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.binary()}, flags...)
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags...)
 	compile := exec.CommandContext(ctx, "go", append(args, ".")...)
 	compile.Dir = s.dir
 	return compile.CombinedOutput()
 }
 
+// binary is that of a suite with one fault, guarded that of suite i with the batch.
 func (t *tester) binary() string { return filepath.Join(t.temp, "package.test") }
 
+func (t *tester) guarded(i int) string {
+	return filepath.Join(t.temp, fmt.Sprintf("guarded%d.test", i))
+}
+
+// pattern returns a regular expression for the names of tests.
+func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
+
 // tests runs the quick tests, and the slow ones if those notice nothing.
-func (t *tester) tests(ctx context.Context, s *suite) (found verdict, how string, err error) {
+func (t *tester) tests(ctx context.Context, s *suite, binary string) (found verdict, how string, err error) {
 	if len(s.slow) == 0 {
-		return t.test(ctx, s)
+		return t.test(ctx, s, binary)
 	}
-	slow := "^(" + strings.Join(s.slow, "|") + ")$"
-	if found, how, err = t.test(ctx, s, "-test.skip="+slow); err != nil || found != unnoticed {
+	slow := pattern(s.slow)
+	if found, how, err = t.test(ctx, s, binary, "-test.skip="+slow); err != nil || found != unnoticed {
 		return found, how, err
 	}
-	return t.test(ctx, s, "-test.run="+slow)
+	return t.test(ctx, s, binary, "-test.run="+slow)
 }
 
 // overlay writes the file with its fault, and the compiler's list of files to
@@ -163,15 +251,16 @@ func (t *tester) overlay(f *fault) (string, error) {
 
 // test runs the compiled tests of a suite that choose selects, all if it is empty, in a
 // process group, so that processes that a fault left running end with them.
-func (t *tester) test(ctx context.Context, s *suite, choose ...string) (found verdict, how string, err error) {
+func (t *tester) test(ctx context.Context, s *suite, binary string, choose ...string) (found verdict, how string, err error) {
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	args := append(choose, "-test.failfast", "-test.v")
 	if t.short {
 		args = append(args, "-test.short")
 	}
-	tests := exec.CommandContext(limited, t.binary(), args...)
+	tests := exec.CommandContext(limited, binary, args...)
 	tests.Dir = s.dir
+	tests.Env = append(os.Environ(), switchVariable+"="+strconv.Itoa(t.on))
 	t.said = output{}
 	tests.Stdout, tests.Stderr = &t.said, &t.said
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
