@@ -39,6 +39,8 @@ func TestAppendFieldsOfRequest(t *testing.T) {
 	}{
 		{"nothing", func(*RequestHeader) {}, Framing{Length: -2}, "Host: h"},
 		{"body", func(*RequestHeader) {}, Framing{Length: 5}, "Content-Type: application/octet-stream\nContent-Length: 5\nHost: h"},
+		{"body of one byte", func(*RequestHeader) {}, Framing{Length: 1}, "Content-Type: application/octet-stream\nContent-Length: 1\nHost: h"},
+		{"empty body", func(*RequestHeader) {}, Framing{}, "Content-Length: 0\nHost: h"},
 		{"body of unknown length", func(h *RequestHeader) {
 			h.Put("content-type", []byte("text/x"), Sets)
 		}, Framing{Length: -1}, "Content-Type: text/x\nHost: h"},

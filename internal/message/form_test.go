@@ -103,6 +103,9 @@ func TestFormOutOfMemory(t *testing.T) {
 	if saved, err := os.ReadFile(path); err != nil || string(saved) != large {
 		t.Errorf("%v, %d bytes are saved, want %d", err, len(saved), len(large))
 	}
+	if open := openFiles("multipart-"); len(open) > 0 {
+		t.Errorf("%q are open", open)
+	}
 	files := FilesOf(form)
 	for range 2 { // the second call does nothing
 		files.Remove()
@@ -180,4 +183,17 @@ func TestFilesOfForgottenForm(t *testing.T) {
 	if !files.areRemoved.Load() {
 		t.Error("they are not known to be removed")
 	}
+}
+
+// openFiles returns the files of this process with a text in their names, as far as the system
+// tells.
+func openFiles(text string) (names []string) {
+	const folder = "/proc/self/fd"
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		if name, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil && strings.Contains(name, text) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

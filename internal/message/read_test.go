@@ -226,3 +226,21 @@ func visited(visit func(yield func(key, value []byte) bool) bool) string {
 	})
 	return strings.Join(all, "|")
 }
+
+// TestHeadInPieces: what follows a head that arrives in pieces is not copied with it.
+func TestHeadInPieces(t *testing.T) {
+	const head, size = "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 60_000
+	for _, first := range []int{1, 10} {
+		r := bufio.NewReaderSize(io.MultiReader(strings.NewReader(head[:first]), strings.NewReader(head[first:]+strings.Repeat("x", size))), 2*size)
+		var h RequestHeader
+		if err := h.Read(r, BufferLimits(2*size)); err != nil {
+			t.Fatal(err)
+		}
+		if n := cap(h.Table.Raw()); n > 4<<10 {
+			t.Errorf("after %d bytes: %d bytes for the head", first, n)
+		}
+		if rest, err := io.Copy(io.Discard, r); rest != size || err != nil {
+			t.Errorf("%d bytes remain, %v", rest, err)
+		}
+	}
+}

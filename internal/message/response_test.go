@@ -136,6 +136,8 @@ func TestResponseHeads(t *testing.T) {
 		{"server", "HTTP/1.1 200 OK\r\nServer: ours\r\nContent-Length: 0\r\n\r\n", func(h *ResponseHeader) { h.DefaultServer = []byte("ours") }, Framing{NamesServer: true}},
 		{"another server", "HTTP/1.1 200 OK\r\nServer: mine\r\nContent-Length: 0\r\n\r\n", func(h *ResponseHeader) { h.DefaultServer = []byte("ours"); h.Put("Server", []byte("mine"), Sets) }, Framing{NamesServer: true}},
 		{"close", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", func(*ResponseHeader) {}, Framing{CloseConnection: true}},
+		{"connection", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: upgrade\r\n\r\n", func(h *ResponseHeader) { h.Put("Connection", []byte("upgrade"), Sets) }, Framing{KeepAlive: true}},
+		{"lines in the type", "HTTP/1.1 200 OK\r\nContent-Type: a  X: b\r\nContent-Length: 1\r\n\r\n", func(h *ResponseHeader) { h.SetContentType([]byte("a\r\nX: b")) }, Framing{Length: 1}},
 		{"close with others", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: 1\r\nConnection: a, close\r\n\r\n", func(h *ResponseHeader) {
 			h.Put("Connection", []byte("a, close"), Sets)
 			h.Put("X", []byte("1"), Sets)

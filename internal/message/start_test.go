@@ -16,6 +16,9 @@ func TestHeadStartOfAnotherSecond(t *testing.T) {
 	h.DefaultServer, h.ShowsServer = []byte("s"), true
 	f := Framing{Date: clock.Nanos(), Length: 5}
 	fresh := string(h.AppendHead(nil, f))
+	if h.start.length != f.Length {
+		t.Errorf("the start has length %d", h.start.length)
+	}
 	for name, spoil := range map[string]func(s *headStart){
 		"date":   func(s *headStart) { s.date = new([29]byte) },
 		"status": func(s *headStart) { s.status = 404 },

@@ -138,6 +138,16 @@ func TestReceivedTrailersStay(t *testing.T) {
 	if got := string(bytes.Join(h.PeekAll([]byte("C")), []byte("|"))); got != "head|received" {
 		t.Errorf("head and section have %q", got)
 	}
+	var first RequestHeader
+	received.Reset()
+	received.Add(field.Other, []byte("D"), []byte("received"))
+	first.ReceiveTrailers(&received)
+	first.Put("Trailer", nil, Sets)
+	first.Put("D", []byte("head"), Sets)
+	_ = first.Announce([]byte("D"))
+	if got := string(first.AppendTrailers(nil)); got != "D: received\r\n\r\n" {
+		t.Errorf("the section is %q", got)
+	}
 	h.Put("C", []byte("replaced"), Sets)
 	if got := string(bytes.Join(h.PeekAll([]byte("C")), []byte("|"))); got != "replaced" {
 		t.Errorf("after it was set, head and section have %q", got)
