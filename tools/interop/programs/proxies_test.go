@@ -156,7 +156,7 @@ func (p proxy) start(t *testing.T, addr string) string {
 func TestProxies(t *testing.T) {
 	t.Parallel()
 	onProxies(t, func(t *testing.T, p proxy, engine sluice.Engine) {
-		g := newTarget(t, engine, false)
+		g := newTarget(t, engine, false, false)
 		u := &user{t: t, target: g, url: "http://" + p.start(t, g.ln.Addr().String()), client: newClient(t), shows: p.shows}
 		u.check()
 		u.load()

@@ -24,12 +24,13 @@ const largeSize = 5 << 20
 
 // A target is what the programs talk to. It counts what it has served.
 type target struct {
-	t        *testing.T
-	engine   sluice.Engine
-	isSecure bool
-	config   *tls.Config
-	ln       *net.TCPListener
-	large    []byte
+	t         *testing.T
+	engine    sluice.Engine
+	isSecure  bool
+	isCompact bool // with isSecure: CompactTLS
+	config    *tls.Config
+	ln        *net.TCPListener
+	large     []byte
 
 	mu       sync.Mutex
 	server   *sluice.Server
@@ -38,19 +39,23 @@ type target struct {
 	canceled atomic.Int64 // of /slow
 }
 
-// onTargets runs a test with each engine, over TCP and TLS.
+// onTargets runs a test with each engine, over TCP and TLS, and over compact TLS.
 func onTargets(t *testing.T, test func(t *testing.T, target *target)) {
 	for _, engine := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
 		for _, isSecure := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v/TLS %v", engine, isSecure), func(t *testing.T) {
 				t.Parallel()
-				test(t, newTarget(t, engine, isSecure))
+				test(t, newTarget(t, engine, isSecure, false))
 			})
 		}
 	}
+	t.Run("compact", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTarget(t, sluice.EngineEpoll, true, true))
+	})
 }
 
-func newTarget(t *testing.T, engine sluice.Engine, isSecure bool) *target {
+func newTarget(t *testing.T, engine sluice.Engine, isSecure, isCompact bool) *target {
 	cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +65,7 @@ func newTarget(t *testing.T, engine sluice.Engine, isSecure bool) *target {
 		t.Fatal(err)
 	}
 	g := &target{
-		t: t, engine: engine, isSecure: isSecure, config: &tls.Config{Certificates: []tls.Certificate{pair}},
+		t: t, engine: engine, isSecure: isSecure, isCompact: isCompact, config: &tls.Config{Certificates: []tls.Certificate{pair}},
 		ln: listen(t), large: bytes.Repeat([]byte("x"), largeSize), served: make(map[string]bool),
 	}
 	t.Cleanup(g.close)
@@ -91,7 +96,7 @@ func (g *target) close() {
 
 // start starts a server, which shares the listening socket with those before it.
 func (g *target) start() {
-	s := &sluice.Server{Engine: g.engine, Handler: g.handle, TLSConfig: g.config.Clone(), MaxRequestBodySize: 2 * largeSize}
+	s := &sluice.Server{Engine: g.engine, Handler: g.handle, TLSConfig: g.config.Clone(), CompactTLS: g.isCompact, MaxRequestBodySize: 2 * largeSize}
 	file, err := g.ln.File()
 	if err != nil {
 		g.t.Fatal(err)
@@ -137,6 +142,9 @@ func (g *target) url() string {
 // handle answers the programs.
 func (g *target) handle(ctx *sluice.RequestCtx) {
 	ctx.Response.Header.Set("X-Protocol", string(ctx.Request.Header.Protocol()))
+	if said := ctx.TLSConnectionState(); said != nil && isCompact(said) != g.isCompact {
+		g.t.Errorf("compact: %v", !g.isCompact)
+	}
 	switch path := string(ctx.Path()); path {
 	case "/hello":
 		ctx.SetBodyString("hello")
