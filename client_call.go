@@ -1,0 +1,113 @@
+package sluice
+
+import (
+	"errors"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// clientCall is the state of a request while a client sends it: from begin until end.
+// It is an argument of what sends. The Request refers to it for a RoundTripper, which
+// calls DefaultTransport or another client.
+type clientCall struct {
+	clock.Bounds
+	outer      *clientCall  // the call that it is part of, with the same Request; nil: none
+	trace      *ClientTrace // of the context or the client; nil: none
+	upstream   string       // address of the last attempt
+	phase      Phase        // the present phase
+	progress   progress     // of the last attempt
+	wants      bodyWanted
+	isFresh    bool // only a new connection is acceptable
+	needsHTTP1 bool // the server has answered HTTP_1_1_REQUIRED
+	isHeld     bool // a goroutine that sends may outlive the call
+}
+
+// progress says how far an attempt has come.
+type progress uint8
+
+const (
+	noConn  progress = iota // it has no connection
+	hasConn                 // it has written nothing
+	hasSent
+)
+
+// begin begins a call for req. If a call for req is in progress, whose RoundTripper uses a
+// client, it has the bounds of that.
+func (c *clientCall) begin(req *Request) {
+	if outer := req.call; outer != nil {
+		*c = *outer
+		c.outer = outer
+	}
+	req.call = c
+}
+
+// end ends the call. It must not be used afterwards.
+func (c *clientCall) end(req *Request) {
+	req.call = c.outer
+	if !c.isHeld {
+		releaseCall(c)
+	}
+}
+
+// bodyWanted says what happens to the body of a response with StreamBody.
+type bodyWanted uint8
+
+const (
+	wantsStream bodyWanted = iota // the caller reads it as a stream
+	wantsFinal                    // as wantsStream, but the body of a redirect that is followed is dropped
+	wantsBytes                    // as wantsFinal, but the attempt reads the body into memory
+	wantsNone                     // the body is dropped
+)
+
+// drops reports whether the body of the response with head h is unwanted.
+func (w bodyWanted) drops(h *ResponseHeader) bool {
+	return w == wantsNone || w != wantsStream && isFollowed(h)
+}
+
+// err returns the reason why the call must end, or nil if it may continue.
+func (c *clientCall) err() error {
+	if err := clock.EndOf(c.Context, c.phase); err != nil {
+		return err
+	}
+	if c.IsOver() {
+		return ErrTimeout
+	}
+	return nil
+}
+
+// explain returns the error for a call that failed with err. If the call's
+// context or time ended, the result says that instead of the consequence err.
+func (c *clientCall) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := clock.EndOf(c.Context, c.phase); ended != nil {
+		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
+			return phase // the dialer knows the phase more exactly
+		}
+		return ended
+	}
+	var dialed *ErrDialWithUpstream
+	if clock.IsTimeout(err) && !errors.As(err, &dialed) || c.IsOver() {
+		return ErrTimeout
+	}
+	return err
+}
+
+// Phase is a phase of sending a request. Its String returns the phase in words.
+type Phase = clock.Phase
+
+// The phases, in their order.
+const (
+	PhaseWait  = clock.PhaseWait  // waiting for a connection of the pool
+	PhaseDNS   = clock.PhaseDNS   // looking up the host's addresses
+	PhaseDial  = clock.PhaseDial  // connecting
+	PhaseTLS   = clock.PhaseTLS   // the TLS handshake
+	PhaseWrite = clock.PhaseWrite // writing the request
+	PhaseRead  = clock.PhaseRead  // reading the response
+)
+
+// PhaseError is the error of a request whose context ended. Its field Phase is the phase
+// in which the request was, and Err is the context's cause, which errors.Is finds in it.
+// Its Timeout reports whether the context ended because its deadline passed.
+type PhaseError = clock.PhaseError
