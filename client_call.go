@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// clientCall is the state of a request while a client sends it: from begin until end.
+// clientCall is the state of a request while a client sends it: from beginCall until end.
 // It is an argument of what sends. The Request refers to it for a RoundTripper, which
 // calls DefaultTransport or another client.
 type clientCall struct {
@@ -31,14 +31,16 @@ const (
 	hasSent
 )
 
-// begin begins a call for req. If a call for req is in progress, whose RoundTripper uses a
-// client, it has the bounds of that.
-func (c *clientCall) begin(req *Request) {
+// beginCall returns a call for req, which the caller ends. If a call for req is in progress,
+// whose RoundTripper uses a client, it has the bounds of that.
+func beginCall(req *Request) *clientCall {
+	c := acquireCall()
 	if outer := req.call; outer != nil {
 		*c = *outer
 		c.outer = outer
 	}
 	req.call = c
+	return c
 }
 
 // end ends the call. It must not be used afterwards.

@@ -15,8 +15,7 @@ import (
 // is ErrHostClientRedirectToDifferentScheme if the request's scheme does not
 // match IsTLS.
 func (c *HostClient) Do(req *Request, resp *Response) error {
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	return c.do(call, req, resp)
 }
@@ -161,8 +160,7 @@ func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) erro
 	if timeout <= 0 {
 		return ErrTimeout
 	}
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	call.Allow(timeout)
 	return c.do(call, req, resp)
@@ -172,8 +170,7 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 	if err := clock.EndOf(ctx, PhaseWait); err != nil {
 		return err
 	}
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	call.Context = ctx
 	if trace := traceOf(ctx); trace != nil {

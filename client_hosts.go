@@ -20,8 +20,7 @@ import (
 // connect. Other errors describe what is wrong with the request or the
 // response.
 func (c *Client) Do(req *Request, resp *Response) error {
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	return c.do(call, req, resp)
 }

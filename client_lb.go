@@ -218,8 +218,7 @@ func doBounded(client BalancingClient, bounds lbBounds, req *Request, resp *Resp
 		if deadline.IsZero() {
 			return client.DoContext(ctx, req, resp)
 		}
-		call := acquireCall()
-		call.begin(req)
+		call := beginCall(req)
 		defer call.end(req)
 		call.Allow(time.Until(deadline))
 		return client.DoContext(ctx, req, resp)

@@ -214,8 +214,7 @@ func explainPipeline(err error) error {
 // *ErrDialWithUpstream if it could not connect. Other errors describe what is
 // wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	return c.do(call, req, resp)
 }

@@ -25,8 +25,7 @@ type transport struct{}
 func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry bool, err error) {
 	call := req.call
 	if call == nil { // no client sends the request
-		call = acquireCall()
-		call.begin(req)
+		call = beginCall(req)
 		defer call.end(req)
 	}
 	return c.roundTrip(call, req, resp)

@@ -115,8 +115,7 @@ func (c *Client) PostContext(ctx context.Context, dst []byte, url string, postAr
 // are not sent to another origin. Afterwards, req is the last request that was
 // sent.
 func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	return doRedirects(call, c, req, resp, maxRedirectsCount)
 }
@@ -153,8 +152,7 @@ func (c *HostClient) PostContext(ctx context.Context, dst []byte, url string, po
 
 // DoRedirects is Do that follows redirects; see Client.DoRedirects.
 func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	return doRedirects(call, c, req, resp, maxRedirectsCount)
 }
@@ -200,8 +198,7 @@ func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *A
 // returns.
 func (f *fetching) fetch(ctx context.Context, limit time.Duration, c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
 	req, resp := &f.req, &f.resp
-	call := acquireCall()
-	call.begin(req)
+	call := beginCall(req)
 	defer call.end(req)
 	if ctx.Done() != nil {
 		if err := clock.EndOf(ctx, PhaseWait); err != nil {
