@@ -82,7 +82,7 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 		return true, false, nil
 	}
 	isFinal := outcome == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
-	return false, !isFinal, call.explain(err)
+	return false, !isFinal, err
 }
 
 // runHTTP2 sends a request as a stream of m, and gives its place back.

@@ -28,7 +28,8 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 		call = beginCall(req)
 		defer call.end(req)
 	}
-	return c.roundTrip(call, req, resp)
+	retry, err = c.roundTrip(call, req, resp)
+	return retry, call.explain(err)
 }
 
 // transmit is one attempt with the client's RoundTripper.
@@ -37,13 +38,14 @@ func (c *HostClient) transmit(call *clientCall, req *Request, resp *Response) (r
 	if rt == nil {
 		rt = DefaultTransport
 	}
-	if _, isOwn := rt.(*transport); isOwn {
-		return c.roundTrip(call, req, resp)
+	if _, isOwn := rt.(*transport); !isOwn {
+		return rt.RoundTrip(c, req, resp)
 	}
-	return rt.RoundTrip(c, req, resp)
+	retry, err = c.roundTrip(call, req, resp)
+	return retry, call.explain(err)
 }
 
-// roundTrip is one attempt of DefaultTransport.
+// roundTrip is one attempt of DefaultTransport, except that its callers explain the error.
 func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
 	call.progress = noConn
 	skips, streams := resp.SkipBody, resp.StreamBody
@@ -58,32 +60,33 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 		}
 	}()
 	isTunnel := req.Header.IsConnect()
+	kind := forEither
 	switch {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
-		kind := forHTTP1
+		kind = forHTTP1
 		if call.trace == nil && !isTunnel && req.isShort() {
 			kind = forTurn
 		}
-		_, cc, err = c.acquire(call, kind)
 	case isTunnel:
 		return false, ErrNotSupportedHTTP2
-	default:
+	}
+	for cc == nil {
 		var m *http2Member
-		for m, cc, err = c.acquire(call, forEither); m != nil; m, cc, err = c.acquire(call, forEither) {
+		if m, cc, err = c.acquire(call, kind); err != nil {
+			return !errors.Is(err, ErrNoFreeConns), err
+		}
+		if m != nil {
 			if isStale, retry, err := c.roundTripHTTP2(call, m, req, resp); !isStale {
 				return retry, err
 			}
 		}
-	}
-	if err != nil {
-		return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 	}
 	outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
 	if err == pool.ErrNotQuiet { // a new connection takes its place, as in take
 		cc.close()
 		cc, call.progress, call.upstream = nil, noConn, ""
 		if cc, err = c.connect(call, forHTTP1); err != nil {
-			return !errors.Is(err, ErrNoFreeConns), call.explain(err)
+			return !errors.Is(err, ErrNoFreeConns), err
 		}
 		outcome, err = c.exchangeOn(call, cc, req, resp, isTunnel)
 	}
@@ -91,7 +94,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	cc = nil
 	c.settle(settled, outcome)
 	// A response that is too long is too long on every connection.
-	return err != nil && !errors.Is(err, ErrBodyTooLarge), call.explain(err)
+	return err != nil && !errors.Is(err, ErrBodyTooLarge), err
 }
 
 // settle disposes of a connection after an exchange.
