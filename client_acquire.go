@@ -34,44 +34,41 @@ func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, c
 	if kind == forEither {
 		m, cc, err = c.takeEither(call)
 	} else {
-		cc, err = c.take(call, kind)
+		m, cc, err = c.take(call, kind)
 	}
 	switch {
-	case err != nil:
+	case err != nil, trace == nil:
 	case m != nil:
-		trace.gotConn(m.Conn.cc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
+		trace.gotConn(m.Conn.nc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
 	default:
-		trace.gotConn(cc, cc.isReused, func() { c.cut(cc) })
+		trace.gotConn(cc.wire.Net, cc.isReused, func() { c.cut(cc) })
 	}
 	return m, cc, err
 }
 
 // take takes a connection of HTTP/1.1 out of the pool, or opens one of kind.
-func (c *HostClient) take(call *clientCall, kind connKind) (*clientConn, error) {
+func (c *HostClient) take(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
 	if call.IsBound() {
 		if err := call.err(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	settings := c.poolSettings()
 	got, isFull := c.pool.Take(settings, call.isFresh)
 	if isFull {
-		var err error
 		if got, err = c.wait(call, settings); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	cc := got.Conn
-	if cc == nil {
-		return c.connect(call, kind)
-	}
-	takesTurn := cc.wire.PrepareTurn(kind == forTurn)
-	if c.pool.IsExpired(settings, got) || !takesTurn && !cc.wire.IsQuiet() {
+	if cc := got.Conn; cc != nil {
+		takesTurn := cc.wire.PrepareTurn(kind == forTurn)
+		if !c.pool.IsExpired(settings, got) && (takesTurn || cc.wire.IsQuiet()) {
+			cc.isReused, cc.lastUse = true, got.LastUse
+			return nil, cc, nil
+		}
 		cc.close() // connect opens a new one in its place
-		return c.connect(call, kind)
 	}
-	cc.isReused, cc.lastUse = true, got.LastUse
-	return cc, nil
+	return c.connect(call, kind)
 }
 
 // wait waits for a free connection, or for the permission to open one.
@@ -105,34 +102,39 @@ func (c *HostClient) takeEither(call *clientCall) (m *http2Member, cc *clientCon
 	if err := call.err(); err != nil {
 		return nil, nil, err
 	}
-	var got pool.Grant[*http2Peer]
+	if m, cc, err = c.takeShared(call); err == errChoseHTTP1 {
+		return c.takeHTTP1(call)
+	}
+	return m, cc, err
+}
+
+// takeShared takes a place for a stream, or opens a connection. The error is errChoseHTTP1
+// if connections of HTTP/1.1 are in the other pool.
+func (c *HostClient) takeShared(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+	settings := c.http2Settings()
 	if c.http2.isHTTP1.Load() {
-		if got.Member = c.http2.TakeOpen(c.http2Settings()); got.Member == nil {
-			return c.takeHTTP1(call)
+		if m = c.http2.TakeOpen(settings); m == nil {
+			err = errChoseHTTP1
 		}
-	} else if got, err = c.takeShared(call); err != nil {
-		return nil, nil, err
+		return m, nil, err
+	}
+	got, ok := c.http2.Take(settings)
+	if !ok {
+		if got, err = c.waitShared(call, settings); err != nil {
+			return nil, nil, err
+		}
 	}
 	switch {
-	case got.Err == errChoseHTTP1:
-		return c.takeHTTP1(call)
 	case got.Err == pool.ErrFull:
 		return nil, nil, ErrNoFreeConns
-	case got.Err != nil:
-		return nil, nil, got.Err
 	case got.MayOpen:
 		return c.openShared(call)
 	}
-	return got.Member, nil, nil
+	return got.Member, nil, got.Err
 }
 
-// takeShared takes a stream or the permission to open a connection, and waits for it
-// like wait.
-func (c *HostClient) takeShared(call *clientCall) (got pool.Grant[*http2Peer], err error) {
-	got, ok := c.http2.Take(c.http2Settings())
-	if ok {
-		return got, nil
-	}
+// waitShared waits for a stream or the permission to open a connection, like wait.
+func (c *HostClient) waitShared(call *clientCall, settings pool.SharedSettings[*http2Peer]) (got pool.Grant[*http2Peer], err error) {
 	patience := max(c.MaxConnWaitTimeout, 0)
 	if patience == 0 && call.Done() != nil {
 		patience = -1
@@ -143,7 +145,7 @@ func (c *HostClient) takeShared(call *clientCall) (got pool.Grant[*http2Peer], e
 		defer clock.ReleaseTimer(timer)
 		expired = timer.C
 	}
-	got, ok = c.http2.Wait(c.http2Settings(), patience, call.Done(), expired)
+	got, ok := c.http2.Wait(settings, patience, call.Done(), expired)
 	if ok {
 		return got, nil
 	}
@@ -164,9 +166,9 @@ func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientCon
 	if c.http2.isHTTP1.Load() { // the last permission has just found that out
 		hasEnded = true
 		c.http2.Failed(c.http2Settings(), errChoseHTTP1)
-		return c.takeHTTP1(call)
+		return nil, nil, errChoseHTTP1
 	}
-	if cc, err = c.dial(call, true); err != nil {
+	if m, cc, err = c.dial(call, true); err != nil {
 		if call.err() == nil {
 			hasEnded = true
 			c.http2.Failed(c.http2Settings(), err)
@@ -174,8 +176,7 @@ func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientCon
 		return nil, nil, err
 	}
 	hasEnded = true
-	if cc.isHTTP2 {
-		m = c.newHTTP2Peer(cc)
+	if m != nil {
 		c.http2.Opened(c.http2Settings(), m)
 		return m, nil, nil
 	}
@@ -198,45 +199,36 @@ func (c *HostClient) takeHTTP1(call *clientCall) (m *http2Member, cc *clientConn
 	if c.http2.passHTTP1 != nil {
 		return nil, nil, errChoseHTTP1
 	}
-	cc, err = c.take(call, forEither)
-	if err != nil || !cc.isHTTP2 {
-		return nil, cc, err
+	if m, cc, err = c.take(call, forEither); m != nil {
+		c.http2.isHTTP1.Store(false)
+		c.http2.Add(c.http2Settings(), m)
 	}
-	c.pool.Closed(c.poolSettings())
-	c.http2.isHTTP1.Store(false)
-	m = c.newHTTP2Peer(cc)
-	c.http2.Add(c.http2Settings(), m)
-	return m, nil, nil
+	return m, cc, err
 }
 
 // openSingle opens a connection for one request, nil if there is no room or it fails.
-func (c *HostClient) openSingle(call *clientCall) *http2Member {
+func (c *HostClient) openSingle(call *clientCall) (m *http2Member) {
 	if !c.http2.TakeSingle(c.http2Settings()) {
 		return nil
 	}
-	isOpen := false
 	defer func() {
-		if !isOpen { // also if a dialer panics
+		if m == nil { // also if a dialer panics
 			c.http2.FailedSingle()
 		}
 	}()
-	cc, err := c.dial(call, true)
-	switch {
-	case err != nil:
-		return nil
-	case !cc.isHTTP2:
+	var cc *clientConn
+	switch m, cc, _ = c.dial(call, true); {
+	case m != nil:
+		c.http2.OpenedSingle(m)
+	case cc != nil:
 		cc.close()
-		return nil
 	}
-	isOpen = true
-	m := c.newHTTP2Peer(cc)
-	c.http2.OpenedSingle(m)
 	return m
 }
 
-// connect opens a connection. The caller has a permission of the pool, which
-// connect returns if it fails.
-func (c *HostClient) connect(call *clientCall, kind connKind) (cc *clientConn, err error) {
+// connect opens a connection. The caller has a permission of the pool, which connect
+// returns unless the connection speaks HTTP/1.1.
+func (c *HostClient) connect(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
 	defer func() {
 		if cc == nil { // also if a dialer panics
 			c.pool.Closed(c.poolSettings())
@@ -245,9 +237,9 @@ func (c *HostClient) connect(call *clientCall, kind connKind) (cc *clientConn, e
 	return c.dial(call, kind == forEither)
 }
 
-// dial opens a connection to the next address that can be reached. offersHTTP2: it may
-// speak HTTP/2.
-func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (cc *clientConn, err error) {
+// dial opens a connection to the next address that can be reached: m if it speaks HTTP/2,
+// which it may with offersHTTP2, and otherwise cc.
+func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (m *http2Member, cc *clientConn, err error) {
 	addrs := c.prepared().addrs
 	first := c.nextAddr.Add(1) - 1
 	err = errNoAddr
@@ -256,22 +248,25 @@ func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (cc *clientConn, e
 		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
 		call.upstream = addr
 		var nc net.Conn
-		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil {
-			cc = newClientConn(nc, addr)
-			if !offersHTTP2 {
-				return cc, nil
+		isHTTP2 := false
+		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil && offersHTTP2 {
+			if isHTTP2, err = c.chosen(nc); err != nil {
+				dial.Close(nc)
 			}
-			if cc.isHTTP2, err = c.chosen(nc); err == nil {
-				return cc, nil
-			}
-			cc.close()
+		}
+		switch {
+		case err != nil:
 			err = call.dialError(err, addr)
+		case isHTTP2:
+			return c.newHTTP2Peer(nc, addr), nil, nil
+		default:
+			return nil, newClientConn(nc, addr), nil
 		}
 		if call.err() != nil {
 			break
 		}
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 // chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.

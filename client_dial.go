@@ -55,8 +55,7 @@ func (c *HostClient) firstAddr() string {
 // limits dialing and handshake together.
 func (c *HostClient) dialAddr(call *clientCall, addr string, offersHTTP2 bool) (net.Conn, error) {
 	if !c.IsTLS {
-		nc, err := c.callDialer(call, addr)
-		return nc, call.dialError(err, addr)
+		return c.callDialer(call, addr)
 	}
 	own := call.Bounds
 	if c.WriteTimeout > 0 {
@@ -68,7 +67,7 @@ func (c *HostClient) dialAddr(call *clientCall, addr string, offersHTTP2 bool) (
 	if err != nil && isOver && call.err() == nil {
 		return nil, ErrTLSHandshakeTimeout
 	}
-	return nc, call.dialError(err, addr)
+	return nc, err
 }
 
 // dialTLS connects to addr with TLS. It does not dial an address whose host would be
@@ -169,12 +168,10 @@ func dialAside(call *clientCall, f func() (net.Conn, error)) (net.Conn, error) {
 	return dial.Aside(ctx, f)
 }
 
-// dialError wraps err, if not nil, with the address that could not be dialed.
-// If the call has ended, it returns the reason instead.
+// dialError wraps err with the address that could not be dialed. If the call has ended,
+// it returns the reason instead.
 func (c *clientCall) dialError(err error, addr string) error {
 	switch {
-	case err == nil:
-		return nil
 	case c.err() != nil:
 		return c.explain(err)
 	case err == ErrTLSHandshakeTimeout:

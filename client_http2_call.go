@@ -87,7 +87,7 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 
 // runHTTP2 sends a request as a stream of m, and gives its place back.
 func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Outcome, error) {
-	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
+	call.progress, call.upstream, call.phase = hasConn, m.Conn.addr, PhaseWrite
 	x := acquireHTTP2Call()
 	x.c, x.member, x.call, x.req, x.resp = c, m, call, req, resp
 	if err := x.prepare(); err != nil {
@@ -205,7 +205,7 @@ func (x *http2Call) finish() {
 	}
 	resp := x.resp
 	x.receiveTrailers()
-	resp.ParseNetConn(x.member.Conn.cc.wire.Net)
+	resp.ParseNetConn(x.member.Conn.nc)
 	if resp.StreamBody && x.form == headAlone && !x.stream.IsHead && !message.BodyForbidden(resp.StatusCode()) {
 		resp.setStream(bytes.NewReader(nil), 0)
 	}
@@ -320,7 +320,7 @@ func (x *http2Call) streamBody() {
 	req, resp := x.req, x.resp
 	req.leaveStream()
 	x.req, x.call = nil, nil
-	resp.ParseNetConn(x.member.Conn.cc.wire.Net)
+	resp.ParseNetConn(x.member.Conn.nc)
 	x.body.Init(x, x.c.MaxResponseBodySize)
 	resp.setStream(&x.body, max(resp.Header.ContentLength(), -1))
 }

@@ -75,7 +75,7 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 // openTunnel asks on a stream of m. It gives its place back, unless the result is a stream,
 // or the response has one.
 func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Outcome, error) {
-	call.progress, call.upstream, call.phase = hasConn, m.Conn.cc.addr, PhaseWrite
+	call.progress, call.upstream, call.phase = hasConn, m.Conn.addr, PhaseWrite
 	c.prepareResponse(resp, req.Header.IsHead())
 	c.prepareRequest(req)
 	// Not of the pool: a tunnel may be used after its Close.
@@ -95,7 +95,7 @@ func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol strin
 		c.releaseHTTP2(m)
 		return nil, outcome, err
 	case tunnel != nil:
-		resp.ParseNetConn(m.Conn.cc.wire.Net)
+		resp.ParseNetConn(m.Conn.nc)
 		x.req, x.resp, x.call = nil, nil, nil
 		return &clientTunnel{tunnel, x}, http2Done, nil
 	case x.form == bodyStreamed:

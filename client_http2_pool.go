@@ -3,6 +3,7 @@ package sluice
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
@@ -55,7 +56,8 @@ func (c *HostClient) http2Settings() pool.SharedSettings[*http2Peer] {
 // http2Peer is a connection of HTTP/2 of a HostClient.
 type http2Peer struct {
 	conn      *http2client.Conn
-	cc        *clientConn // what was dialed
+	nc        net.Conn // what was dialed
+	addr      string
 	c         *HostClient
 	member    *http2Member // of which it is the Conn
 	wasUsed   atomic.Bool
@@ -64,18 +66,18 @@ type http2Peer struct {
 
 var _ http2client.Watcher = (*http2Peer)(nil)
 
-// newHTTP2Peer returns a connection that was opened, for the pool.
-func (c *HostClient) newHTTP2Peer(cc *clientConn) *http2Member {
-	p := &http2Peer{cc: cc, c: c}
-	p.member = pool.NewMember(p, p.clamp(assumedStreams))
-	p.conn = http2client.NewConn(cc.wire.Net, c.prepared().http2, p)
+// newHTTP2Peer returns the connection nc to addr, for the pool.
+func (c *HostClient) newHTTP2Peer(nc net.Conn, addr string) *http2Member {
+	p := &http2Peer{nc: nc, addr: addr, c: c}
+	p.member = pool.NewMember(p, c.http2.clamp(assumedStreams))
+	p.conn = http2client.NewConn(nc, c.prepared().http2, p)
 	return p.member
 }
 
 // clamp returns how many of limit streams are used.
-func (p *http2Peer) clamp(limit int) int {
-	if most := p.c.http2.maxStreams; most > 0 {
-		return min(limit, most)
+func (p *http2Pool) clamp(limit int) int {
+	if p.maxStreams > 0 {
+		return min(limit, p.maxStreams)
 	}
 	return limit
 }
@@ -83,7 +85,7 @@ func (p *http2Peer) clamp(limit int) int {
 // LimitChanged implements http2client.Watcher.
 func (p *http2Peer) LimitChanged(limit int) {
 	p.isSettled.Store(true)
-	p.c.http2.SetLimit(p.c.http2Settings(), p.member, p.clamp(limit))
+	p.c.http2.SetLimit(p.c.http2Settings(), p.member, p.c.http2.clamp(limit))
 }
 
 // Ended implements http2client.Watcher.

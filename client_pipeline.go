@@ -177,7 +177,7 @@ func (c *PipelineClient) dial() (net.Conn, error) {
 		}
 		cc.close()
 	}
-	cc, err := c.host.dial(new(clientCall), false)
+	_, cc, err := c.host.dial(new(clientCall), false)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error)
 // prewarmOne opens a connection, for which it has a permission.
 func (c *HostClient) prewarmOne(ctx context.Context) error {
 	call := c.newCall(ctx)
-	cc, err := c.connect(&call, forHTTP1)
+	_, cc, err := c.connect(&call, forHTTP1)
 	if err == nil {
 		c.release(cc)
 		return nil
@@ -122,7 +122,7 @@ func (c *HostClient) prewarmOne(ctx context.Context) error {
 	return call.explain(err)
 }
 
-// clientConn is a connection of a HostClient. The pool owns it while it is
+// clientConn is a connection of a HostClient that speaks HTTP/1.1. The pool owns it while it is
 // idle; otherwise the one request that uses it does.
 type clientConn struct {
 	wire     http1client.Conn
@@ -130,7 +130,6 @@ type clientConn struct {
 	created  int64 // clock.Nanos
 	lastUse  int64
 	isReused bool
-	isHTTP2  bool
 	exchange exchange // of the present request
 }
 

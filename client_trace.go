@@ -61,10 +61,10 @@ func traceOf(ctx context.Context) *ClientTrace {
 	return trace
 }
 
-// gotConn calls GotConn of trace, if there is one. giveBack runs if it does not return.
-func (trace *ClientTrace) gotConn(cc *clientConn, isReused bool, giveBack func()) {
-	if trace != nil && trace.GotConn != nil {
-		guarded(func() { trace.GotConn(GotConnInfo{Conn: cc.wire.Net, IsReused: isReused}) }, giveBack)
+// gotConn calls GotConn, if there is one. giveBack runs if it does not return.
+func (trace *ClientTrace) gotConn(conn net.Conn, isReused bool, giveBack func()) {
+	if trace.GotConn != nil {
+		guarded(func() { trace.GotConn(GotConnInfo{Conn: conn, IsReused: isReused}) }, giveBack)
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	if err == pool.ErrNotQuiet { // a new connection takes its place, as in take
 		cc.close()
 		cc, call.progress, call.upstream = nil, noConn, ""
-		if cc, err = c.connect(call, forHTTP1); err != nil {
+		if _, cc, err = c.connect(call, forHTTP1); err != nil {
 			return !errors.Is(err, ErrNoFreeConns), err
 		}
 		outcome, err = c.exchangeOn(call, cc, req, resp, isTunnel)
