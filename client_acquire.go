@@ -1,9 +1,7 @@
 package sluice
 
 import (
-	"crypto/tls"
 	"errors"
-	"net"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
@@ -235,55 +233,6 @@ func (c *HostClient) connect(call *clientCall, kind connKind) (m *http2Member, c
 		}
 	}()
 	return c.dial(call, kind == forEither)
-}
-
-// dial opens a connection to the next address that can be reached: m if it speaks HTTP/2,
-// which it may with offersHTTP2, and otherwise cc.
-func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (m *http2Member, cc *clientConn, err error) {
-	addrs := c.prepared().addrs
-	first := c.nextAddr.Add(1) - 1
-	err = errNoAddr
-	// Connecting fails only after every address has failed.
-	for i := range addrs {
-		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
-		call.upstream = addr
-		var nc net.Conn
-		isHTTP2 := false
-		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil && offersHTTP2 {
-			if isHTTP2, err = c.chosen(nc); err != nil {
-				dial.Close(nc)
-			}
-		}
-		switch {
-		case err != nil:
-			err = call.dialError(err, addr)
-		case isHTTP2:
-			return c.newHTTP2Peer(nc, addr), nil, nil
-		default:
-			return nil, newClientConn(nc, addr), nil
-		}
-		if call.err() != nil {
-			break
-		}
-	}
-	return nil, nil, err
-}
-
-// chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.
-func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
-	isOnly := c.HTTP2 == HTTP2Only
-	if !c.IsTLS {
-		return isOnly, nil
-	}
-	secure, ok := nc.(*tls.Conn)
-	if !ok {
-		return false, nil // impossible: dialTLS returns no other connection
-	}
-	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
-	if !isHTTP2 && isOnly {
-		return false, ErrNoHTTP2
-	}
-	return isHTTP2, nil
 }
 
 // release makes a connection idle, or gives it to a waiting call.

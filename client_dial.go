@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
+	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/clock"
 )
@@ -49,6 +50,55 @@ func (c *HostClient) firstAddr() string {
 		return addrs[0]
 	}
 	return ""
+}
+
+// dial opens a connection to the next address that can be reached: m if it speaks HTTP/2,
+// which it may with offersHTTP2, and otherwise cc.
+func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (m *http2Member, cc *clientConn, err error) {
+	addrs := c.prepared().addrs
+	first := c.nextAddr.Add(1) - 1
+	err = errNoAddr
+	// Connecting fails only after every address has failed.
+	for i := range addrs {
+		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
+		call.upstream = addr
+		var nc net.Conn
+		isHTTP2 := false
+		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil && offersHTTP2 {
+			if isHTTP2, err = c.chosen(nc); err != nil {
+				dial.Close(nc)
+			}
+		}
+		switch {
+		case err != nil:
+			err = call.dialError(err, addr)
+		case isHTTP2:
+			return c.newHTTP2Peer(nc, addr), nil, nil
+		default:
+			return nil, newClientConn(nc, addr), nil
+		}
+		if call.err() != nil {
+			break
+		}
+	}
+	return nil, nil, err
+}
+
+// chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.
+func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
+	isOnly := c.HTTP2 == HTTP2Only
+	if !c.IsTLS {
+		return isOnly, nil
+	}
+	secure, ok := nc.(*tls.Conn)
+	if !ok {
+		return false, nil // impossible: dialTLS returns no other connection
+	}
+	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
+	if !isHTTP2 && isOnly {
+		return false, ErrNoHTTP2
+	}
+	return isHTTP2, nil
 }
 
 // dialAddr connects to addr, with TLS if IsTLS is set. With TLS, WriteTimeout
@@ -178,6 +228,42 @@ func (c *clientCall) dialError(err error, addr string) error {
 		return err
 	}
 	return dial.WithUpstream(err, addr)
+}
+
+// clientConn is a connection of a HostClient that speaks HTTP/1.1. The pool owns it while it is
+// idle; otherwise the one request that uses it does.
+type clientConn struct {
+	wire     http1client.Conn
+	addr     string
+	created  int64 // clock.Nanos
+	lastUse  int64
+	isReused bool
+	exchange exchange // of the present request
+}
+
+func newClientConn(c net.Conn, addr string) *clientConn {
+	cc := &clientConn{addr: addr, created: clock.Nanos()}
+	cc.exchange.cc = cc
+	cc.wire.Init(c, &cc.exchange.Exchange, &cc.exchange)
+	return cc
+}
+
+func (cc *clientConn) close() { dial.Close(cc.wire.Net) }
+
+// Conn returns the connection. The caller owns it from AcquireConn until
+// ReleaseConn or CloseConn.
+func (cc *clientConn) Conn() net.Conn { return cc.wire.Net }
+
+// CreatedTime returns when the connection was opened.
+func (cc *clientConn) CreatedTime() time.Time { return clock.Time(cc.created) }
+
+// LastUseTime returns when the connection was last released. It may be up to
+// half a second too early. It is the zero time for a new connection.
+func (cc *clientConn) LastUseTime() time.Time {
+	if cc.lastUse == 0 {
+		return time.Time{}
+	}
+	return clock.Time(cc.lastUse)
 }
 
 // AcquireTimer returns a timer from a pool. The timer sends the time on its

@@ -61,30 +61,6 @@ const (
 	http2Invalid                     // the request cannot be sent
 )
 
-// roundTripHTTP2 sends a request as a stream of m, and gives its place back. isStale:
-// nothing was sent, because m had ended unnoticed.
-func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (isStale, retry bool, err error) {
-	hadStream := req.streamed() != nil
-	isReused := m.Conn.wasUsed.Swap(true)
-	if req.ConnectionClose() { // it is the last one on m
-		c.http2.Drain(c.http2Settings(), m)
-	}
-	outcome, err := c.runHTTP2(call, m, req, resp)
-	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
-		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
-		if own := c.openSingle(call); own != nil {
-			_ = resp.CloseBodyStream()
-			c.prepareResponse(resp, false) // SkipBody says whether it is HEAD
-			outcome, err = c.runHTTP2(call, own, req, resp)
-		}
-	}
-	if outcome == http2Stale && isReused && call.err() == nil {
-		return true, false, nil
-	}
-	isFinal := outcome == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
-	return false, !isFinal, err
-}
-
 // runHTTP2 sends a request as a stream of m, and gives its place back.
 func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Outcome, error) {
 	call.progress, call.upstream, call.phase = hasConn, m.Conn.addr, PhaseWrite

@@ -6,7 +6,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/client/dial"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -120,42 +119,6 @@ func (c *HostClient) prewarmOne(ctx context.Context) error {
 		return nil
 	}
 	return call.explain(err)
-}
-
-// clientConn is a connection of a HostClient that speaks HTTP/1.1. The pool owns it while it is
-// idle; otherwise the one request that uses it does.
-type clientConn struct {
-	wire     http1client.Conn
-	addr     string
-	created  int64 // clock.Nanos
-	lastUse  int64
-	isReused bool
-	exchange exchange // of the present request
-}
-
-func newClientConn(c net.Conn, addr string) *clientConn {
-	cc := &clientConn{addr: addr, created: clock.Nanos()}
-	cc.exchange.cc = cc
-	cc.wire.Init(c, &cc.exchange.Exchange, &cc.exchange)
-	return cc
-}
-
-func (cc *clientConn) close() { dial.Close(cc.wire.Net) }
-
-// Conn returns the connection. The caller owns it from AcquireConn until
-// ReleaseConn or CloseConn.
-func (cc *clientConn) Conn() net.Conn { return cc.wire.Net }
-
-// CreatedTime returns when the connection was opened.
-func (cc *clientConn) CreatedTime() time.Time { return clock.Time(cc.created) }
-
-// LastUseTime returns when the connection was last released. It may be up to
-// half a second too early. It is the zero time for a new connection.
-func (cc *clientConn) LastUseTime() time.Time {
-	if cc.lastUse == 0 {
-		return time.Time{}
-	}
-	return clock.Time(cc.lastUse)
 }
 
 // AcquireReader returns a pooled reader of conn with a buffer of
