@@ -91,11 +91,7 @@ type Conn struct {
 	peer        h2.PeerSettings
 	hasSettings bool // the first SETTINGS frame has come
 
-	lastRead int64 // when the last byte came, in Nanos
-	// pingAfter is for how long nothing may come while a request waits, before a PING tests
-	// the connection.
-	pingAfter time.Duration
-	pingDue   int64 // when the next byte must have come; 0: never
+	health
 	// due is not later than the earliest time at which something is due: the health of the
 	// connection, or a Stream's due; 0: nothing is.
 	due int64
@@ -108,9 +104,9 @@ func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
 	c := &Conn{
 		conn: conn, cfg: cfg.withDefaults(), watcher: watcher,
 		streams: make(map[uint32]*Stream), nextID: 1, limit: assumedStreams,
-		own: h2.NewOwnSettings(), peer: h2.NewPeerSettings(), lastRead: now,
+		own: h2.NewOwnSettings(), peer: h2.NewPeerSettings(),
 	}
-	c.pingAfter = c.cfg.PingAfter
+	c.lastRead, c.pingAfter = now, c.cfg.PingAfter
 	c.peek.Init(conn)
 	c.parser.Side = h2.ClientSide
 	c.parser.MaxContinuations = c.cfg.continuations()
@@ -190,13 +186,8 @@ func (c *Conn) signalSettings() {
 func (c *Conn) begin(s *Stream) *Error {
 	now := clock.Nanos()
 	s.id = 0
-	if c.pingDue != 0 && c.leader == nil {
-		switch {
-		case !c.peek.CanLook(): // the answer to the PING may have come unread
-			c.pingDue = 0
-		case c.pingDue <= now: // catchUp has found nothing
-			c.closeNow(ErrNoPing)
-		}
+	if c.pingDue != 0 {
+		c.endIfSilentUnread(now)
 	}
 	switch err := c.refusal(s, now); {
 	case err != nil:

@@ -231,13 +231,7 @@ func (c *Conn) interrupt(w *waiter) {
 
 // expire ends what is due, and finds out what is due next.
 func (c *Conn) expire(now int64) {
-	switch {
-	case c.pingDue == 0 || c.pingDue > now:
-	case c.phase == phaseBroken:
-		c.closeNow(c.failure)
-		return
-	default:
-		c.closeNow(ErrNoPing)
+	if c.endIfSilent(now) {
 		return
 	}
 	if c.due = c.pingDue; len(c.streams) > 0 {

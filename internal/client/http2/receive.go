@@ -52,7 +52,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		case h2.RoundTripPing:
 			c.growth.RoundTrip.End(now)
 		case healthPing:
-			c.pingAfter = min(4*c.pingAfter, maxPingAfter)
+			c.pingAnswered()
 		}
 		return c.budget.Charge(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
