@@ -15,12 +15,16 @@ type connKind uint8
 const (
 	forHTTP1  connKind = iota // it speaks HTTP/1.1
 	forTurn                   // as forHTTP1; the turn looks whether it has unread bytes
+	inPlace                   // as forHTTP1, in place of one that was closed: a new one
 	forEither                 // it speaks HTTP/1.1 or HTTP/2
 )
 
 // acquire returns a connection for a call: an idle one that is open and has no
 // unread bytes, or a new one. If it speaks HTTP/2, the result is a place for a stream.
 func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
+	if kind == inPlace {
+		return c.connect(call, kind)
+	}
 	if kind != forEither && c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
 		return nil, nil, ErrConnPoolStrategyNotImpl
 	}
@@ -29,11 +33,7 @@ func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, c
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(c.firstAddr())
 	}
-	if kind == forEither {
-		m, cc, err = c.takeEither(call)
-	} else {
-		m, cc, err = c.take(call, kind)
-	}
+	m, cc, err = c.take(call, kind)
 	switch {
 	case err != nil, trace == nil:
 	case m != nil:
@@ -44,11 +44,17 @@ func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, c
 	return m, cc, err
 }
 
-// take takes a connection of HTTP/1.1 out of the pool, or opens one of kind.
+// take takes an idle connection or, with forEither, a place for a stream, or opens a
+// connection of kind.
 func (c *HostClient) take(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
 	if call.IsBound() {
 		if err := call.err(); err != nil {
 			return nil, nil, err
+		}
+	}
+	if kind == forEither {
+		if m, cc, err = c.takeShared(call); err != errChoseHTTP1 || c.http2.passHTTP1 != nil {
+			return m, cc, err
 		}
 	}
 	settings := c.poolSettings()
@@ -58,9 +64,8 @@ func (c *HostClient) take(call *clientCall, kind connKind) (m *http2Member, cc *
 			return nil, nil, err
 		}
 	}
-	if cc := got.Conn; cc != nil {
-		takesTurn := cc.wire.PrepareTurn(kind == forTurn)
-		if !c.pool.IsExpired(settings, got) && (takesTurn || cc.wire.IsQuiet()) {
+	if cc = got.Conn; cc != nil {
+		if !c.pool.IsExpired(settings, got) && cc.wire.IsQuiet(kind == forTurn) {
 			cc.isReused, cc.lastUse = true, got.LastUse
 			return nil, cc, nil
 		}
@@ -93,18 +98,6 @@ func (c *HostClient) wait(call *clientCall, settings pool.Settings[clientConn]) 
 
 // errChoseHTTP1 ends the waiting for a connection of HTTP/2.
 var errChoseHTTP1 = errors.New("sluice: the server has chosen HTTP/1.1")
-
-// takeEither takes a place for a stream or, if the server has chosen HTTP/1.1, a
-// connection.
-func (c *HostClient) takeEither(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	if err := call.err(); err != nil {
-		return nil, nil, err
-	}
-	if m, cc, err = c.takeShared(call); err == errChoseHTTP1 {
-		return c.takeHTTP1(call)
-	}
-	return m, cc, err
-}
 
 // takeShared takes a place for a stream, or opens a connection. The error is errChoseHTTP1
 // if connections of HTTP/1.1 are in the other pool.
@@ -191,19 +184,6 @@ func (c *HostClient) openShared(call *clientCall) (m *http2Member, cc *clientCon
 	return nil, cc, err
 }
 
-// takeHTTP1 takes a connection of HTTP/1.1, unless the server has begun to choose
-// HTTP/2.
-func (c *HostClient) takeHTTP1(call *clientCall) (m *http2Member, cc *clientConn, err error) {
-	if c.http2.passHTTP1 != nil {
-		return nil, nil, errChoseHTTP1
-	}
-	if m, cc, err = c.take(call, forEither); m != nil {
-		c.http2.isHTTP1.Store(false)
-		c.http2.Add(c.http2Settings(), m)
-	}
-	return m, cc, err
-}
-
 // openSingle opens a connection for one request, nil if there is no room or it fails.
 func (c *HostClient) openSingle(call *clientCall) (m *http2Member) {
 	if !c.http2.TakeSingle(c.http2Settings()) {
@@ -224,15 +204,19 @@ func (c *HostClient) openSingle(call *clientCall) (m *http2Member) {
 	return m
 }
 
-// connect opens a connection. The caller has a permission of the pool, which connect
-// returns unless the connection speaks HTTP/1.1.
+// connect opens a connection of kind. The caller has a permission of the pool of HTTP/1.1,
+// which connect returns if it fails or if the server has begun to choose HTTP/2.
 func (c *HostClient) connect(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
 	defer func() {
 		if cc == nil { // also if a dialer panics
 			c.pool.Closed(c.poolSettings())
 		}
 	}()
-	return c.dial(call, kind == forEither)
+	if m, cc, err = c.dial(call, kind == forEither); m != nil {
+		c.http2.isHTTP1.Store(false)
+		c.http2.Admit(c.http2Settings(), m)
+	}
+	return m, cc, err
 }
 
 // release makes a connection idle, or gives it to a waiting call.

@@ -65,18 +65,17 @@ func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (m *http2Member, c
 		var nc net.Conn
 		isHTTP2 := false
 		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil && offersHTTP2 {
-			if isHTTP2, err = c.chosen(nc); err != nil {
-				dial.Close(nc)
-			}
+			isHTTP2, err = c.chosen(nc)
 		}
 		switch {
-		case err != nil:
-			err = call.dialError(err, addr)
-		case isHTTP2:
-			return c.newHTTP2Peer(nc, addr), nil, nil
-		default:
+		case err == nil && !isHTTP2:
 			return nil, newClientConn(nc, addr), nil
+		case err == nil:
+			return c.newHTTP2Peer(nc, addr), nil, nil
+		case nc != nil: // the server has chosen what is not spoken
+			dial.Close(nc)
 		}
+		err = call.dialError(err, addr)
 		if call.err() != nil {
 			break
 		}
@@ -184,7 +183,10 @@ func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string, offer
 func (c *HostClient) callDialer(call *clientCall, addr string) (nc net.Conn, err error) {
 	call.phase = PhaseDial
 	defer func() {
-		if err == nil && nc == nil {
+		switch {
+		case err != nil:
+			nc = nil // a dialer may return both
+		case nc == nil:
 			err = errNoConn
 		}
 	}()

@@ -34,7 +34,7 @@ type http2Pool struct {
 }
 
 // http2Member is a connection in the pool. A request owns a place for a stream on it
-// from takeEither until releaseHTTP2.
+// from take until releaseHTTP2.
 type http2Member = pool.Member[*http2Peer]
 
 // mayUseHTTP2 reports whether the mode admits HTTP/2 for this host.

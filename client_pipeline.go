@@ -172,7 +172,7 @@ func (c *PipelineClient) prepare() {
 // dial connects to the next address that can be reached.
 func (c *PipelineClient) dial() (net.Conn, error) {
 	if cc := c.spare.Swap(nil); cc != nil {
-		if cc.wire.IsQuiet() && cc.wire.ClearLimits() == nil {
+		if cc.wire.IsQuiet(false) && cc.wire.ClearLimits() == nil {
 			return cc.wire.Net, nil
 		}
 		cc.close()

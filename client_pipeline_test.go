@@ -265,7 +265,7 @@ func TestPipelineHTTP2Spare(t *testing.T) {
 			t.Fatal(err)
 		}
 		cc := newClientConn(nc, r.addr)
-		eventually(t, "the connection ends", func() bool { return !cc.wire.IsQuiet() })
+		eventually(t, "the connection ends", func() bool { return !cc.wire.IsQuiet(false) })
 		c.host.http2.passHTTP1(cc)
 		if r.dials.Load() == 0 {
 			if err := c.Do(newCall("POST", r.url("/"))); err != nil || r.dials.Load() != 1 {

@@ -98,7 +98,7 @@ func (c *HostClient) newCall(ctx context.Context) clientCall {
 // HTTP/1.1, the connection is idle in the other pool afterwards.
 func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error) {
 	call := c.newCall(ctx)
-	m, cc, err := c.takeEither(&call)
+	m, cc, err := c.take(&call, forEither)
 	switch {
 	case err != nil:
 		return false, call.explain(err)

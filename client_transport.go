@@ -70,7 +70,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	case isTunnel:
 		return false, ErrNotSupportedHTTP2
 	}
-	for cc == nil {
+	for {
 		var m *http2Member
 		if m, cc, err = c.acquire(call, kind); err != nil {
 			return !errors.Is(err, ErrNoFreeConns), err
@@ -79,22 +79,20 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 			if isStale, retry, err := c.roundTripHTTP2(call, m, req, resp); !isStale {
 				return retry, err
 			}
+			continue
 		}
-	}
-	outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
-	if err == pool.ErrNotQuiet { // a new connection takes its place, as in take
-		cc.close()
-		cc, call.progress, call.upstream = nil, noConn, ""
-		if _, cc, err = c.connect(call, forHTTP1); err != nil {
-			return !errors.Is(err, ErrNoFreeConns), err
+		outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
+		settled := cc
+		cc = nil
+		if err == pool.ErrNotQuiet {
+			settled.close()
+			kind, call.progress, call.upstream = inPlace, noConn, ""
+			continue
 		}
-		outcome, err = c.exchangeOn(call, cc, req, resp, isTunnel)
+		c.settle(settled, outcome)
+		// A response that is too long is too long on every connection.
+		return err != nil && !errors.Is(err, ErrBodyTooLarge), err
 	}
-	settled := cc
-	cc = nil
-	c.settle(settled, outcome)
-	// A response that is too long is too long on every connection.
-	return err != nil && !errors.Is(err, ErrBodyTooLarge), err
 }
 
 // roundTripHTTP2 sends a request as a stream of m, and gives its place back. isStale:
@@ -149,11 +147,11 @@ func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, 
 	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
 	x.isHead, x.isTunnel = req.Header.IsHead(), isTunnel
 	x.IsLast = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
-	if x.IsLast && len(req.Header.Peek(HeaderConnection)) == 0 {
+	if head := req.Header.head(); x.IsLast && len(req.Header.Peek(HeaderConnection)) == 0 {
 		// The server learns that the connection ends. It then closes first, and its
 		// socket has the TIME_WAIT state (RFC 9293 section 3.6).
-		req.SetConnectionClose()
-		defer req.Header.ResetConnectionClose()
+		head.ConnectionClose = true
+		defer func() { head.ConnectionClose = false }()
 	}
 	outcome, err := x.run()
 	if cc.wire.HasWritten() {

@@ -34,14 +34,6 @@ func (c *Conn) Init(nc net.Conn, x *Exchange, m Message) {
 	c.turn.Init(nc)
 }
 
-// PrepareTurn makes the next request take a turn (see pool.Turn), if it may and the
-// connection admits that. It returns false if not: then IsQuiet is for the caller.
-// Otherwise the error of Run is pool.ErrNotQuiet if the connection was not quiet.
-func (c *Conn) PrepareTurn(may bool) bool {
-	c.takesTurn = may && c.turn.CanTake()
-	return c.takesTurn
-}
-
 // Read implements io.Reader. It first writes unsent.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.unsent == nil {
@@ -85,8 +77,16 @@ func (c *Conn) HasWritten() bool { return c.written.Load() > 0 }
 
 // IsQuiet reports whether an idle connection is open and has no unread bytes.
 // Unsolicited bytes would be read as the response to the next request (RFC 9112
-// section 9.2).
-func (c *Conn) IsQuiet() bool {
+// section 9.2). With mayTurn, the next request takes a turn (see pool.Turn) if the
+// connection admits that: then IsQuiet returns true, the turn looks, and the error of Run
+// is pool.ErrNotQuiet if the connection was not quiet.
+func (c *Conn) IsQuiet(mayTurn bool) bool {
+	c.takesTurn = mayTurn && c.turn.CanTake()
+	return c.takesTurn || c.isQuiet()
+}
+
+// isQuiet is IsQuiet without a turn.
+func (c *Conn) isQuiet() bool {
 	if !c.peek.IsQuiet() {
 		return false
 	}

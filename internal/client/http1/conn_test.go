@@ -96,14 +96,14 @@ func TestConnIsQuiet(t *testing.T) {
 	for _, err := range []error{nil, errStub} {
 		stub := &stubConn{limitErr: err}
 		cc := newConn(tls.Client(stub, &tls.Config{InsecureSkipVerify: true}))
-		if got := cc.IsQuiet(); got != (err == nil) || cc.hasDeadline != got || stub.told[0] != "read past" {
+		if got := cc.IsQuiet(false); got != (err == nil) || cc.hasDeadline != got || stub.told[0] != "read past" {
 			t.Errorf("%v: quiet %v, %q", err, got, stub.told)
 		}
 		if cc.WasSpokenTo() {
 			t.Errorf("%v: the server has spoken", err)
 		}
 	}
-	if cc := newConn(&stubConn{}); !cc.IsQuiet() || cc.WasSpokenTo() || cc.hasDeadline {
+	if cc := newConn(&stubConn{}); !cc.IsQuiet(false) || cc.WasSpokenTo() || cc.hasDeadline {
 		t.Error("a connection that cannot be tested is not quiet")
 	}
 }

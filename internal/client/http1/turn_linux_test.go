@@ -23,7 +23,7 @@ func turnExchange(t *testing.T) (x *Exchange, m *textMessage, server *net.TCPCon
 	m.x = &Exchange{Bounds: new(clock.Bounds), ReadBuffer: 4096, WriteBuffer: 4096, Content: []byte("go")}
 	c := new(Conn)
 	c.Init(near, m.x, m)
-	if c.PrepareTurn(false) || !c.PrepareTurn(true) {
+	if c.IsQuiet(false); c.takesTurn || !c.IsQuiet(true) || !c.takesTurn {
 		t.Fatal("a TCP connection takes no turn")
 	}
 	return m.x, m, far
@@ -85,7 +85,7 @@ func TestTurnOfAConnectionThatIsNotQuiet(t *testing.T) {
 	if _, err := io.WriteString(server, "unsolicited"); err != nil {
 		t.Fatal(err)
 	}
-	for x.Conn.IsQuiet() {
+	for x.Conn.isQuiet() {
 		time.Sleep(time.Millisecond) // until it has arrived
 	}
 	if outcome, err := x.Run(); outcome != MustCut || !errors.Is(err, pool.ErrNotQuiet) || x.Conn.HasWritten() {

@@ -178,9 +178,9 @@ func (p *Shared[T]) Opened(s SharedSettings[T], m *Member[T]) {
 	p.addLocked(s, m)
 }
 
-// Add adds a connection that was opened without the permission, and reserves a stream
+// Admit adds a connection that was opened without the permission, and reserves a stream
 // on it for the caller.
-func (p *Shared[T]) Add(s SharedSettings[T], m *Member[T]) {
+func (p *Shared[T]) Admit(s SharedSettings[T], m *Member[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.addLocked(s, m)

@@ -288,7 +288,7 @@ func TestSharedSingle(t *testing.T) {
 			t.Errorf("%d closed, want 2", p.closed.Load())
 		}
 		n := NewMember(8, 2)
-		if p.Add(p.SharedSettings, n); p.take(t).Member != n {
+		if p.Admit(p.SharedSettings, n); p.take(t).Member != n {
 			t.Error("an added connection is not used")
 		}
 	})
