@@ -12,21 +12,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// TestCallsLimits: a limit of 1 is one, for times and sizes.
-func TestCallsLimits(t *testing.T) {
-	if n := positiveOr(1, 5); n != 1 {
-		t.Errorf("size %d", n)
-	}
-	var call clientCall
-	if call.Limit(1) == 0 {
-		t.Error("no limit")
-	}
-	call.Allow(time.Hour)
-	if call.Left(1) != 1 {
-		t.Error("more time than was asked for")
-	}
-}
-
 // TestCallsTime: what a call whose time has run out says.
 func TestCallsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/balance"
-	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 var errSick = errors.New("sick")
@@ -47,53 +45,6 @@ func TestLBClientHealth(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
-}
-
-// panickingClient panics a number of times.
-type panickingClient struct{ times int }
-
-func (c *panickingClient) PendingRequests() int { return 0 }
-
-func (c *panickingClient) DoDeadline(*Request, *Response, time.Time) error {
-	if c.times--; c.times >= 0 {
-		panic(errSick)
-	}
-	return nil
-}
-
-// boundClient notes the bounds of requests.
-type boundClient struct {
-	panickingClient
-	deadline int64
-	ctx      context.Context
-}
-
-func (c *boundClient) DoContext(ctx context.Context, req *Request, _ *Response) error {
-	c.ctx, c.deadline = ctx, 0
-	if req.call != nil {
-		c.deadline = req.call.Deadline
-	}
-	return nil
-}
-
-// Clients with contexts get the context, and Timeout if it has no deadline.
-func TestLBClientContexts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &boundClient{}
-		lb := &LBClient{Clients: []BalancingClient{c}, Timeout: time.Minute}
-		req := new(Request)
-		if err := lb.DoContext(t.Context(), req, nil); err != nil || c.ctx != t.Context() || c.deadline != clock.Nanos()+int64(time.Minute) {
-			t.Errorf("%v, deadline %d", err, c.deadline)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if err := lb.DoContext(ctx, req, nil); err != nil || c.ctx != ctx || c.deadline != 0 {
-			t.Errorf("%v, deadline %d", err, c.deadline)
-		}
-		if req.call != nil {
-			t.Errorf("the request keeps %+v", req.call)
-		}
-	})
 }
 
 // hedgeClient is a client whose answers come when the test lets them.

@@ -7,10 +7,8 @@ import (
 	"math"
 	"net"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 )
 
@@ -153,42 +151,6 @@ func TestPipelineEncode(t *testing.T) {
 		if !tc.isDirect && (resp.SkipBody != skips || resp.StreamBody != streams) {
 			t.Errorf("%s: skips %v, streams %v", tc.method, resp.SkipBody, resp.StreamBody)
 		}
-	}
-}
-
-// TestPipelineEncodesWholeRequests: also those that do not leave in one piece.
-func TestPipelineEncodesWholeRequests(t *testing.T) {
-	for want, set := range map[string]func(req *Request){
-		"Content-Length: 4\r\n\r\nbody":              func(req *Request) { req.SetBodyString("body") },
-		"\r\n\r\n" + strings.Repeat("x", maxWhole+1): func(req *Request) { req.SetBodyString(strings.Repeat("x", maxWhole+1)) },
-		"\r\n\r\na=b": func(req *Request) { req.PostArgs().Set("a", "b") },
-		"\r\n\r\n4\r\nbody\r\n0\r\nSum: 1\r\n\r\n": func(req *Request) {
-			req.SetBodyString("body")
-			req.Header.Set("Sum", "1")
-			_ = req.Header.SetTrailer("Sum")
-		},
-		"\r\n\r\nstream": func(req *Request) { req.SetBodyStream(strings.NewReader("stream"), 6) },
-	} {
-		c := &PipelineClient{Addr: "h:80"}
-		c.once.Do(c.prepare)
-		req, resp := newCall("POST", "http://h:80/")
-		set(req)
-		w, err := c.encode(new(clientCall), req, resp)
-		if err != nil || !strings.HasPrefix(string(w.Out), "POST / HTTP/1.1\r\n") || !strings.HasSuffix(string(w.Out), want) {
-			t.Errorf("%v, %.300q, want %.100q", err, w.Out, want)
-		}
-	}
-}
-
-// TestPipelineCannotEncode: the response is as after Reset.
-func TestPipelineCannotEncode(t *testing.T) {
-	c := &PipelineClient{Addr: "h:80"}
-	c.once.Do(c.prepare)
-	req, resp := newCall("HEAD", "http://h:80/")
-	req.SetBodyStream(iotest.ErrReader(errStub), -1)
-	resp.SetBodyString("old")
-	if w, err := c.encode(new(clientCall), req, resp); w != nil || err != errStub || resp.SkipBody || len(resp.Body()) != 0 {
-		t.Errorf("%v, skips %v, %q", err, resp.SkipBody, resp.Body())
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func TestBoundsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Bounds
-		if c.IsBound() || c.Err() != nil || c.Left(0) != 0 || c.Left(time.Second) != time.Second || c.Limit(0) != 0 || c.Limit(time.Second) == 0 {
+		if c.IsBound() || c.Err() != nil || c.Left(0) != 0 || c.Left(time.Second) != time.Second || c.Limit(0) != 0 || c.Limit(time.Second) == 0 || c.Limit(1) == 0 {
 			t.Error("a call without a deadline has one")
 		}
 		c.Restart()
@@ -28,7 +28,7 @@ func TestBoundsTime(t *testing.T) {
 			t.Error("a longer time-out moved the deadline")
 		}
 		time.Sleep(4 * time.Second)
-		if !c.IsBound() || c.Err() != nil || c.Left(0) != 6*time.Second || c.Left(time.Second) != time.Second || c.Left(time.Minute) != 6*time.Second {
+		if !c.IsBound() || c.Err() != nil || c.Left(0) != 6*time.Second || c.Left(1) != 1 || c.Left(time.Second) != time.Second || c.Left(time.Minute) != 6*time.Second {
 			t.Errorf("after 4 of 10 s: %v, %v left", c.Err(), c.Left(0))
 		}
 		if c.Limit(0) != deadline || c.Limit(time.Minute) != deadline || c.Limit(time.Second) != deadline-int64(5*time.Second) {

@@ -512,3 +512,62 @@ func TestHandshakeOfDialerFails(t *testing.T) {
 	}
 	checkPool(t, c, 0, 0)
 }
+
+// TestDialContextOfClients: a dialer gets the trace and the deadline of the request, and
+// the next address in turn.
+func TestDialContextOfClients(t *testing.T) {
+	traced := 0
+	var hasDeadline bool
+	var dialed []string
+	c := &sluice.HostClient{Addr: "a,b", DialContext: func(ctx context.Context, addr string) (net.Conn, error) {
+		if conn, err := (&sluice.TCPDialer{Resolver: resolvesTo()}).DialContext(ctx, "h:80"); err == nil {
+			_ = conn.Close()
+			t.Error("a host without an address was dialed")
+		}
+		_, hasDeadline = ctx.Deadline()
+		dialed = append(dialed, addr)
+		return &stubConn{}, nil
+	}}
+	req, resp := harness.NewCall("POST", "http://h/")
+	for i, trace := range []*sluice.ClientTrace{nil, {DNSStart: func(string) { traced++ }}} {
+		c.Trace = trace
+		if err := c.Do(req, resp); err != sluice.ErrTimeout || traced != i || hasDeadline {
+			t.Errorf("%v, traced %d, want %d, deadline %v", err, traced, i, hasDeadline)
+		}
+	}
+	if err := c.DoTimeout(req, resp, time.Hour); err != sluice.ErrTimeout || !hasDeadline {
+		t.Errorf("%v, deadline %v", err, hasDeadline)
+	}
+	if !slices.Equal(dialed, []string{"a", "b", "a"}) {
+		t.Errorf("dialed %q", dialed)
+	}
+}
+
+// countingResolver counts the look-ups of a host that has no address of IPv4.
+type countingResolver struct{ lookUps int }
+
+func (r *countingResolver) LookupIPAddr(context.Context, string) ([]net.IPAddr, error) {
+	r.lookUps++
+	return []net.IPAddr{{IP: net.IPv6loopback}}, nil
+}
+
+// TestDNSCacheDefault: addresses are cached for DefaultDNSCacheDuration.
+func TestDNSCacheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &countingResolver{}
+		d := &sluice.TCPDialer{Resolver: r}
+		for _, step := range []struct {
+			wait    time.Duration
+			lookUps int
+		}{{0, 1}, {sluice.DefaultDNSCacheDuration - 1, 1}, {1, 2}} {
+			time.Sleep(step.wait)
+			if conn, err := d.Dial("h:80"); err == nil { // over IPv4 only
+				_ = conn.Close()
+				t.Error("it was dialed")
+			}
+			if r.lookUps != step.lookUps {
+				t.Errorf("after another %v: %d look-ups, want %d", step.wait, r.lookUps, step.lookUps)
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -416,6 +417,41 @@ func TestLBClientForgets(t *testing.T) {
 			wantCalls(t, "probed", ask(lb, clients, 4), 0, 4)
 			clients[0].pending.Store(0)
 			wantCalls(t, "well", ask(lb, clients, 4), 2, 2)
+		}
+	})
+}
+
+// boundClient notes the contexts of requests.
+type boundClient struct {
+	sluice.HostClient
+	ctx context.Context
+}
+
+func (c *boundClient) DoContext(ctx context.Context, req *sluice.Request, resp *sluice.Response) error {
+	c.ctx = ctx
+	return c.HostClient.DoContext(ctx, req, resp)
+}
+
+// Clients with contexts get the context, and Timeout if it has no deadline.
+func TestLBClientContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at time.Time // the deadline of the dial
+		c := &boundClient{HostClient: sluice.HostClient{Addr: "h:80", DialContext: func(ctx context.Context, _ string) (net.Conn, error) {
+			at, _ = ctx.Deadline()
+			return nil, errSick
+		}}}
+		lb := &sluice.LBClient{Clients: []sluice.BalancingClient{c}, Timeout: time.Minute}
+		req, resp := harness.NewCall("POST", "http://h/")
+		if err := lb.DoContext(t.Context(), req, resp); !errors.Is(err, errSick) || c.ctx != t.Context() || !at.Equal(time.Now().Add(time.Minute)) {
+			t.Errorf("%v, until %v", err, at)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := lb.DoContext(ctx, req, resp); !errors.Is(err, errSick) || c.ctx != ctx || !at.Equal(time.Now().Add(time.Hour)) {
+			t.Errorf("%v, until %v", err, at)
+		}
+		if err := c.Do(req, resp); !errors.Is(err, errSick) || !at.IsZero() {
+			t.Errorf("the request keeps its deadline: %v, until %v", err, at)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -337,4 +338,61 @@ func TestPipelineClosesIdle(t *testing.T) {
 		c.CloseIdleConnections()
 		conn.expectEnd()
 	})
+}
+
+// TestPipelineSendsWholeRequests: also those that do not leave in one piece.
+func TestPipelineSendsWholeRequests(t *testing.T) {
+	const large = 2049 // bytes; what is shorter leaves in one write with the head
+	for want, set := range map[string]func(req *sluice.Request){
+		"Content-Length: 4\r\n\r\nbody":         func(req *sluice.Request) { req.SetBodyString("body") },
+		"\r\n\r\n" + strings.Repeat("x", large): func(req *sluice.Request) { req.SetBodyString(strings.Repeat("x", large)) },
+		"\r\n\r\na=b":                           func(req *sluice.Request) { req.PostArgs().Set("a", "b") },
+		"\r\n\r\n4\r\nbody\r\n0\r\nSum: 1\r\n\r\n": func(req *sluice.Request) {
+			req.SetBodyString("body")
+			req.Header.Set("Sum", "1")
+			_ = req.Header.SetTrailer("Sum")
+		},
+		"\r\n\r\nstream": func(req *sluice.Request) { req.SetBodyStream(strings.NewReader("stream"), 6) },
+	} {
+		received := make(chan string, 1)
+		peer := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			var raw []byte
+			for in := make([]byte, 4096); !bytes.HasSuffix(raw, []byte(want)); {
+				n, err := c.Br.Read(in)
+				if err != nil {
+					return
+				}
+				raw = append(raw, in[:n]...)
+			}
+			received <- string(raw)
+			c.Send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			c.Gone()
+		})
+		c := &sluice.PipelineClient{Addr: peer.Addr()}
+		req, resp := harness.NewCall("POST", peer.URL("/"))
+		set(req)
+		within(t, fmt.Sprintf("%.100q", want), func() {
+			if err := c.Do(req, resp); err != nil || resp.StatusCode() != sluice.StatusOK {
+				t.Errorf("%.100q: %v, status %d", want, err, resp.StatusCode())
+			}
+			if got := <-received; !strings.HasPrefix(got, "POST / HTTP/1.1\r\n") {
+				t.Errorf("%.100q: received %.300q", want, got)
+			}
+		})
+		c.CloseIdleConnections()
+	}
+}
+
+// TestPipelineCannotEncode: nothing is dialed, and the response is as after Reset.
+func TestPipelineCannotEncode(t *testing.T) {
+	c := &sluice.PipelineClient{Addr: "h:80", Dial: func(string) (net.Conn, error) {
+		t.Error("dialed")
+		return nil, errStub
+	}}
+	req, resp := harness.NewCall("HEAD", "http://h:80/")
+	req.SetBodyStream(iotest.ErrReader(errStub), -1)
+	resp.SetBodyString("old")
+	if err := c.Do(req, resp); err != errStub || resp.SkipBody || len(resp.Body()) != 0 {
+		t.Errorf("%v, skips %v, %q", err, resp.SkipBody, resp.Body())
+	}
 }
