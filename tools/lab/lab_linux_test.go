@@ -57,6 +57,9 @@ func checkResult(t *testing.T, r *result.Result, conns int) {
 		t.Errorf("load: %+v", l)
 	}
 	if r.Answers() {
+		if r.Again.Asked != conns {
+			t.Errorf("%d connections are asked again", r.Again.Asked)
+		}
 		if l.Served != l.Completed {
 			t.Errorf("servers count %d requests, clients %d", l.Served, l.Completed)
 		}
@@ -122,7 +125,14 @@ func TestLabModes(t *testing.T) {
 		{"custom", []string{"custom", "--server", "http-prefork", "--workload", "io=1ms", "--in-flight", "7"}, func(r *result.Result) bool {
 			return r.Scenario.Protocol == "http" && r.Load.InFlight == 7
 		}},
-		{"TLS", []string{"custom", "--server", "https-prefork", "--active", "10"}, func(r *result.Result) bool {
+		{"TLS", []string{"https-epoll", "--rate", "500"}, func(r *result.Result) bool {
+			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
+		}},
+		{"TLS, compact", []string{"custom", "--server", "https-prefork", "--compact-tls", "--workers", "3"}, func(r *result.Result) bool {
+			return r.Scenario.CompactTLS && r.Layout.Servers == 3 && r.Load.Sweeps > 0
+		}},
+		{"TLS, not compact", []string{"https-compact", "--compact-tls=false", "--active", "10"}, func(r *result.Result) bool { return !r.Scenario.CompactTLS }},
+		{"TLS, goroutines", []string{"custom", "--server", "https-prefork", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
 			return r.Scenario.Protocol == "https" && r.Scenario.Client == "goroutine" && r.Memory.After.Client.Goroutines >= 100
 		}},
 		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
@@ -219,8 +229,8 @@ func TestLabSays(t *testing.T) {
 		{"rnu 7", "unknown command \"rnu\"", true},
 		{"", "Available Commands", false},
 		{"run http-epoll --workload discard", "cannot discard", true},
-		{"run https-epoll --client epoll", "--client goroutine", true},
-		{"preflight https-epoll --conns 900000", "memory", true},
+		{"run https-goroutine --compact-tls", "event loops and https", true},
+		{"preflight https-epoll --conns 2000000", "memory", true},
 		{"run 6 --conns 90000000", "preflight", true},
 		{"run seeds --conns 90000000", "1_simple_tcp_server: ", true},
 		{"preflight 6 --conns 90000000", "does not fit", true},

@@ -42,7 +42,7 @@ type labFlags struct {
 	set                                *pflag.FlagSet // which tells what was set
 	conns, workers, loops, clientLoops int
 	workload, server, client           string
-	isShared                           bool
+	isShared, isCompact                bool
 	pings                              time.Duration
 	options                            run.Options
 	out                                string
@@ -58,7 +58,8 @@ func (f *labFlags) addScenario(cmd *cobra.Command) {
 	flags.IntVar(&f.clientLoops, "client-loops", 0, "event loops of all clients together (0: one for each core; at least one in each process)")
 	flags.StringVar(&f.workload, "workload", "", "what handlers do: echo, discard, io=10ms (sleep), pow=12 (a hash with so many zero bits)")
 	flags.StringVar(&f.server, "server", "", "kind of server: goroutine, epoll, workerpool, prefork; http-epoll, https-epoll (TLS), h2-epoll (HTTP/2), ws-epoll (WebSocket), sse-epoll (server-sent events) and so on for other protocols")
-	flags.StringVar(&f.client, "client", "", "kind of client: epoll, goroutine (https: goroutine only)")
+	flags.StringVar(&f.client, "client", "", "kind of client: epoll, goroutine")
+	flags.BoolVar(&f.isCompact, "compact-tls", false, "https: idle connections of the server keep no state of crypto/tls (Server.CompactTLS)")
 	flags.BoolVar(&f.isShared, "shared-socket", false, "prefork: one inherited socket for all workers, instead of one for each (SO_REUSEPORT)")
 	completeFlags(cmd)
 }
@@ -104,6 +105,9 @@ func (f *labFlags) change(s *scenario.Scenario) (err error) {
 		}
 	}
 	s.Shared, s.Pings = f.isShared, f.pings
+	if f.set.Changed("compact-tls") {
+		s.CompactTLS = f.isCompact
+	}
 	if f.workload != "" {
 		if s.Workload, err = scenario.ParseWorkload(f.workload); err != nil {
 			return err

@@ -30,6 +30,7 @@ type client struct {
 
 	mu         sync.Mutex
 	peers      []*peer
+	secrets    map[string]*secret    // of HTTPS: given to the engine, and not opened yet; by addresses
 	publishers map[string]*publisher // of server-sent events, by address
 	streams    int32                 // of server-sent events, for their topics
 	drive      driver                // what a Run does; never nil
@@ -55,8 +56,10 @@ type peer struct {
 }
 
 // A sender sends from outside of a connection's callbacks. It is a *tcp.Sender, or
-// a *messenger, a *streamer or a *trigger.
+// a *messenger, a *streamer, a *trigger or a *secret.
 type sender interface{ TrySend(message []byte) error }
+
+var getRequest = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
 
 func newClient(p *process) *client {
 	c := &client{process: p, began: time.Now(), drive: resting{}, turns: make(chan control.Turn, turnsWaiting), broken: p.fail}
@@ -68,14 +71,16 @@ func newClient(p *process) *client {
 	case scenario.WebSocket:
 		c.endpoint = c.newEndpoint()
 		return c
+	case scenario.HTTPS:
+		c.secrets = make(map[string]*secret)
+		c.request, handler = getRequest, c.handleHTTPS
 	case scenario.HTTP2:
 		handler = c.handleHTTP2
 	case scenario.SSE:
 		c.publishers, c.events = make(map[string]*publisher), newEventReader()
 		handler = c.handleSSE
 	default:
-		c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
-		handler = c.handleHTTP
+		c.request, handler = getRequest, c.handleHTTP
 	}
 	c.server = &tcp.Server{Handler: handler, OnOpen: c.open, OnClose: c.closed, Engine: tcp.EngineEpoll, Loops: p.config.Loops, MaxPending: maxPending}
 	if p.config.Scenario.Client == scenario.GoroutineClient {
@@ -126,6 +131,11 @@ func (c *client) open(conn *tcp.Conn) error {
 		return c.startHTTP2(conn)
 	case scenario.SSE:
 		return c.startStream(conn)
+	case scenario.HTTPS:
+		s := c.takeSecret(conn)
+		s.Sender = conn.Sender()
+		c.joins(conn, s)
+		return nil
 	}
 	c.joins(conn, conn.Sender())
 	return nil

@@ -3,8 +3,6 @@
 package member
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
@@ -116,29 +114,6 @@ func (c *client) adopt(fd int) error {
 		return nil
 	}
 	return c.server.AdoptSocket(fd)
-}
-
-// handshakeTimeout bounds a TLS handshake. With many dialers on few cores one may
-// wait for others.
-const handshakeTimeout = time.Minute
-
-// adoptSecret makes the TLS handshake and gives the connection to the engine, as
-// a goroutine: event loops speak TLS as servers only.
-func (c *client) adoptSecret(fd int) error {
-	plain, err := socketConn(fd)
-	if err != nil {
-		return err
-	}
-	// Nobody is deceived: the servers are ours, on loopback, with certificates
-	// of their own making that nobody could verify.
-	secret := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
-	defer cancel()
-	if err := secret.HandshakeContext(ctx); err != nil {
-		_ = plain.Close()
-		return fmt.Errorf("TLS handshake: %w", err)
-	}
-	return c.server.AdoptConn(secret)
 }
 
 // socketConn returns the net.Conn of a socket.

@@ -66,8 +66,8 @@ func (p *process) newHTTP(handler sluice.RequestHandler) *sluice.Server {
 		Loops:      p.config.Loops,
 		// The limit that a process has is that of its descriptors.
 		Concurrency: 1 << 30,
-		// Every connection is new: nobody resumes a session.
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true},
+		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS13},
+		CompactTLS:  p.config.Scenario.CompactTLS,
 	}
 }
 

@@ -4,7 +4,8 @@ import "github.com/sluicehttp/sluice/tools/lab/internal/scenario"
 
 // Costs of a connection and of a process, bytes, for the question whether they
 // fit into the memory. What a run really took is in its report. Those of TLS,
-// WebSocket and server-sent events are from 10,000 connections in one server, after the load.
+// WebSocket and server-sent events are from 10,000 connections in one server, after the load,
+// those of compact TLS from 100,000 in six.
 const (
 	kernelCost          = 8500 // both ends on loopback, with the entries in event loops
 	loopCost            = 200  // a server's end in an event loop
@@ -15,8 +16,9 @@ const (
 
 	// crypto/tls has half of the first, the garbage of handshakes the rest.
 	secretLoopCost      = 14_000
+	secretCompactCost   = 600
 	secretGoroutineCost = 35_000
-	secretClientCost    = 32_000 // always with a goroutine
+	secretClientCost    = 400 // beside what a client's end has without TLS
 
 	// A connection of HTTP/2 is packed two seconds after its last request. Until then,
 	// and until the garbage is collected, it takes this.
@@ -42,10 +44,10 @@ func costsOf(s scenario.Scenario) (server, client int) {
 	goroutine := goroutineCost
 	switch s.Protocol {
 	case scenario.HTTPS:
-		if s.Server == scenario.Goroutine {
-			return secretGoroutineCost, secretClientCost
+		server, goroutine, client = secretLoopCost, secretGoroutineCost, clientCost+secretClientCost
+		if s.CompactTLS {
+			server = secretCompactCost
 		}
-		return secretLoopCost, secretClientCost
 	case scenario.HTTP2:
 		server, goroutine = http2LoopCost, http2GoroutineCost
 	case scenario.WebSocket:

@@ -57,6 +57,7 @@ func TestMake(t *testing.T) {
 		{"http-epoll", 1_000, machine(), func(s *scenario.Scenario) { s.Loops = 3 }, 1, 2, 2, 3, 0},
 		{"http-workerpool", 1_000, machine(), nil, 1, 2, 2, 2, 64},
 		{"https-epoll", 1_000_000, large, nil, 1, 40, 40, 40, 0},
+		{"https-compact", 1_000_000, machine(), nil, 51, 51, 1, 1, 0},
 		{"https-goroutine", 1_000, machine(), nil, 1, 2, 2, 2, 0},
 		{"ws-epoll", 100_000, machine(), nil, 6, 6, 1, 1, 0},
 		{"11", 1_000, machine(), nil, 1, 2, 2, 2, 0},
@@ -291,7 +292,7 @@ func TestMemory(t *testing.T) {
 	const conns, fixed = 100_000, 12 * processCost
 	for name, least := range map[string]int{
 		"6": 9_000, "http-epoll": 9_000, "11": 15_000, "http-goroutine": 15_000,
-		"https-epoll": 50_000, "https-goroutine": 70_000, "h2-epoll": 13_000, "h2-goroutine": 29_000, "ws-epoll": 10_000, "ws-goroutine": 16_000,
+		"https-epoll": 22_000, "https-compact": 9_500, "https-goroutine": 42_000, "h2-epoll": 13_000, "h2-goroutine": 29_000, "ws-epoll": 10_000, "ws-goroutine": 16_000,
 		"sse-epoll": 10_000, "sse-goroutine": 28_000,
 	} {
 		p := Make(find(t, name, conns), machine(), 18_000)
@@ -299,7 +300,11 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%s: %d bytes for each connection", name, each)
 		}
 	}
-	p := Make(find(t, "https-epoll", 1_000_000), machine(), 18_000)
+	p := Make(find(t, "https-compact", 1_000_000), machine(), 18_000)
+	if p.IsBlocked() {
+		t.Errorf("a million connections of compact TLS do not fit: %+v", p.Obstacles)
+	}
+	p = Make(find(t, "https-goroutine", 1_000_000), machine(), 18_000)
 	if !p.IsBlocked() || !strings.Contains(p.Obstacles[0].What, "memory") {
 		t.Errorf("a million connections of TLS fit: %+v", p.Obstacles)
 	}

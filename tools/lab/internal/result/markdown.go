@@ -31,7 +31,11 @@ func (r *Result) writeHeader(b *strings.Builder) {
 	}
 	b.WriteString(" |\n")
 	l := &r.Layout
-	fmt.Fprintf(b, "| server | %s %s, %s; %s on %s%s |\n", r.Scenario.Server, r.Scenario.Protocol, r.Scenario.Workload,
+	protocol := string(r.Scenario.Protocol)
+	if r.Scenario.CompactTLS {
+		protocol += " (compact)"
+	}
+	fmt.Fprintf(b, "| server | %s %s, %s; %s on %s%s |\n", r.Scenario.Server, protocol, r.Scenario.Workload,
 		Plural(l.Servers, "process", "processes"), Plural(l.Addresses, "address", "addresses"), eachText(l.Loops, l.Processors, r.Scenario.Server == scenario.Goroutine))
 	fmt.Fprintf(b, "| client | %s; %s%s |\n", r.Scenario.Client, Plural(l.Clients, "process", "processes"),
 		eachText(l.ClientLoops, l.ClientProcessors, r.Scenario.Client == scenario.GoroutineClient))
@@ -63,6 +67,9 @@ func (r *Result) writeLoad(b *strings.Builder) {
 		fmt.Fprintf(b, "| each connection at least | %d times |\n", l.Sweeps)
 	}
 	fmt.Fprintf(b, "| errors: not connected, lost, unanswered | %d, %d, %d |\n", c.Failed, l.Lost, l.Unanswered)
+	if a := r.Again; a.Asked > 0 {
+		fmt.Fprintf(b, "| asked again at the end, answered | %s, %s |\n", Count(a.Asked), Count(a.Answered))
+	}
 	if l.Backlog > 0 {
 		fmt.Fprintf(b, "| due and not sent | %s |\n", Count(l.Backlog))
 	}

@@ -94,6 +94,8 @@ func golden(t *testing.T, name, got string) {
 
 func TestGolden(t *testing.T) {
 	one, silent, bad := sample(t, "6"), sample(t, "1"), sample(t, "http-prefork")
+	one.Again = Again{2000, 2000}
+	bad.Again = Again{2000, 1996}
 	bad.Connect.Failed, bad.Load.Lost, bad.Load.Unanswered, bad.Load.FirstError = 1, 2, 3, "connection reset"
 	bad.Load.Mode, bad.Load.Rate, bad.Load.Backlog = control.Rate, 5000, 17
 	golden(t, "run.md", one.Markdown())
@@ -101,7 +103,7 @@ func TestGolden(t *testing.T) {
 	golden(t, "errors.md", bad.Markdown())
 	golden(t, "broadcasts.md", broadcasts(t).Markdown())
 	golden(t, "comparison.md", Compare([]*Result{one, silent, bad}))
-	if bad.Errors() != 6 || one.Errors() != 0 || broadcasts(t).Errors() != 1 {
+	if bad.Errors() != 10 || one.Errors() != 0 || broadcasts(t).Errors() != 1 {
 		t.Errorf("%d, %d and %d errors", bad.Errors(), one.Errors(), broadcasts(t).Errors())
 	}
 }

@@ -23,6 +23,7 @@ type Result struct {
 	// Broadcasts are in their order.
 	Broadcasts []Broadcast `json:"broadcasts,omitempty"`
 	Pings      *Pings      `json:"pings,omitempty"` // nil: there were none
+	Again      Again       `json:"again,omitzero"`
 }
 
 // A Header says where the figures come from.
@@ -138,6 +139,12 @@ type Pings struct {
 	Memory     MemorySample  `json:"memory"` // at the end, without a garbage collection
 }
 
+// Again is how many connections were asked at the end, when they had been idle.
+type Again struct {
+	Asked    int `json:"asked"`
+	Answered int `json:"answered"`
+}
+
 // Latency is a distribution.
 type Latency struct {
 	Mean  time.Duration `json:"mean"`
@@ -160,7 +167,7 @@ type Point struct {
 
 // Errors is what went wrong, in number.
 func (r *Result) Errors() int {
-	return r.Connect.Failed + r.Load.Lost + r.Load.Unanswered + r.missed()
+	return r.Connect.Failed + r.Load.Lost + r.Load.Unanswered + r.missed() + r.Again.Asked - r.Again.Answered
 }
 
 // missed is how many messages of broadcasts have not arrived.

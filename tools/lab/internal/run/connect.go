@@ -18,8 +18,8 @@ const (
 	// settleTime is how long all is left alone after the last connection, before its
 	// memory is looked at.
 	settleTime = 500 * time.Millisecond
-	// packTime is how long connections of HTTP/2 are, as servers pack those that were
-	// idle for two seconds.
+	// packTime is how long connections of HTTP/2 and compact TLS are, as servers pack those
+	// that were idle for two seconds.
 	packTime = 3 * time.Second
 	// idleTime is how long many processes do nothing before their memory is looked at: it
 	// matters that each has workers for a while, with a stack and buffers.
@@ -64,9 +64,9 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// waitPacked waits until idle connections of HTTP/2 are packed.
+// waitPacked waits until idle connections of HTTP/2 and compact TLS are packed.
 func (s *session) waitPacked() {
-	if s.Scenario.Protocol == scenario.HTTP2 {
+	if s.Scenario.Protocol == scenario.HTTP2 || s.Scenario.CompactTLS {
 		time.Sleep(packTime)
 	}
 }

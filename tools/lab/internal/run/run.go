@@ -191,7 +191,7 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	}
 	defer s.fleet.killOn(o.Hurry)() // while it closes, too
 	defer s.fleet.close()
-	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load, s.broadcast, s.pings, s.idle} {
+	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load, s.broadcast, s.pings, s.idle, s.askAgain} {
 		if err := phase(ctx); err != nil {
 			return nil, err
 		}

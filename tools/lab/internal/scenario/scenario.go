@@ -54,6 +54,9 @@ type Scenario struct {
 	// Shared has Prefork's workers share one inherited socket, instead of one
 	// for each (SO_REUSEPORT).
 	Shared bool `json:"shared_socket,omitempty"`
+	// CompactTLS has servers of HTTPS keep idle connections in little memory
+	// (sluice.Server.CompactTLS).
+	CompactTLS bool `json:"compact_tls,omitempty"`
 	// Pings is how long a WebSocket is silent before the server pings it; 0: it never does.
 	Pings time.Duration `json:"pings,omitempty"`
 	// Published is what the seed's authors measured; nil: nothing.
@@ -114,9 +117,6 @@ func (s *Scenario) SetServer(text string) error {
 		return fmt.Errorf("there is no server %q: it is one of %v, or http-, https-, h2-, ws- or sse- and one of those", text, ServerKinds())
 	}
 	s.Server, s.Protocol = ServerKind(kind), protocol
-	if protocol == HTTPS {
-		s.Client = GoroutineClient // the only one
-	}
 	return nil
 }
 
@@ -158,8 +158,8 @@ func (s *Scenario) Check() error {
 		return fmt.Errorf("%d loops or workers are more than the lab plans for: at most %d", max(s.Loops, s.Workers, s.ClientLoops), maxWorkers)
 	case s.Workload.Kind == Discard && slices.Contains([]Protocol{HTTP, HTTPS, HTTP2}, s.Protocol):
 		return fmt.Errorf("a server of HTTP answers: it cannot discard")
-	case s.Protocol == HTTPS && s.Client == EpollClient:
-		return fmt.Errorf("event loops speak TLS as servers only: a client of https is --client %s", GoroutineClient)
+	case s.CompactTLS && (s.Protocol != HTTPS || s.Server == Goroutine):
+		return fmt.Errorf("compact TLS is for event loops and https: --server https-epoll, for example")
 	case s.Protocol == SSE && s.Server == Prefork:
 		return fmt.Errorf("an event is published in the process that has the stream: sse- is for one process on an address")
 	case s.Shared && s.Server != Prefork:

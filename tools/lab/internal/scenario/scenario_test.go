@@ -89,8 +89,8 @@ func TestSetServer(t *testing.T) {
 		"prefork":      {Server: Prefork, Protocol: TCP},
 		"http":         {Server: Epoll, Protocol: HTTP},
 		"http-prefork": {Server: Prefork, Protocol: HTTP},
-		"https":        {Server: Epoll, Protocol: HTTPS, Client: GoroutineClient},
-		"https-epoll":  {Server: Epoll, Protocol: HTTPS, Client: GoroutineClient},
+		"https":        {Server: Epoll, Protocol: HTTPS},
+		"https-epoll":  {Server: Epoll, Protocol: HTTPS},
 		"ws":           {Server: Epoll, Protocol: WebSocket},
 		"ws-goroutine": {Server: Goroutine, Protocol: WebSocket},
 		"sse":          {Server: Epoll, Protocol: SSE},
@@ -127,8 +127,9 @@ func TestCheck(t *testing.T) {
 		"client loops":     func(s *Scenario) { s.ClientLoops = math.MaxInt },
 		"workers":          func(s *Scenario) { s.Workers = math.MaxInt },
 		"discard":          func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTP, Discard },
-		"discard, TLS":     func(s *Scenario) { s.Protocol, s.Client, s.Workload.Kind = HTTPS, GoroutineClient, Discard },
-		"event loops, TLS": func(s *Scenario) { s.Protocol, s.Client = HTTPS, EpollClient },
+		"discard, TLS":     func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTPS, Discard },
+		"compact, no TLS":  func(s *Scenario) { s.Protocol, s.CompactTLS = HTTP, true },
+		"compact, no loop": func(s *Scenario) { s.Protocol, s.Server, s.CompactTLS = HTTPS, Goroutine, true },
 		"prefork, events":  func(s *Scenario) { s.Protocol, s.Server = SSE, Prefork },
 		"shared":           func(s *Scenario) { s.Shared = true },
 	} {
@@ -148,6 +149,9 @@ func TestGroup(t *testing.T) {
 	all, isToo := Group("ALL")
 	if !isGroup || !isToo || len(seeds) != 13 || len(all) != len(All()) || all[0].Protocol != TCP {
 		t.Errorf("%d seeds of %d", len(seeds), len(all))
+	}
+	if s, err := Find("https-compact"); err != nil || !s.CompactTLS || s.ServerName() != "https-epoll" || s.Client != EpollClient {
+		t.Errorf("https-compact: %+v, %v", s, err)
 	}
 	if _, isGroup := Group("6"); isGroup {
 		t.Error("6 is taken for a group")
