@@ -29,6 +29,8 @@ type secret struct {
 	mu    sync.Mutex
 	state tls13.Packed // unless there is a layer
 	layer *tls13.Layer // nil: no request is on its way
+
+	part []byte // of an answer, whose other part comes in the next record
 }
 
 // handshakeTimeout bounds a TLS handshake. With many dialers on few cores one may
@@ -203,15 +205,24 @@ func (s *secret) packLocked() {
 	s.layer = nil
 }
 
-var errCut = errors.New("a record does not have one answer")
+var errSurplus = errors.New("something follows an answer that was not asked for")
 
-// checkAnswer checks that the data of a record is an answer.
-func checkAnswer(data []byte) error {
+// join adds the data of a record to what has come of an answer, and reports whether it is
+// whole.
+func (s *secret) join(data []byte) (isWhole bool, err error) {
+	data = append(s.part, data...)
+	s.part = nil
 	size, err := responseSize(data)
-	if err == nil && size != len(data) {
-		err = errCut
+	switch {
+	case err != nil:
+		return false, err
+	case size == 0, size > len(data):
+		s.part = data
+		return false, nil
+	case size < len(data):
+		return false, errSurplus
 	}
-	return err
+	return true, nil
 }
 
 // handleHTTPS takes a record.
@@ -222,7 +233,7 @@ func (c *client) handleHTTPS(conn *tcp.Conn, in []byte) (used int, err error) {
 	if err != nil || len(data) == 0 {
 		return used, err
 	}
-	if err := checkAnswer(data); err != nil {
+	if isWhole, err := s.join(data); !isWhole {
 		return used, err
 	}
 	if !c.takes(p) {

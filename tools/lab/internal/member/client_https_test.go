@@ -113,13 +113,23 @@ func TestSecretFails(t *testing.T) {
 	}
 }
 
-func TestCheckAnswer(t *testing.T) {
+// TestJoin: an answer may take several records.
+func TestJoin(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong"
-	for data, isOne := range map[string]bool{
-		answer: true, answer[:len(answer)-1]: false, answer + "H": false, "HTTP/1.1 200 OK\r\n": false, "HTTP/1.1 500 no\r\n\r\n": false,
-	} {
-		if err := checkAnswer([]byte(data)); (err == nil) != isOne {
-			t.Errorf("%q: %v", data, err)
+	for cut := range len(answer) {
+		s := &secret{}
+		for _, c := range []struct {
+			data    string
+			isWhole bool
+		}{{answer, true}, {answer[:cut], false}, {answer[cut:], true}, {answer, true}} {
+			if isWhole, err := s.join([]byte(c.data)); isWhole != c.isWhole || err != nil {
+				t.Errorf("cut after %d: %q: %v, %v", cut, c.data, isWhole, err)
+			}
+		}
+	}
+	for _, wrong := range []string{answer + "H", "HTTP/1.1 500 no\r\n\r\n"} {
+		if isWhole, err := new(secret).join([]byte(wrong)); isWhole || err == nil {
+			t.Errorf("%q is an answer", wrong)
 		}
 	}
 }
