@@ -106,6 +106,11 @@ func TestLabScenarios(t *testing.T) {
 	}
 }
 
+// ratedLoops tells whether there was a rate, and no goroutine for a connection.
+func ratedLoops(r *result.Result) bool {
+	return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
+}
+
 // TestLabModes runs what flags change.
 func TestLabModes(t *testing.T) {
 	for _, c := range []struct {
@@ -125,9 +130,7 @@ func TestLabModes(t *testing.T) {
 		{"custom", []string{"custom", "--server", "http-prefork", "--workload", "io=1ms", "--in-flight", "7"}, func(r *result.Result) bool {
 			return r.Scenario.Protocol == "http" && r.Load.InFlight == 7
 		}},
-		{"TLS", []string{"https-epoll", "--rate", "500"}, func(r *result.Result) bool {
-			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
-		}},
+		{"TLS", []string{"https-epoll", "--rate", "500"}, ratedLoops},
 		{"TLS, compact", []string{"custom", "--server", "https-prefork", "--compact-tls", "--workers", "3"}, func(r *result.Result) bool {
 			return r.Scenario.CompactTLS && r.Layout.Servers == 3 && r.Load.Sweeps > 0
 		}},
@@ -135,17 +138,13 @@ func TestLabModes(t *testing.T) {
 		{"TLS, goroutines", []string{"custom", "--server", "https-prefork", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
 			return r.Scenario.Protocol == "https" && r.Scenario.Client == "goroutine" && r.Memory.After.Client.Goroutines >= 100
 		}},
-		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
-			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
-		}},
+		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, ratedLoops},
 		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10", "--broadcasts", "1"}, func(r *result.Result) bool {
 			b := r.Broadcasts[0]
 			return b.Received == 100 && 0 < b.First && b.First <= b.Last && r.Memory.Idle.Server.RSS > 0 &&
 				r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
-		{"events", []string{"sse-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
-			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
-		}},
+		{"events", []string{"sse-epoll", "--rate", "500", "--workload", "pow=4"}, ratedLoops},
 		{"events, goroutines", []string{"sse-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
 			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
@@ -157,9 +156,7 @@ func TestLabModes(t *testing.T) {
 			p := r.Pings
 			return p.After == 2*time.Second && p.Elapsed >= 2400*time.Millisecond && p.Sent <= 200 && p.MostPerSec <= p.Sent && p.Memory.Server.RSS > 0
 		}},
-		{"HTTP/2", []string{"h2-epoll", "--rate", "500"}, func(r *result.Result) bool {
-			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
-		}},
+		{"HTTP/2", []string{"h2-epoll", "--rate", "500"}, ratedLoops},
 		{"HTTP/2, goroutines", []string{"h2-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
 			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
