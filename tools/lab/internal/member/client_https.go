@@ -93,8 +93,7 @@ func newSecret(conn net.Conn) (*secret, error) {
 		return nil, err
 	}
 	s := &secret{}
-	var isSmall bool
-	if s.state, isSmall = state.Pack(); !isSmall || len(records.rest) > 0 {
+	if !state.Pack(&s.state) || len(records.rest) > 0 {
 		return nil, fmt.Errorf("with the suite %#x, a connection cannot be packed", uint16(suite))
 	}
 	return s, nil
@@ -191,7 +190,8 @@ func (s *secret) wakeLocked() error {
 	if s.layer != nil {
 		return nil
 	}
-	state := s.state.Unpack()
+	var state tls13.State
+	s.state.Unpack(&state)
 	s.layer = &tls13.Layer{}
 	return s.layer.Start(tls13.Client, &state)
 }
@@ -200,8 +200,9 @@ func (s *secret) packLocked() {
 	if s.layer == nil || !s.layer.CanStop() {
 		return
 	}
-	state := s.layer.Stop()
-	s.state, _ = state.Pack() // its suite is that with which it was packed before
+	var state tls13.State
+	s.layer.Stop(&state)
+	state.Pack(&s.state) // it fits: its suite is that of the handshake
 	s.layer = nil
 }
 
