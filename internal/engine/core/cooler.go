@@ -64,6 +64,19 @@ func (p place) coolDown(s *tlsConn) {
 	all.facts[p.index] = s.compact.Pause(&state)
 	all.put(p.index, &state)
 	p.setTLSConn(nil)
+	s.driver.loopOf(p.slot()).cold.Add(1)
+}
+
+// rest is called when an idle connection is about to be released. One that was cold, and woke
+// at its deadline to send a sign of life, cools down at once: it will have nothing to do for
+// as long again.
+func (p place) rest(s *tlsConn) {
+	s.conn = nil
+	if s.isBrief && s.isBetween() {
+		p.coolDown(s)
+		return
+	}
+	s.driver.cooler.add(s)
 }
 
 // bindTLS gives c its tlsConn. If it had cooled down, it gets a new one.
@@ -73,6 +86,7 @@ func (c *conn) bindTLS() {
 		return
 	}
 	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
+	s.isBrief = c.slot().has(flagExpired)
 	var state tls13.State
 	cold.take(c.place.index, &state)
 	// After an error, every use of s.compact returns one.
@@ -110,7 +124,7 @@ type warmConn struct {
 
 // add notes that a connection is about to be idle. The caller owns it.
 func (k *cooler) add(s *tlsConn) {
-	s.usedIn = k.round.Load()
+	s.usedIn, s.isBrief = k.round.Load(), false
 	if s.compact == nil || s.isCooling {
 		return
 	}
@@ -170,7 +184,6 @@ func (k *cooler) visit(w warmConn, now uint32) bool {
 	case stays:
 	case s.conn == nil && s.isBetween():
 		p.coolDown(s)
-		d.loopOf(slot).cold.Add(1)
 	default:
 		s.isCooling = false // until it is idle again
 	}

@@ -7,7 +7,9 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
@@ -108,6 +110,48 @@ func TestCooling(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A connection that its deadline wakes, to send something, is as cold as before when it is
+// idle again.
+func TestCoolAfterDeadline(t *testing.T) {
+	ln := listen(t)
+	a := &beater{newEcho()}
+	a.idle = 50 * time.Millisecond
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, a, engine.Options{})
+	d.cooler.mu.Lock()
+	d.cooler.isTimed = true // no rounds but ours
+	d.cooler.mu.Unlock()
+	c := dialTLSVersion(t, ln, tls.VersionTLS13)
+	ask(t, c, "hello")
+	isCold := func() bool { return d.Stats().Cold == 1 }
+	eventually(t, "it is cold", func() bool {
+		d.coolDown()
+		return isCold()
+	})
+	for range 3 {
+		expect(t, c, "beat")
+		eventually(t, "it is cold after a beat", isCold)
+	}
+}
+
+// A beater is an echoAcceptor whose protocols send something at their deadlines.
+type beater struct{ *echoAcceptor }
+
+func (b *beater) Open(c engine.Conn) (engine.Protocol, []byte) {
+	p, _ := b.echoAcceptor.Open(c)
+	return &beating{p.(*echo)}, nil
+}
+
+func (b *beater) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
+	return &beating{b.echoAcceptor.Wake(c, m).(*echo)}
+}
+
+type beating struct{ *echo }
+
+func (b *beating) TimedOut(out []byte) ([]byte, engine.Next) {
+	b.conn.SetReadDeadline(clock.Nanos(), b.acceptor.idle)
+	return append(out, "beat"...), engine.Read
 }
 
 // A client that sends a part of a record and stops costs little.

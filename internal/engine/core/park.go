@@ -30,14 +30,13 @@ func (c *conn) park() bool {
 	} else {
 		c.show()
 	}
-	gen, tls := c.gen, c.tlsConn
-	if isFree && tls != nil {
-		tls.conn = nil
-		d.cooler.add(tls)
+	gen := c.gen
+	if isFree && c.tlsConn != nil {
+		c.place.rest(c.tlsConn)
 	}
 	if !s.release(parked) {
-		if tls != nil {
-			tls.conn = c
+		if c.tlsConn != nil {
+			c.bindTLS()
 		}
 		c.attach(w)
 		return false
