@@ -25,6 +25,7 @@ type cast struct {
 	before   uint64 // of the topic's event before it
 
 	streams [castBatch]*stream // of the batch
+	hosts   [castBatch]*host
 	targets [castBatch]engine.Target
 	count   int
 	missed  [castBatch]bool
@@ -75,11 +76,11 @@ func (h *Hub) collectLocked(c *cast, from int) (hasMore bool) {
 		sub := s.of(c.topic)
 		switch {
 		case sub.sent != c.before || s.isCast:
-		case s.target.Generation == 0 || s.form != formChunked || s.extra != nil && (s.extra.had != nil || h.lagsElsewhereLocked(s, sub)):
-			s.prompt()
+		case s.target.Generation == 0 || s.form != formChunked || s.extra.had != nil || h.lagsElsewhereLocked(s, sub):
+			s.promptLocked()
 		default:
 			s.isCast = true
-			c.streams[c.count], c.targets[c.count] = s, s.target
+			c.streams[c.count], c.hosts[c.count], c.targets[c.count] = s, s.extra.host, s.target
 			c.count++
 		}
 	}
@@ -99,8 +100,8 @@ func (h *Hub) lagsElsewhereLocked(s *stream, sub *subscription) bool {
 // send sends to the batch, with one Cast for those of one server that follow each other.
 func (c *cast) send() {
 	for from := 0; from < c.count; {
-		to, host := from+1, c.streams[from].host
-		for to < c.count && c.streams[to].host == host {
+		to, host := from+1, c.hosts[from]
+		for to < c.count && c.hosts[to] == host {
 			to++
 		}
 		c.from = from
@@ -129,11 +130,12 @@ func (h *Hub) finishLocked(c *cast) {
 				s.of(c.topic).sent = c.sequence
 			}
 			if h.lagsLocked(s) {
-				s.prompt()
+				s.promptLocked()
 			}
 		}
 	}
 	clear(c.streams[:c.count])
+	clear(c.hosts[:c.count])
 	clear(c.missed[:c.count])
 	c.count = 0
 }

@@ -19,12 +19,17 @@ type host struct {
 	restart upgrade.Restart
 	streams []*stream // by index; nil: vacant. The lock of the Hub guards them
 	vacant  []uint32
+	plain   extra // of the streams that have none
 }
 
 var _ upgrade.Host = (*host)(nil)
 
 // NewHost implements upgrade.Family.
-func (f *family) NewHost(s upgrade.Server) upgrade.Host { return &host{hub: f.hub, server: s} }
+func (f *family) NewHost(s upgrade.Server) upgrade.Host {
+	h := &host{hub: f.hub, server: s}
+	h.plain.host = h
+	return h
+}
 
 // Name implements upgrade.Family.
 func (f *family) Name() string {
@@ -55,10 +60,10 @@ func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, [
 		return x, out
 	}
 	h.hub.mu.Lock()
+	defer h.hub.mu.Unlock()
 	out, done := h.hub.takeLocked(x.stream, out, flushSize)
-	h.hub.mu.Unlock()
 	if done != caughtUp {
-		x.stream.prompt()
+		x.stream.promptLocked()
 	}
 	return x, out
 }
@@ -66,15 +71,15 @@ func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, [
 // begin makes the stream and the session of a connection. It returns the text that is sent
 // first.
 func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
-	s := &stream{host: h, target: conn.Target(), form: o.form}
+	s := &stream{target: conn.Target(), form: o.form, extra: &h.plain}
 	if s.target.Generation == 0 {
-		s.extra = &extra{prompter: conn.Prompter()}
+		s.extra = &extra{host: h, prompter: conn.Prompter()}
 	}
 	h.hub.mu.Lock()
 	h.addLocked(s)
 	text = h.hub.joinLocked(s, o)
 	h.hub.mu.Unlock()
-	x = acquireSession(s, conn)
+	x = acquireSession(h, s, conn)
 	x.stays = o.stays || !conn.CanMove()
 	x.streamConn, _ = conn.(upgrade.StreamConn)
 	conn.SetWriteTimeout(h.hub.options.WriteTimeout)
@@ -105,7 +110,7 @@ func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	h.hub.mu.Lock()
 	s := h.streams[h.server.Served(m)]
 	h.hub.mu.Unlock()
-	x := acquireSession(s, conn)
+	x := acquireSession(h, s, conn)
 	x.stays = m.ID&memoStays != 0
 	return x
 }

@@ -49,7 +49,7 @@ func TestLog(t *testing.T) {
 				}
 				if top := l.topics[name]; top != nil {
 					h := &Hub{log: l}
-					s := &stream{first: subscription{topic: top, sent: l.before(top, l.unseen(p))}}
+					s := &stream{extra: &extra{}, first: subscription{topic: top, sent: l.before(top, l.unseen(p))}}
 					for {
 						sub, next, isLost := h.nextLocked(s)
 						if isLost {

@@ -86,9 +86,7 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 		return dst, false
 	}
 	had := h.log.position()
-	if s.extra != nil {
-		had = had.and(s.extra.had) // which another log has, and this one perhaps not yet
-	}
+	had = had.and(s.extra.had) // which another log has, and this one perhaps not yet
 	packed := appendMoved(nil, moved{form: s.form, had: had, topics: s.topics()})
 	if len(packed) > maxMoved {
 		x.stays = true
@@ -115,6 +113,8 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 		return nil
 	}
 	x, _ := h.begin(conn, opening{topics: m.topics, form: m.form, had: m.had, isMoved: true, stays: h.server.Closing() != upgrade.CloseNot})
-	x.stream.prompt()
+	h.hub.mu.Lock()
+	defer h.hub.mu.Unlock()
+	x.stream.promptLocked()
 	return x
 }

@@ -25,10 +25,10 @@ func releaseCast(c *cast) {
 	castPool.Put(c)
 }
 
-func acquireSession(s *stream, conn engine.Conn) *session {
+func acquireSession(h *host, s *stream, conn engine.Conn) *session {
 	x := sessionPool.Get().(*session)
 	x.owned.Acquired()
-	x.stream, x.conn = s, conn
+	x.host, x.stream, x.conn = h, s, conn
 	return x
 }
 

@@ -18,6 +18,7 @@ const flushSize = 32 << 10
 // A session is the engine.Protocol of a stream that is awake. What the client sends is
 // ignored.
 type session struct {
+	host   *host
 	stream *stream
 	conn   engine.Conn
 	// streamConn is conn, if that is a stream of HTTP/2. It keeps the session until its end.
@@ -33,13 +34,12 @@ var (
 	_ engine.Sleeper  = (*session)(nil)
 )
 
-func (x *session) host() *host { return x.stream.host }
-func (x *session) hub() *Hub   { return x.stream.host.hub }
+func (x *session) hub() *Hub { return x.host.hub }
 
 // Capabilities implements engine.Protocol.
 func (x *session) Capabilities() engine.Capabilities {
 	can := engine.CanPrompt | engine.CanSleep | engine.SaysGoodbye
-	if x.host().isMovable() {
+	if x.host.isMovable() {
 		can |= engine.CanPack
 	}
 	return can
@@ -47,7 +47,7 @@ func (x *session) Capabilities() engine.Capabilities {
 
 // Feed implements engine.Protocol.
 func (x *session) Feed(in []byte) (used int, next engine.Next) {
-	x.host().server.Count(len(in), 0)
+	x.host.server.Count(len(in), 0)
 	return len(in), engine.Read
 }
 
@@ -88,7 +88,7 @@ func (x *session) send(out []byte) ([]byte, engine.Next) {
 // count counts n bytes that the engine has got. HTTP/2 counts its own.
 func (x *session) count(n int) {
 	if x.streamConn == nil {
-		x.host().server.Count(0, n)
+		x.host.server.Count(0, n)
 	}
 }
 
@@ -125,10 +125,10 @@ func (x *session) note(err error) {
 // isLeaving tells whether the stream ends now, because the server shuts down, or is replaced
 // by a process to which the stream cannot move.
 func (x *session) isLeaving() bool {
-	switch x.host().server.Closing() {
+	switch x.host.server.Closing() {
 	case upgrade.CloseSoon:
 		now := clock.Nanos()
-		return x.leavesSoon() && now >= x.host().restartAt(x.stream.index, now)
+		return x.leavesSoon() && now >= x.host.restartAt(x.stream.index, now)
 	case upgrade.CloseNow:
 		return true
 	}
@@ -136,15 +136,15 @@ func (x *session) isLeaving() bool {
 }
 
 // leavesSoon tells whether the stream ends when another process replaces this one.
-func (x *session) leavesSoon() bool { return x.stays || !x.host().isMovable() }
+func (x *session) leavesSoon() bool { return x.stays || !x.host.isMovable() }
 
 // arm sets the time-out of the next wait for input: that of the heartbeat after silence
 // since a time, or the end of the stream.
 func (x *session) arm(since int64) {
 	wait := x.hub().heartbeat(x.stream.index)
-	if x.host().server.Closing() == upgrade.CloseSoon && x.leavesSoon() {
+	if x.host.server.Closing() == upgrade.CloseSoon && x.leavesSoon() {
 		now := clock.Nanos()
-		left := max(time.Duration(x.host().restartAt(x.stream.index, now)-now), 1)
+		left := max(time.Duration(x.host.restartAt(x.stream.index, now)-now), 1)
 		if wait == 0 || left < time.Duration(since-now)+wait {
 			since, wait = now, left
 		}
@@ -202,7 +202,7 @@ func (x *session) Sleep() (engine.Memo, bool) {
 	if x.stays {
 		bits = memoStays
 	}
-	m := x.host().server.Memo(bits, uint64(x.stream.index), 0)
+	m := x.host.server.Memo(bits, uint64(x.stream.index), 0)
 	releaseSession(x)
 	return m, true
 }
@@ -211,7 +211,7 @@ func (x *session) Sleep() (engine.Memo, bool) {
 func (x *session) Closed(err error) {
 	h, s := x.hub(), x.stream
 	h.mu.Lock()
-	if m := s.extra; m != nil && m.err != nil {
+	if m := s.extra; m.err != nil {
 		err = m.err
 	}
 	h.mu.Unlock()
@@ -230,7 +230,7 @@ func (h *Hub) end(s *stream, err error) {
 		s.phase = phaseEnded
 		h.leaveLocked(s)
 	}
-	s.host.removeLocked(s)
+	s.extra.host.removeLocked(s)
 	h.mu.Unlock()
 	if f := h.options.OnClose; f != nil && isOpen {
 		f(s.topics(), err)

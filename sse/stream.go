@@ -10,14 +10,13 @@ import (
 
 // A stream is a client's connection, or its stream of HTTP/2. The lock of the Hub guards it.
 type stream struct {
-	host   *host
 	target engine.Target
 	index  uint32 // in host.streams
 	phase  phase
 	form   form
 	isCast bool         // Cast is about to send an event; nothing else may be sent before it returns
 	first  subscription // the other ones are in extra
-	extra  *extra       // nil: none of it
+	extra  *extra       // host.plain: nothing but the host
 }
 
 // A phase is how far a stream has come.
@@ -75,8 +74,10 @@ type subscription struct {
 // process has had before.
 const reorderTime = 10 * time.Second
 
-// An extra is what few streams have.
+// An extra is what few streams have, and the host, which does not change. Streams that have
+// nothing of it share one.
 type extra struct {
+	host     *host
 	others   []subscription
 	prompter engine.Prompter // without a Target
 	err      error           // why the stream ends
@@ -89,17 +90,14 @@ type extra struct {
 }
 
 func (s *stream) ensureExtra() *extra {
-	if s.extra == nil {
-		s.extra = &extra{}
+	if h := s.extra.host; s.extra == &h.plain {
+		s.extra = &extra{host: h}
 	}
 	return s.extra
 }
 
 // subscriptions returns how many there are, and subscription the one at i.
 func (s *stream) subscriptions() int {
-	if s.extra == nil {
-		return 1
-	}
 	return 1 + len(s.extra.others)
 }
 
@@ -160,7 +158,7 @@ func (h *Hub) leaveLocked(s *stream) {
 		if moved != s {
 			moved.of(t).place = sub.place
 			if t.isCast { // it may have passed the place
-				moved.prompt()
+				moved.promptLocked()
 			}
 		}
 		if len(t.members) < cap(t.members)/4 {
@@ -189,10 +187,10 @@ func (s *stream) lastAt() (at int64) {
 	return at
 }
 
-// prompt makes the engine send what is due.
-func (s *stream) prompt() {
+// promptLocked makes the engine send what is due.
+func (s *stream) promptLocked() {
 	if s.target.Generation != 0 {
-		s.host.server.Prompt(s.target)
+		s.extra.host.server.Prompt(s.target)
 	} else {
 		s.extra.prompter.Prompt()
 	}
@@ -223,7 +221,7 @@ func (h *Hub) takeLocked(s *stream, dst []byte, limit int) ([]byte, progress) {
 		sub.sent = next
 		e := h.log.at(next)
 		switch m := s.extra; {
-		case m == nil || m.had == nil:
+		case m.had == nil:
 			dst = s.form.appendEvent(dst, e)
 		case !h.log.covers(m.had, e.mark):
 			m.had = m.had.with(e.mark)
@@ -257,14 +255,11 @@ func (h *Hub) nextLocked(s *stream) (sub *subscription, next uint64, isLost bool
 // settleLocked frees what a stream does not need after it has caught up.
 func (h *Hub) settleLocked(s *stream) {
 	m := s.extra
-	if m == nil {
-		return
-	}
 	if m.had != nil && (h.log.reaches(m.had) || clock.Nanos()-m.joined > int64(reorderTime)) {
 		m.had = nil
 	}
 	if m.had == nil && m.others == nil && m.prompter == nil && m.err == nil {
-		s.extra = nil
+		s.extra = &m.host.plain
 	}
 }
 
