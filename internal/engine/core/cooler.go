@@ -15,14 +15,16 @@ const (
 	// coolingPeriod is the time between two rounds of the cooler.
 	coolingPeriod = time.Second
 	// coolingRounds is how many rounds a connection has its ciphers after its last use: making
-	// them costs as much as a request.
+	// them costs as much as a request. One that has waited for longer than that, and is used
+	// once, does not keep them: pings and signs of life would keep a tenth of all
+	// connections warm.
 	coolingRounds = 2
 )
 
 // coldConns are the TLS connections of a chunk that wait without a tlsConn. The owner of a
 // connection owns its entries.
 type coldConns struct {
-	states [chunkSize]tls13.Packed // apart: they have no pointers
+	states [chunkSize]tls13.Packed // apart: they have no pointers. Mark is the low half of tlsConn.usedIn
 	facts  [chunkSize]*compact.Facts
 
 	mu    sync.Mutex
@@ -53,6 +55,7 @@ func (all *coldConns) take(index int, state *tls13.State) {
 	defer all.mu.Unlock()
 	kept := all.large[index]
 	delete(all.large, index)
+	all.states[index].Mark = 0
 	*state = *kept
 	kept.Erase()
 }
@@ -63,15 +66,15 @@ func (p place) coolDown(s *tlsConn) {
 	var state tls13.State
 	all.facts[p.index] = s.compact.Pause(&state)
 	all.put(p.index, &state)
+	all.states[p.index].Mark = uint16(s.usedIn)
 	p.setTLSConn(nil)
 	s.driver.loopOf(p.slot()).cold.Add(1)
 }
 
-// rest is called when an idle connection is about to be released. One that was cold, and woke
-// at its deadline to send a sign of life, cools down at once: it will have nothing to do for
-// as long again.
+// rest is called when an idle connection is about to be released. One that was cold, and is
+// used now and then, cools down at once.
 func (p place) rest(s *tlsConn) {
-	s.conn = nil
+	s.conn, s.usedIn = nil, s.driver.cooler.round.Load()
 	if s.isBrief && s.isBetween() {
 		p.coolDown(s)
 		return
@@ -86,7 +89,8 @@ func (c *conn) bindTLS() {
 		return
 	}
 	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
-	s.isBrief = c.slot().has(flagExpired)
+	last := cold.states[c.place.index].Mark
+	s.isBrief = c.slot().has(flagExpired) || uint16(c.driver.cooler.round.Load())-last >= coolingRounds
 	var state tls13.State
 	cold.take(c.place.index, &state)
 	// After an error, every use of s.compact returns one.
@@ -124,7 +128,7 @@ type warmConn struct {
 
 // add notes that a connection is about to be idle. The caller owns it.
 func (k *cooler) add(s *tlsConn) {
-	s.usedIn, s.isBrief = k.round.Load(), false
+	s.isBrief = false
 	if s.compact == nil || s.isCooling {
 		return
 	}

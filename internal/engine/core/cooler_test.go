@@ -58,7 +58,7 @@ func TestCooling(t *testing.T) {
 	ln := listen(t)
 	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
 	d.cooler.mu.Lock()
-	d.cooler.isTimed = true // no rounds but ours
+	d.cooler.period = time.Hour // no rounds but ours
 	d.cooler.mu.Unlock()
 	var all []net.Conn
 	for i := range 6 {
@@ -112,6 +112,40 @@ func TestCooling(t *testing.T) {
 	}
 }
 
+// A connection that is used once in a while keeps nothing. One that is used again soon does.
+func TestCoolAfterOneUse(t *testing.T) {
+	ln := listen(t)
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
+	d.cooler.mu.Lock()
+	d.cooler.period = time.Hour // no rounds but ours
+	d.cooler.mu.Unlock()
+	c := dialTLSVersion(t, ln, tls.VersionTLS13)
+	is := func(cold, warm int) {
+		t.Helper()
+		eventually(t, "it is idle", func() bool {
+			a, b := d.countCold()
+			return a == cold && b == warm
+		})
+	}
+	ask(t, c, "hello")
+	eventually(t, "it is cold", func() bool {
+		d.coolDown()
+		return d.Stats().Cold == 1
+	})
+	for range 3 {
+		ask(t, c, "once")
+		is(1, 0)
+		ask(t, c, "again")
+		is(0, 1)
+		eventually(t, "it is cold", func() bool {
+			d.coolDown()
+			return d.Stats().Cold == 1
+		})
+		d.cooler.turn()
+		d.cooler.turn()
+	}
+}
+
 // A connection that its deadline wakes, to send something, is as cold as before when it is
 // idle again.
 func TestCoolAfterDeadline(t *testing.T) {
@@ -120,7 +154,7 @@ func TestCoolAfterDeadline(t *testing.T) {
 	a.idle = 50 * time.Millisecond
 	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, a, engine.Options{})
 	d.cooler.mu.Lock()
-	d.cooler.isTimed = true // no rounds but ours
+	d.cooler.period = time.Hour // no rounds but ours
 	d.cooler.mu.Unlock()
 	c := dialTLSVersion(t, ln, tls.VersionTLS13)
 	ask(t, c, "hello")
@@ -166,7 +200,7 @@ func TestPartOfRecordMemory(t *testing.T) {
 	ln := listen(t)
 	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
 	d.cooler.mu.Lock()
-	d.cooler.isTimed = true // no rounds but ours
+	d.cooler.period = time.Hour // no rounds but ours
 	d.cooler.mu.Unlock()
 	var all []*tls.Conn
 	for range count {

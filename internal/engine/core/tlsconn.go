@@ -40,7 +40,7 @@ type tlsConn struct {
 	gen         uint32
 	usedIn      uint32 // the round of the cooler in which it last became idle
 	isCooling   bool   // the cooler knows it
-	isBrief     bool   // it was cold, and a deadline has woken it
+	isBrief     bool   // it was cold for long, or woke at a deadline: it will be cold at once
 	waits       bool
 	isDrained   bool // the last read of the socket left nothing in it
 }

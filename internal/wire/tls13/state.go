@@ -46,6 +46,7 @@ type Packed struct {
 	inNext, outNext uint32 // numbers of the next records
 	suite           uint8  // Suite less suiteBase
 	isUpdateDue     bool
+	Mark            uint16 // for the owner; there is room for it. Unpack erases it, Pack does not change it
 }
 
 const (
