@@ -79,12 +79,13 @@ func TestHTTP2(t *testing.T) {
 
 // TestHTTP2OverTLS: a connection whose protocol ALPN has chosen.
 func TestHTTP2OverTLS(t *testing.T) {
-	onEngines(t, func(t *testing.T, e sluice.Engine) {
+	t.Parallel()
+	onEnginesTLS(t, func(t *testing.T, s *sluice.Server) {
 		h, err := New(Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &sluice.Server{Engine: e, Handler: func(ctx *sluice.RequestCtx) { _ = h.Serve(ctx, "a") }}
+		s.Handler = func(ctx *sluice.RequestCtx) { _ = h.Serve(ctx, "a") }
 		cert, key, err := sluice.GenerateTestCertificate("localhost")
 		if err != nil {
 			t.Fatal(err)

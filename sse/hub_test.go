@@ -248,12 +248,13 @@ func TestHeartbeat(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	onEngines(t, func(t *testing.T, e sluice.Engine) {
+	t.Parallel()
+	onEnginesTLS(t, func(t *testing.T, s *sluice.Server) {
 		h, err := New(Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &sluice.Server{Engine: e, Handler: func(ctx *sluice.RequestCtx) { _ = h.Serve(ctx, "a") }}
+		s.Handler = func(ctx *sluice.RequestCtx) { _ = h.Serve(ctx, "a") }
 		cert, key, err := sluice.GenerateTestCertificate("localhost")
 		if err != nil {
 			t.Fatal(err)
@@ -283,6 +284,9 @@ func TestTLS(t *testing.T) {
 			}
 			if e, err := r.Next(); err != nil || string(e.Data) != fmt.Sprint(i) {
 				t.Fatalf("%q, %v, want %d", e.Data, err, i)
+			}
+			if i == 50 {
+				coolsDown(t, s)
 			}
 		}
 	})

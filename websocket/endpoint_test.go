@@ -344,13 +344,14 @@ func TestOpen(t *testing.T) {
 
 // TestTLS: an echo over TLS, also after sleep.
 func TestTLS(t *testing.T) {
-	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+	t.Parallel()
+	onEnginesTLS(t, func(t *testing.T, s *sluice.Server) {
 		cert, key, err := sluice.GenerateTestCertificate("localhost")
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := &Endpoint{OnMessage: echoMessage}
-		s := &sluice.Server{Engine: engine, Handler: func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }}
+		s.Handler = func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }
 		ln, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -360,6 +361,7 @@ func TestTLS(t *testing.T) {
 		for range 3 {
 			c.raw(masked(ws.OpText, longText[:60000]))
 			c.expect(long("text", longText[:60000]))
+			coolsDown(t, s)
 		}
 		done := make(chan error, 1)
 		go func() { done <- s.Shutdown() }()

@@ -52,6 +52,27 @@ func onEngines(t *testing.T, test func(t *testing.T, e sluice.Engine)) {
 	}
 }
 
+// onEnginesTLS runs test with a server for each engine, and with one whose connections of TLS
+// are compact.
+func onEnginesTLS(t *testing.T, test func(t *testing.T, s *sluice.Server)) {
+	onEngines(t, func(t *testing.T, e sluice.Engine) { test(t, &sluice.Server{Engine: e}) })
+	t.Run("compact", func(t *testing.T) {
+		s := &sluice.Server{Engine: sluice.EngineEpoll, CompactTLS: true}
+		if !s.EngineInfo(nil).CompactTLS {
+			t.Skip("there is no event engine here")
+		}
+		test(t, s)
+	})
+}
+
+// coolsDown waits until the only connection of s has released its ciphers, if it is compact.
+func coolsDown(t *testing.T, s *sluice.Server) {
+	if s.CompactTLS {
+		t.Helper()
+		eventually(t, "the connection cools down", func() bool { return s.EngineStats().ColdTLS == 1 })
+	}
+}
+
 // start serves handler.
 func start(t *testing.T, e sluice.Engine, handler sluice.RequestHandler, configure ...func(*sluice.Server)) *fixture {
 	t.Helper()

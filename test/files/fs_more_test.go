@@ -420,9 +420,11 @@ func TestFSOtherMethods(t *testing.T) {
 // tell.
 func TestFSShrinks(t *testing.T) {
 	for _, secure := range []bool{false, true} {
-		for _, n := range append(harness.OverTCPByEach(), harness.InMemory()) {
+		for _, n := range harness.UnderTLS() {
 			if secure {
 				n = harness.OverTLS(t, n)
+			} else if n.Compact {
+				continue
 			}
 			t.Run(fmt.Sprint(n.Name, secure), func(t *testing.T) {
 				const size = 32 << 20
@@ -488,7 +490,7 @@ func TestFSReplacedDuringDownload(t *testing.T) {
 // TestFSStalledClients: clients that stop to read in the middle are cut by the
 // write time-out, and leave nothing behind.
 func TestFSStalledClients(t *testing.T) {
-	for _, n := range append(harness.OverTCPByEach(), harness.OverTLS(t, harness.OverTCP())) {
+	for _, n := range append(harness.OverTCPByEach(), harness.OverTLSEach(t, append(harness.WithCompactTLS(), harness.OverTCP()))...) {
 		t.Run(n.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			makeSparse(t, filepath.Join(dir, "f.bin"), 64<<20)
@@ -544,7 +546,7 @@ func TestFSAbuse(t *testing.T) {
 		"compress": sluice.CompressHandler(files),
 		"timeout":  sluice.TimeoutHandler(files, harness.Patience, "late"),
 	} {
-		for _, n := range append(harness.OverTCPByEach(), harness.InMemory(), harness.OverTLS(t, harness.OverTCP())) {
+		for _, n := range append(append(harness.OverTCPByEach(), harness.InMemory()), harness.OverTLSEach(t, append(harness.WithCompactTLS(), harness.OverTCP()))...) {
 			t.Run(name+"/"+n.Name, func(t *testing.T) { abuse(t, n, h) })
 		}
 	}

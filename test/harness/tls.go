@@ -73,11 +73,24 @@ func OverTLS(t *testing.T, under Network, protocols ...string) Network {
 
 // UnderTLS are the networks that TLS is tested over.
 func UnderTLS() []Network {
-	all := append(OverTCPByEach(), InMemory())
-	if HasEpoll() {
-		compact := OverTCP().By(sluice.EngineEpoll)
-		compact.Name, compact.Compact = compact.Name+"/compact", true
-		all = append(all, compact)
+	return append(OverTCPByEach(), append(WithCompactTLS(), InMemory())...)
+}
+
+// WithCompactTLS is the network whose connections of TLS are compact; none where there is no
+// event engine.
+func WithCompactTLS() []Network {
+	if !HasEpoll() {
+		return nil
+	}
+	n := OverTCP().By(sluice.EngineEpoll)
+	n.Name, n.Compact = n.Name+"/compact", true
+	return []Network{n}
+}
+
+// OverTLSEach is OverTLS over each network.
+func OverTLSEach(t *testing.T, under []Network, protocols ...string) (all []Network) {
+	for _, n := range under {
+		all = append(all, OverTLS(t, n, protocols...))
 	}
 	return all
 }

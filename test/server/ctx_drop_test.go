@@ -31,7 +31,7 @@ func TestHandlerClosesConn(t *testing.T) {
 		}
 	}
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n" }
-	for _, n := range append(harness.OverTCPByEach(), harness.InMemory(), harness.OverTLS(t, harness.OverTCP())) {
+	for _, n := range append(append(harness.OverTCPByEach(), harness.InMemory()), harness.OverTLSEach(t, append(harness.WithCompactTLS(), harness.OverTCP()))...) {
 		t.Run(n.Name, func(t *testing.T) {
 			r := harness.Serve(t, n, &sluice.Server{Handler: handler, NoDefaultDate: true, NoDefaultServerHeader: true})
 			looked := "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\n\r\nlooked"

@@ -18,11 +18,8 @@ import (
 // overAll is every kind of connection: by each engine, with and without TLS, and
 // in memory.
 func overAll(t *testing.T) []harness.Network {
-	all := append(harness.OverTCPByEach(), harness.InMemory())
-	for _, n := range harness.OverTCPByEach() {
-		all = append(all, harness.OverTLS(t, n))
-	}
-	return all
+	secure := harness.OverTLSEach(t, append(harness.OverTCPByEach(), harness.WithCompactTLS()...))
+	return append(append(harness.OverTCPByEach(), harness.InMemory()), secure...)
 }
 
 // A source is a file of which handlers open their own descriptors.
@@ -199,7 +196,7 @@ func TestFileToSlowClient(t *testing.T) {
 	const clients, size = 8, 12_000_000
 	s := newSource(t, size)
 	epoll := harness.OverTCP().By(sluice.EngineEpoll)
-	for _, n := range []harness.Network{epoll, harness.OverTLS(t, epoll)} {
+	for _, n := range append(harness.OverTLSEach(t, append(harness.WithCompactTLS(), epoll)), epoll) {
 		r := harness.Serve(t, n, &sluice.Server{Handler: s.serve})
 		var peers []*harness.Peer
 		for range clients {

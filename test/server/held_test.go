@@ -74,7 +74,7 @@ func TestHeldForOneClient(t *testing.T) {
 		}, "", ask("GET"), buffers},
 		{"sent file", func(ctx *sluice.RequestCtx) { ctx.SendFile(dir + "/large") }, "", ask("GET"), buffers},
 	} {
-		for _, n := range append(harness.OverTCPByEach(), harness.OverTLS(t, harness.OverTCP(), "http/1.1")) {
+		for _, n := range append(harness.OverTCPByEach(), harness.OverTLSEach(t, append(harness.WithCompactTLS(), harness.OverTCP()), "http/1.1")...) {
 			t.Run(form.name+"/"+n.Name, func(t *testing.T) { testHeld(t, n, form.handler, form.begin, form.more, form.most) })
 		}
 	}

@@ -39,7 +39,9 @@ func TestMaxWorkers(t *testing.T) { testMaxWorkers(t, harness.OnEpoll(t)) }
 // TestMaxWorkersTLS: goroutines that have made handshakes do not run handlers
 // beyond the bound.
 func TestMaxWorkersTLS(t *testing.T) {
-	testMaxWorkers(t, harness.OverTLS(t, harness.OnEpoll(t)))
+	for _, n := range harness.OverTLSEach(t, append(harness.WithCompactTLS(), harness.OnEpoll(t))) {
+		t.Run(n.Name, func(t *testing.T) { testMaxWorkers(t, n) })
+	}
 }
 
 func testMaxWorkers(t *testing.T, n harness.Network) {

@@ -46,7 +46,7 @@ func TestTimeoutEndsStuckWrites(t *testing.T) {
 		},
 	}
 	// In memory, the first Writes never get stuck.
-	for i, n := range append(harness.OverTCPByEach(), harness.OverTLS(t, harness.OverTCP()), harness.OverTLS(t, harness.OverTCP().By(sluice.EnginePerConn))) {
+	for i, n := range append(harness.OverTCPByEach(), harness.OverTLSEach(t, append(harness.WithCompactTLS(), harness.OverTCP(), harness.OverTCP().By(sluice.EnginePerConn)))...) {
 		for how, write := range writers {
 			if how == "EarlyHints" && i > 0 && testing.Short() {
 				continue // such a long field takes seconds

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -75,6 +76,63 @@ func TestTLSHijackAndDone(t *testing.T) {
 		harness.Receive(t, inHandler)
 		p.Close()
 		harness.Receive(t, gone)
+	})
+}
+
+// TestTLSLargeResponses: bodies, streams and files of megabytes arrive, to a client that reads
+// slowly too, and within a TimeoutHandler.
+func TestTLSLargeResponses(t *testing.T) {
+	s := newSource(t, 3_000_000)
+	content := string(s.content)
+	answers := map[string]sluice.RequestHandler{
+		"/body":   func(ctx *sluice.RequestCtx) { ctx.SetBodyString(content) },
+		"/stream": func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader(content), -1) },
+		"/sized":  func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader(content), len(content)) },
+		"/writer": func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) { _, _ = w.WriteString(content) })
+		},
+		"/file": func(ctx *sluice.RequestCtx) { ctx.SendFile(s.path) },
+	}
+	handler := func(ctx *sluice.RequestCtx) { answers[string(ctx.Path())](ctx) }
+	for name, h := range map[string]sluice.RequestHandler{"plain": handler, "timed": sluice.TimeoutHandler(handler, harness.Patience, "late")} {
+		t.Run(name, func(t *testing.T) {
+			harness.OnEachSecureNetwork(t, func(t *testing.T, n harness.Network) {
+				p := harness.Serve(t, n, &sluice.Server{Handler: h}).Dial()
+				for path := range answers {
+					if a := p.Get(path); a.Body != content {
+						t.Errorf("%s: %d bytes", path, len(a.Body))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTLSTimeouts: a TimeoutHandler answers for a handler that is late, and the next request is
+// served.
+func TestTLSTimeouts(t *testing.T) {
+	harness.OnEachSecureNetwork(t, func(t *testing.T, n harness.Network) {
+		late := make(chan struct{})
+		r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			within := harness.Patience
+			if string(ctx.Path()) == "/late" {
+				within = harness.Briefly
+			}
+			sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) {
+				if string(ctx.Path()) == "/late" {
+					<-late
+				}
+				ctx.SetBodyString("in time")
+			}, within, "too slow")(ctx)
+		}})
+		p := r.Dial()
+		if a := p.Get("/late"); a.StatusCode != sluice.StatusRequestTimeout || a.Body != "too slow" {
+			t.Errorf("%d %q", a.StatusCode, a.Body)
+		}
+		if a := r.Dial().Get("/"); a.Body != "in time" {
+			t.Errorf("then %q", a.Body)
+		}
+		close(late)
 	})
 }
 

@@ -3,6 +3,10 @@ package interop_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"flag"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,13 +22,22 @@ import (
 // h1cases holds raw HTTP/1.1 cases and their runner, beside the repository.
 const h1cases = "../../../shared/h1cases"
 
+// allTLS has more run over TLS than two files with compact connections. It takes minutes: each
+// of the 3,406 connections of the largest file costs a handshake.
+var allTLS = flag.Bool("tls.all", false, "TestH1Cases: run all files over TLS, with crypto/tls too")
+
+// idleTLS is how many milliseconds of silence say that no more comes over TLS. The runner's own
+// value, 700, is less than a handshake takes on a busy machine.
+const idleTLS = "3000"
+
 // raceEnv names the variable that has h1target built with the race detector;
 // CI runs the tests once without and once with it.
 const raceEnv = "SLUICE_H1_RACE"
 
 // TestH1Cases runs the raw HTTP/1.1 cases against h1target: no case that the
 // RFCs call for may fail, and the server must be alive and free of races
-// afterwards.
+// afterwards. TLS changes no verdict; with the race detector compact connections
+// release their ciphers after milliseconds.
 func TestH1Cases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the raw HTTP/1.1 cases take a minute")
@@ -42,15 +55,23 @@ func TestH1Cases(t *testing.T) {
 		name string
 		args []string
 	}{{"buffered", nil}, {"streamed", []string{"-stream"}}} {
-		verdicts := map[string]string{} // of each file, by the engine that was the first
-		for _, engine := range engines() {
-			t.Run(mode.name+"/"+engine, func(t *testing.T) {
-				addr := startTarget(t, binary, append(mode.args, "-engine", engine)...)
-				for _, file := range []string{"cases.json", "corpora_cases.json", "smuggler_cases.json"} {
+		verdicts := map[string]string{} // of each file, by the server that was the first
+		for _, server := range h1servers() {
+			t.Run(mode.name+"/"+server.name, func(t *testing.T) {
+				addr := startTarget(t, binary, append(mode.args, server.args...)...)
+				files := []string{"cases.json", "corpora_cases.json", "smuggler_cases.json"}
+				command := []string{python, runner, addr}
+				if slices.Contains(server.args, "-tls") {
+					command = []string{python, runner, bridgeToTLS(t, addr), "--idle", idleTLS}
+					if !*allTLS {
+						files = files[:2]
+					}
+				}
+				for _, file := range files {
 					t.Run(file, func(t *testing.T) {
-						got := runCases(t, python, runner, file, addr)
+						got := runCases(t, command, file)
 						if want, ok := verdicts[file]; ok && got != want {
-							t.Errorf("the engines differ:\n%s\nand with %s\n%s", want, engine, got)
+							t.Errorf("the servers differ:\n%s\nand with %s\n%s", want, server.name, got)
 						}
 						verdicts[file] = got
 					})
@@ -58,6 +79,64 @@ func TestH1Cases(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An h1server is a way to start h1target.
+type h1server struct {
+	name string
+	args []string
+}
+
+func h1servers() (all []h1server) {
+	for _, engine := range engines() {
+		all = append(all, h1server{engine, []string{"-engine", engine}})
+		if *allTLS {
+			all = append(all, h1server{engine + "/tls", []string{"-engine", engine, "-tls"}})
+		}
+	}
+	if slices.Contains(engines(), "epoll") {
+		all = append(all, h1server{"epoll/compact", []string{"-engine", "epoll", "-tls", "-compact"}})
+	}
+	return all
+}
+
+// bridgeToTLS returns an address where the runner, which speaks no TLS, finds the server at
+// addr, which speaks nothing else. The ends of input are passed on both ways.
+func bridgeToTLS(t *testing.T, addr string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			go bridge(c.(*net.TCPConn), addr)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func bridge(plain *net.TCPConn, addr string) {
+	defer plain.Close()
+	secure, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		return
+	}
+	defer secure.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := io.Copy(secure, plain); err == nil {
+			_ = secure.CloseWrite()
+			return
+		}
+		_, _ = io.Copy(io.Discard, plain) // the server has gone, or the runner
+		_ = secure.Close()
+	}()
+	_, _ = io.Copy(plain, secure)
+	_ = plain.CloseWrite()
+	<-done
 }
 
 // engines are the engines that this system serves TCP with.
@@ -156,10 +235,9 @@ var deliberate = map[string]string{
 // MUST fails or the server does not answer afterwards; here, no case at all may
 // fail but the deliberate ones. It returns what must not depend on the engine:
 // which cases did not pass, and how many did what.
-func runCases(t *testing.T, python, runner, file, addr string) (verdicts string) {
-	path := filepath.Join(h1cases, file)
-	args := []string{runner, addr, "--cases", path, "-j", "24"}
-	out, err := runPython(t, python, args)
+func runCases(t *testing.T, command []string, file string) (verdicts string) {
+	args := append(command[1:len(command):len(command)], "--cases", filepath.Join(h1cases, file), "-j", "24")
+	out, err := runPython(t, command[0], args)
 	t.Logf("%s: %s", file, tallies(string(out)))
 	if err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out)

@@ -1,12 +1,12 @@
 package interop_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +21,9 @@ import (
 
 // An h2Server is a Server that speaks HTTP/2.
 type h2Server struct {
-	engine   sluice.Engine
-	isSecure bool
-	port     int
+	engine              sluice.Engine
+	isSecure, isCompact bool
+	port                int
 }
 
 func (s h2Server) url() string {
@@ -33,47 +33,55 @@ func (s h2Server) url() string {
 	return fmt.Sprintf("http://127.0.0.1:%d/", s.port)
 }
 
-// onH2Servers runs a test with each engine, over TCP and TLS.
+// onH2Servers runs a test with each engine, over TCP and TLS, and with compact connections,
+// which release their ciphers after milliseconds if there is the race detector.
 func onH2Servers(t *testing.T, test func(t *testing.T, s h2Server)) {
+	servers := []h2Server{{engine: sluice.EngineEpoll, isSecure: true, isCompact: true}}
 	for _, engine := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
-		for _, isSecure := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v/TLS %v", engine, isSecure), func(t *testing.T) {
-				ln, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
-				s := &sluice.Server{Engine: engine, Handler: func(ctx *sluice.RequestCtx) {
-					fmt.Fprintf(ctx, "%s %s %d %s", ctx.Method(), ctx.Request.Header.Protocol(), len(ctx.PostBody()), strings.Repeat("x", 100))
-				}}
-				served := make(chan error, 1)
-				go func() {
-					if isSecure {
-						cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
-						if err == nil {
-							var pair tls.Certificate
-							pair, err = tls.X509KeyPair(cert, key)
-							s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
-						}
-						if err != nil {
-							served <- err
-							return
-						}
-						served <- s.ServeTLS(ln, "", "")
-						return
-					}
-					served <- s.Serve(ln)
-				}()
-				test(t, h2Server{engine, isSecure, ln.Addr().(*net.TCPAddr).Port})
-				_ = ln.Close() // Serve may not have begun
-				if err := s.Shutdown(); err != nil {
-					t.Error(err)
-				}
-				if err := <-served; err != nil {
-					t.Error(err)
-				}
-			})
-		}
+		servers = append(servers, h2Server{engine: engine}, h2Server{engine: engine, isSecure: true})
 	}
+	if runtime.GOOS != "linux" {
+		servers = servers[1:]
+	}
+	for _, one := range servers {
+		t.Run(fmt.Sprintf("%v/TLS %v, compact %v", one.engine, one.isSecure, one.isCompact), func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			one.port = ln.Addr().(*net.TCPAddr).Port
+			s := &sluice.Server{Engine: one.engine, CompactTLS: one.isCompact, Handler: func(ctx *sluice.RequestCtx) {
+				if one.isSecure {
+					// crypto/tls exports keys, a compact connection does not.
+					if _, err := ctx.TLSConnectionState().ExportKeyingMaterial("h2", nil, 16); (err != nil) != one.isCompact {
+						t.Errorf("the connection is not what was asked for: %v", err)
+					}
+				}
+				fmt.Fprintf(ctx, "%s %s %d %s", ctx.Method(), ctx.Request.Header.Protocol(), len(ctx.PostBody()), strings.Repeat("x", 100))
+			}}
+			served := make(chan error, 1)
+			go func() { served <- serveH2(s, ln, one.isSecure) }()
+			test(t, one)
+			_ = ln.Close() // Serve may not have begun
+			if err := s.Shutdown(); err != nil {
+				t.Error(err)
+			}
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func serveH2(s *sluice.Server, ln net.Listener, isSecure bool) error {
+	if !isSecure {
+		return s.Serve(ln)
+	}
+	cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	return s.ServeTLSEmbed(ln, cert, key)
 }
 
 // TestH2Spec runs all cases of h2spec, the strict ones too.

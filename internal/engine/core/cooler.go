@@ -14,6 +14,9 @@ import (
 const (
 	// coolingPeriod is the time between two rounds of the cooler.
 	coolingPeriod = time.Second
+	// checkedPeriod is that in builds with the race detector: connections of every test cool
+	// down there.
+	checkedPeriod = 2 * time.Millisecond
 	// coolingRounds is how many rounds a connection has its ciphers after its last use: making
 	// them costs as much as a request. One that has waited for longer than that, and is used
 	// once, does not keep them: pings and signs of life would keep a tenth of all

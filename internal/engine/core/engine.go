@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/compact"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 const (
@@ -94,6 +95,9 @@ func New(name string, source Source, options engine.Options, fallback engine.Eng
 	d.sweep.driver = d
 	d.handshakes.Limit = options.MaxHandshakes
 	d.cooler.driver, d.cooler.period = d, coolingPeriod
+	if invariants.Enabled {
+		d.cooler.period = checkedPeriod
+	}
 	for i := range d.loops {
 		d.loops[i] = newLoop(d, i)
 	}

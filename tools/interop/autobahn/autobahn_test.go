@@ -37,16 +37,22 @@ const sizes = 6
 //	DIR/bin/pip install autobahntestsuite==0.8.2
 //	WSTEST=DIR/bin/wstest go -C tools/interop test -timeout 30m ./autobahn
 func TestServer(t *testing.T) {
-	testServer(t, func(addr string) string { return addr })
+	testServer(t, false, func(addr string) string { return addr })
+}
+
+// TestServerTLS is TestServer over TLS: epoll has compact connections, perconn crypto/tls. With
+// the race detector compact connections release their ciphers after milliseconds.
+func TestServerTLS(t *testing.T) {
+	testServer(t, true, func(addr string) string { return bridgeToTLS(t, addr) })
 }
 
 // TestServerHTTP2 is TestServer over HTTP/2 (RFC 8441).
 func TestServerHTTP2(t *testing.T) {
-	testServer(t, func(addr string) string { return bridgeToServer(t, addr) })
+	testServer(t, false, func(addr string) string { return bridgeToServer(t, addr) })
 }
 
 // testServer runs the suite at the addresses that reach returns for those of the servers.
-func testServer(t *testing.T, reach func(addr string) string) {
+func testServer(t *testing.T, isSecure bool, reach func(addr string) string) {
 	wstest := findSuite(t)
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +60,7 @@ func testServer(t *testing.T, reach func(addr string) string) {
 	for engine, compression := range map[sluice.Engine]websocket.Compression{
 		sluice.EngineEpoll: websocket.CompressionTakeover, sluice.EnginePerConn: websocket.CompressionShared,
 	} {
-		servers = append(servers, map[string]any{"agent": engine.String(), "url": "ws://" + reach(serve(t, engine, compression))})
+		servers = append(servers, map[string]any{"agent": engine.String(), "url": "ws://" + reach(serve(t, engine, compression, isSecure))})
 	}
 	spec, err := json.Marshal(map[string]any{
 		"outdir": filepath.Join(dir, "report"), "servers": servers,
@@ -96,19 +102,36 @@ func caseNames() []string {
 func isPartOrMore() bool { return *all || *some != "" }
 
 // serve starts an echo server and returns its address.
-func serve(t *testing.T, engine sluice.Engine, compression websocket.Compression) string {
+func serve(t *testing.T, engine sluice.Engine, compression websocket.Compression, isSecure bool) string {
 	echo := &websocket.Endpoint{
 		ReadLimit: 32 << 20, Compression: compression,
 		OnMessage: func(c *websocket.Conn, m websocket.Message) error {
 			return c.Write(t.Context(), m.Kind, m.Data)
 		},
 	}
-	s := &sluice.Server{Engine: engine, Handler: func(ctx *sluice.RequestCtx) { _ = echo.Upgrade(ctx, nil) }}
+	isCompact := isSecure && engine == sluice.EngineEpoll
+	s := &sluice.Server{Engine: engine, CompactTLS: isCompact, Handler: func(ctx *sluice.RequestCtx) {
+		if isSecure {
+			// crypto/tls exports keys, a compact connection does not.
+			if _, err := ctx.TLSConnectionState().ExportKeyingMaterial("autobahn", nil, 16); (err != nil) != isCompact {
+				t.Errorf("the connection is not what was asked for: %v", err)
+			}
+		}
+		_ = echo.Upgrade(ctx, nil)
+	}}
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = s.Serve(ln) }()
+	serve := s.Serve
+	if isSecure {
+		cert, key, err := sluice.GenerateTestCertificate("localhost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve = func(ln net.Listener) error { return s.ServeTLSEmbed(ln, cert, key) }
+	}
+	go func() { _ = serve(ln) }()
 	t.Cleanup(func() { _ = s.Shutdown() })
 	return ln.Addr().String()
 }

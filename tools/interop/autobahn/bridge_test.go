@@ -26,6 +26,7 @@ import (
 // The suite speaks HTTP/1.1 only. Bridges translate the handshake, and then copy bytes:
 //
 //	fuzzingclient ── HTTP/1.1 ──▶ bridgeToServer ── HTTP/2 ──▶ Endpoint
+//	fuzzingclient ── TCP ──▶ bridgeToTLS ── TLS ──▶ Endpoint
 //	Dial ── HTTP/2 ──▶ serveBridge ── HTTP/1.1 ──▶ fuzzingserver
 //	Dial ── TLS ──▶ bridgeTLS ── TCP ──▶ fuzzingserver
 
@@ -209,17 +210,40 @@ func bridgeTLS(t *testing.T, suite string) string {
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}
 	return listen(t, func(plain net.Conn) {
 		from := tls.Server(plain, config)
-		defer from.Close()
 		to, err := net.Dial("tcp4", suite)
 		if err != nil {
 			t.Error(err)
+			from.Close()
 			return
 		}
-		defer to.Close()
-		go func() {
-			_, _ = io.Copy(to, from)
-			_ = to.(*net.TCPConn).CloseWrite()
-		}()
-		_, _ = io.Copy(from, to)
+		copyBoth(from, to.(*net.TCPConn))
 	})
+}
+
+// bridgeToTLS returns the address of a bridge to a server that speaks TLS.
+func bridgeToTLS(t *testing.T, addr string) string {
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}
+	return listen(t, func(from net.Conn) {
+		to, err := tls.Dial("tcp4", addr, config)
+		if err != nil {
+			t.Error(err)
+			from.Close()
+			return
+		}
+		copyBoth(from, to)
+	})
+}
+
+// copyBoth copies both ways until to has no more.
+func copyBoth(from net.Conn, to interface {
+	net.Conn
+	CloseWrite() error
+}) {
+	defer from.Close()
+	defer to.Close()
+	go func() {
+		_, _ = io.Copy(to, from)
+		_ = to.CloseWrite()
+	}()
+	_, _ = io.Copy(from, to)
 }

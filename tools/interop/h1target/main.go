@@ -2,12 +2,13 @@
 // ../shared/h1cases are run against: it serves what CONTRACT.md there asks for
 // with package sluice, and nothing else.
 //
-//	go -C tools/interop run ./h1target -addr 127.0.0.1:8080
+//	go -C tools/interop run ./h1target -addr 127.0.0.1:8080 [-tls [-compact]]
 //
 // It prints "listening on ADDR" when it does, and ends on SIGINT or SIGTERM.
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,13 +30,16 @@ func main() {
 	var engine sluice.Engine
 	flag.TextVar(&engine, "engine", sluice.EngineAuto, "connection engine: auto, perconn or epoll")
 	stream := flag.Bool("stream", false, "hand bodies to the handler as they arrive, so that /nobody really leaves its body unread")
+	secure := flag.Bool("tls", false, "speak TLS 1.3, with a certificate of its own")
+	compact := flag.Bool("compact", false, "with -tls: have compact connections, and answer 500 on others")
 	flag.Parse()
-	if err := run(*addr, engine, *stream); err != nil {
+	server := &sluice.Server{Engine: engine, StreamRequestBody: *stream, CompactTLS: *compact}
+	if err := run(*addr, server, *secure); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr string, engine sluice.Engine, stream bool) error {
+func run(addr string, server *sluice.Server, isSecure bool) error {
 	www, err := makeWWW()
 	if err != nil {
 		return err
@@ -45,15 +49,22 @@ func run(addr string, engine sluice.Engine, stream bool) error {
 	if err != nil {
 		return err
 	}
-	server := newServer(filepath.Join(www, "www"), stream)
-	server.Engine = engine
-	if info := server.EngineInfo(ln); engine != sluice.EngineAuto && info.Engine != engine {
-		return fmt.Errorf("engine %v is asked for, but %v would serve", engine, info)
+	if info := server.EngineInfo(ln); server.Engine != sluice.EngineAuto && info.Engine != server.Engine || info.CompactTLS != server.CompactTLS {
+		return fmt.Errorf("engine %v, compact TLS %v is asked for, but %v would serve", server.Engine, server.CompactTLS, info)
+	}
+	server.Handler = contract(filepath.Join(www, "www")).handle
+	server.MaxRequestBodySize, server.Logger = maxBody, quiet{}
+	serve := server.Serve
+	if isSecure {
+		serve, err = secured(server)
+		if err != nil {
+			return err
+		}
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	go func() { served <- serve(ln) }()
 	fmt.Println("listening on", ln.Addr())
 	select {
 	case err := <-served:
@@ -63,9 +74,23 @@ func run(addr string, engine sluice.Engine, stream bool) error {
 	}
 }
 
-// newServer returns a server of the contract, with the files of a folder.
-func newServer(www string, stream bool) *sluice.Server {
-	return &sluice.Server{Handler: contract(www).handle, MaxRequestBodySize: maxBody, StreamRequestBody: stream, Logger: quiet{}}
+// secured returns what serves by TLS 1.3. Each handler looks whether its connection is compact.
+func secured(server *sluice.Server) (serve func(net.Listener) error, err error) {
+	cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	handle := server.Handler
+	server.Handler = func(ctx *sluice.RequestCtx) {
+		// crypto/tls exports keys, a compact connection does not.
+		if _, err := ctx.TLSConnectionState().ExportKeyingMaterial("h1target", nil, 16); (err != nil) != server.CompactTLS {
+			ctx.Error(fmt.Sprintf("the connection is not what was asked for: %v", err), sluice.StatusInternalServerError)
+			return
+		}
+		handle(ctx)
+	}
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+	return func(ln net.Listener) error { return server.ServeTLSEmbed(ln, cert, key) }, nil
 }
 
 // quiet drops what the server logs about the nonsense that the cases send.
