@@ -99,7 +99,7 @@ func checkTarget(req *Request, isTLS bool) error {
 	case uri.m.IsHTTPS() != isTLS:
 		return ErrHostClientRedirectToDifferentScheme
 	case len(uri.Username()) > 0 && !req.hasAuthorization():
-		return req.checkCredentials()
+		return uri.m.CheckCredentials()
 	}
 	return nil
 }

@@ -270,12 +270,6 @@ func (r *Request) encodeWhole() (encoded []byte, err error) {
 	return r.wire, nil
 }
 
-// checkCredentials returns the error of authorize for the user information of the URI.
-func (r *Request) checkCredentials() error {
-	_, err := r.uri.m.AppendCredentials(r.wire[:0])
-	return err
-}
-
 // framed returns the body, which is not a stream, and its framing.
 func (r *Request) framed() (content []byte, f message.Framing) {
 	content = r.Body()

@@ -27,13 +27,21 @@ func (u *URI) SetPassword(password []byte) {
 // AppendCredentials appends user-pass (RFC 7617 section 2): user name and
 // password with a colon between them.
 func (u *URI) AppendCredentials(dst []byte) ([]byte, error) {
-	switch {
-	case bytes.IndexByte(u.username, ':') >= 0:
-		return nil, ErrUserinfoColon
-	case ascii.HasCTL(u.username), ascii.HasCTL(u.password):
-		return nil, ErrUserinfoControl
+	if err := u.CheckCredentials(); err != nil {
+		return nil, err
 	}
 	dst = append(dst, u.username...)
 	dst = append(dst, ':')
 	return append(dst, u.password...), nil
+}
+
+// CheckCredentials returns the error of AppendCredentials.
+func (u *URI) CheckCredentials() error {
+	switch {
+	case bytes.IndexByte(u.username, ':') >= 0:
+		return ErrUserinfoColon
+	case ascii.HasCTL(u.username), ascii.HasCTL(u.password):
+		return ErrUserinfoControl
+	}
+	return nil
 }

@@ -35,6 +35,9 @@ func TestAppendCredentials(t *testing.T) {
 		if want := "x" + test.want; !errors.Is(err, test.err) || err == nil && string(got) != want || err != nil && got != nil {
 			t.Errorf("%q, %q: %q, %v, want %q, %v", test.username, test.password, got, err, want, test.err)
 		}
+		if err := u.CheckCredentials(); !errors.Is(err, test.err) {
+			t.Errorf("%q, %q: checked: %v, want %v", test.username, test.password, err, test.err)
+		}
 	}
 }
 
