@@ -103,14 +103,18 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 	if req.ConnectionClose() { // it is the last one on m
 		c.http2.Drain(c.http2Settings(), m)
 	}
-	outcome, err := c.runHTTP2(call, m, req, resp)
-	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
-		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
-		if own := c.openSingle(call); own != nil {
-			_ = resp.CloseBodyStream()
-			c.prepareResponse(resp, false) // SkipBody says whether it is HEAD
-			outcome, err = c.runHTTP2(call, own, req, resp)
+	var outcome http2Outcome
+	for mayRepeat := !hadStream; ; mayRepeat = false {
+		outcome, err = c.runHTTP2(call, m, req, resp)
+		if err != nil || !mayRepeat || resp.StatusCode() != StatusMisdirectedRequest {
+			break
 		}
+		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
+		if m = c.openSingle(call); m == nil {
+			break
+		}
+		_ = resp.CloseBodyStream()
+		c.prepareResponse(resp, false) // SkipBody says whether it is HEAD
 	}
 	if outcome == http2Stale && isReused && call.err() == nil {
 		return true, false, nil
