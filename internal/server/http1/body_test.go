@@ -70,6 +70,11 @@ func TestDrainLimit(t *testing.T) {
 		if next != want || next == engine.Read && c.ReadTimeout != 50*time.Millisecond {
 			t.Errorf("%d bytes: %v, within %v", size, next, c.ReadTimeout)
 		}
+		if next == engine.Read {
+			if next = c.Feed(t, p, make([]byte, size)); next != engine.Read || c.ReadTimeout != 0 {
+				t.Errorf("%d bytes: afterwards %v, within %v", size, next, c.ReadTimeout)
+			}
+		}
 		if says := strings.Contains(string(c.Sent), "\r\nConnection: close\r\n"); says != (want == engine.CloseLinger) {
 			t.Errorf("%d bytes: %q", size, c.Sent)
 		}

@@ -87,7 +87,11 @@ type testHost struct {
 	isTorn         bool // Respond fails
 	streams        bool // bodies
 	unreadErr      error
-	failed, logged []error // Fail, Log
+	more           uint64          // of the last BodyReceived
+	ended, shrunk  int             // calls of End, Shrink
+	http2          engine.Protocol // of OpenHTTP2
+	begun          string          // what that got
+	failed, logged []error         // Fail, Log
 }
 
 func open() (*testHost, *testConn, *Conn) {
@@ -126,19 +130,24 @@ func (h *testHost) Hijacker() func(net.Conn)          { return nil }
 func (h *testHost) Unread() (server.BodyState, error) { return server.BodyRead, h.unreadErr }
 func (h *testHost) MayWait() error                    { return nil }
 func (h *testHost) ReadLimit() (int64, time.Duration) { return 0, 0 }
-func (h *testHost) Shrink()                           {}
+func (h *testHost) Shrink()                           { h.shrunk++ }
 func (h *testHost) Release(bool)                      { h.acquired-- }
 
-func (h *testHost) OpenHTTP2(engine.Conn, *server.Facts, []byte, int64) engine.Protocol { return nil }
+func (h *testHost) OpenHTTP2(_ engine.Conn, _ *server.Facts, begun []byte, _ int64) engine.Protocol {
+	h.begun = string(begun)
+	return h.http2
+}
 
 func (h *testHost) Open(_ engine.Conn, out []byte) (engine.Protocol, []byte) { return h.opens, out }
 
-func (h *testHost) BodyReceived(p []byte, _ uint64) error {
+func (h *testHost) BodyReceived(p []byte, more uint64) error {
+	h.more = more
 	h.body = append(h.body, p...)
 	return nil
 }
 
 func (h *testHost) End() server.Request {
+	h.ended++
 	h.header.Reset()
 	h.response.Reset()
 	return nil
@@ -302,8 +311,8 @@ func TestAbortKeepsWholeAnswers(t *testing.T) {
 	answer := string(out)
 	h.outcome = server.OutcomeAbort
 	p.Feed(c.unread[used:])
-	if out, next = p.Run(out); string(out) != answer || next != engine.CloseLinger {
-		t.Errorf("%v, %q", next, out)
+	if out, next = p.Run(out); string(out) != answer || next != engine.CloseLinger || h.ended != 2 {
+		t.Errorf("%v, %q, %d requests have ended", next, out, h.ended)
 	}
 	p.Closed(nil)
 }
@@ -395,6 +404,10 @@ type interrupted struct {
 	reads, writes int
 }
 
+func (i *interrupted) LocalAddr() net.Addr         { return nil }
+func (i *interrupted) RemoteAddr() net.Addr        { return nil }
+func (i *interrupted) Write(p []byte) (int, error) { return len(p), nil }
+
 func (i *interrupted) InterruptRead(time.Time)  { i.reads++ }
 func (i *interrupted) InterruptWrite(time.Time) { i.writes++ }
 
@@ -449,4 +462,129 @@ func TestTrailerMemory(t *testing.T) {
 			t.Errorf("%d bytes: %d are kept", size, x.trailer.HeldBytes())
 		}
 	}
+}
+
+// TestHeadEndsWritesOfTheHandler, which would be in the middle of the response. A hijack handler
+// keeps the connection.
+func TestHeadEndsWritesOfTheHandler(t *testing.T) {
+	for use, isAllowed := range map[message.Use]bool{message.UseRequest: false, message.UseNone: false, message.UseHijack: true} {
+		_, c, p := open()
+		b := engine.NewBlockingConn(&interrupted{}, nil)
+		c.blocking = b
+		p.prepareExchange()
+		p.x.Arm()
+		if _, err := b.Write([]byte("x")); err != nil {
+			t.Errorf("before the head: %v", err)
+		}
+		p.x.SendHead(&message.ResponseForm{Next: use}, nil, true)
+		if _, err := b.Write([]byte("x")); (err == nil) != isAllowed {
+			t.Errorf("after a head with %v: %v", use, err)
+		}
+		p.Closed(nil)
+	}
+}
+
+// TestRest: an exchange stays with a connection that sleeps, with little memory, unless it has
+// held that while it waited, or another server may have the Config's place.
+func TestRest(t *testing.T) {
+	for name, test := range map[string]struct {
+		set    func(h *testHost, p *Conn)
+		pieces []string
+		stays  bool
+	}{
+		"at once":              {nil, []string{get}, true},
+		"in pieces":            {nil, []string{get[:5], get[5:]}, false},
+		"of one of many":       {func(h *testHost, _ *Conn) { h.cfg.IsSingle = true }, []string{get}, false},
+		"of a steady protocol": {func(_ *testHost, p *Conn) { p.isWoken = false }, []string{get}, false},
+	} {
+		h, c, p := open()
+		p.isWoken = true
+		if test.set != nil {
+			test.set(h, p)
+		}
+		var x *Exchange
+		for _, in := range test.pieces {
+			c.feed(p, in)
+			x = p.x
+			p.Pause()
+		}
+		if stays := p.x != nil; stays != test.stays || h.shrunk > 0 != stays || h.acquired > 0 != stays {
+			t.Errorf("%s: stays %v, shrunk %d times, %d exchanges", name, stays, h.shrunk, h.acquired)
+		}
+		if p.Closed(nil); h.acquired != 0 || x.conn != nil || x.hasWaited {
+			t.Errorf("%s: %d exchanges after the end, with %v, waited %v", name, h.acquired, x.conn, x.hasWaited)
+		}
+	}
+}
+
+// TestExchangeOfAnotherServer: a connection does not use one that it had at another server.
+func TestExchangeOfAnotherServer(t *testing.T) {
+	other, _, before := open()
+	before.prepareExchange()
+	h, c, p := open()
+	p.x = before.x
+	if c.feed(p, get); other.acquired != 0 || h.acquired != 1 || p.x.cfg != &h.cfg {
+		t.Errorf("%d exchanges of the other server, %d of this one", other.acquired, h.acquired)
+	}
+	p.Closed(nil)
+}
+
+// TestSwitchesToHTTP2: by prior knowledge, with the first request of a connection without TLS.
+// The protocol gets all of the input, in whichever pieces that comes.
+func TestSwitchesToHTTP2(t *testing.T) {
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	next := &nextProtocol{}
+	for name, test := range map[string]struct {
+		set      func(h *testHost, p *Conn)
+		in       string
+		switches bool
+	}{
+		"the preface":            {nil, preface, true},
+		"another protocol":       {nil, "HELO me 1\r\n", true},
+		"an unknown method":      {nil, "HELO /me HTTP/3\r\n", false},
+		"a usual method":         {nil, "GET / FTP/1\r\n", false},
+		"a malformed request":    {nil, "GET  / HTTP/1.1\r\n", false},
+		"the server has no such": {func(h *testHost, _ *Conn) { h.http2 = nil }, preface, false},
+		"over TLS":               {func(_ *testHost, p *Conn) { p.facts.IsTLS = true }, preface, false},
+		"the second request":     {func(_ *testHost, p *Conn) { p.facts.Served = 1 }, preface, false},
+	} {
+		for _, size := range []int{1, 5, len(test.in)} {
+			h, c, p := open()
+			h.http2 = next
+			if test.set != nil {
+				test.set(h, p)
+			}
+			left, got := test.in, engine.Read
+			for left != "" && got == engine.Read {
+				piece := left[:min(size, len(left))]
+				got = c.feed(p, piece)
+				left = left[len(piece):]
+			}
+			isKnown := size == len(test.in) || test.in == preface // a part of another line may be of HTTP/1.1
+			if got == engine.Switch != (test.switches && isKnown) {
+				t.Errorf("%s in pieces of %d: %v", name, size, got)
+			}
+			if all := h.begun + string(c.unread) + left; got == engine.Switch && (all != test.in || p.Successor() != next || h.acquired != 0) {
+				t.Errorf("%s in pieces of %d: it gets %q, %d exchanges are left", name, size, all, h.acquired)
+			}
+			if got != engine.Switch {
+				p.Closed(nil)
+			}
+		}
+	}
+}
+
+// TestMoreOfAChunk: the Request learns how much of a chunk must follow, when its size is known.
+func TestMoreOfAChunk(t *testing.T) {
+	h, c, p := open()
+	c.feed(p, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for _, step := range []struct {
+		in   string
+		more uint64
+	}{{"1", 0}, {"2", 0}, {"\r\n", 0x12}, {"abc", 0x12 - 3}, {"defghijklmnopqr", 0}, {"\r\n", 0}} {
+		if c.feed(p, step.in); h.more != step.more {
+			t.Errorf("after %q: %d, want %d", step.in, h.more, step.more)
+		}
+	}
+	p.Closed(nil)
 }

@@ -223,6 +223,8 @@ func TestPublicFailures(t *testing.T) {
 		"a cut body":        {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc", isA(io.ErrUnexpectedEOF)},
 		"a bad trailer":     {chunked + "0\r\nX Y: 1\r\n\r\n", func(err error) bool { return errors.As(err, new(sluice.ErrBrokenChunk)) }},
 		"a bad chunk":       {chunked + "x\r\n", func(err error) bool { return errors.As(err, new(sluice.ErrBrokenChunk)) }},
+		"a bad field":       {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX Y: 1\r\n\r\n", func(err error) bool { return err != nil && !errors.As(err, new(sluice.ErrBrokenChunk)) }},
+		"two framings":      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: x\r\n\r\n", func(err error) bool { return err != nil && !errors.As(err, new(sluice.ErrBrokenChunk)) }},
 		"no method":         {" / HTTP/1.1\r\nHost: h\r\n\r\n", func(err error) bool { return err != nil }},
 		"too large":         {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n", isA(sluice.ErrBodyTooLarge)},
 		"nothing is wrong":  {simpleGet, isA(nil)},

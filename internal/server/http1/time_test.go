@@ -138,3 +138,21 @@ func TestStartOfPipelinedStreams(t *testing.T) {
 		}
 	})
 }
+
+// TestStartAfterADrain: a request that comes after the rest of a body has its own start.
+func TestStartAfterADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var starts []time.Duration
+		begun := time.Now()
+		c := http1test.OpenSteady(acceptorOf(&sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			starts = append(starts, ctx.Time().Sub(begun))
+		}}), false)
+		for _, in := range []string{smallPost[:len(smallPost)-3], smallPost[len(smallPost)-3:], simpleGet} {
+			c.RoundTrip(t, []byte(in))
+			time.Sleep(time.Second)
+		}
+		if want := []time.Duration{0, 2 * time.Second}; !slices.Equal(starts, want) {
+			t.Errorf("requests began at %v, want %v", starts, want)
+		}
+	})
+}
