@@ -197,3 +197,28 @@ func openFiles(text string) (names []string) {
 	}
 	return names
 }
+
+// TestSaveUnreadableFormFile: the error of reading is returned, and no part of a file is left.
+func TestSaveUnreadableFormFile(t *testing.T) {
+	head := strings.TrimSuffix(formText, "content\r\n--b--\r\n")
+	form, err := ReadForm(strings.NewReader(head+strings.Repeat("x", 4<<20+1)+"\r\n--b--\r\n"), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := form.File["f"][0]
+	file, err := header.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, saved := file.(*os.File).Name(), filepath.Join(t.TempDir(), "saved")
+	if err := errors.Join(file.Close(), os.Remove(stored), os.Mkdir(stored, 0o700)); err != nil { // a folder can be opened, and not read
+		t.Fatal(err)
+	}
+	defer os.Remove(stored)
+	if err := SaveFormFile(header, saved); err == nil {
+		t.Error("a folder is saved")
+	}
+	if _, err := os.Stat(saved); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a part is left: %v", err)
+	}
+}

@@ -346,3 +346,15 @@ func TestResponseFields(t *testing.T) {
 		t.Errorf("Last-Modified: %q", got)
 	}
 }
+
+// TestExchangeMovesTrailers: each header changes those that it has then.
+func TestExchangeMovesTrailers(t *testing.T) {
+	var h, other ResponseHeader
+	for _, one := range []*ResponseHeader{&h, &other} {
+		_ = one.Announce([]byte("A"))
+	}
+	h.Exchange(&other)
+	if h.trailer.header != &h.Header || other.trailer.header != &other.Header {
+		t.Error("a section belongs to the other header")
+	}
+}

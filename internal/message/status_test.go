@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 )
 
@@ -29,5 +30,18 @@ func TestStatusLines(t *testing.T) {
 func TestStatusLineDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _ = statusLine(404) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestReason: the phrases are those of package http; 425 has no constant here, and none.
+func TestReason(t *testing.T) {
+	for code := range 1000 {
+		want := http.StatusText(code)
+		if want == "" || code == 425 {
+			want = "Unknown Status Code"
+		}
+		if got := Reason(code); got != want {
+			t.Errorf("%d: %q, want %q", code, got, want)
+		}
 	}
 }

@@ -253,3 +253,19 @@ func TestAppendTrailerFields(t *testing.T) {
 		t.Errorf("%d fields, the first is %q: %q", fields.Len(), fields.Name(0), fields.Value(0))
 	}
 }
+
+// TestSetTrailersReturn: a trailer field that was set, not received, is one of the head when it
+// is not announced any more, in whichever order it was.
+func TestSetTrailersReturn(t *testing.T) {
+	var h RequestHeader
+	_ = h.Announce([]byte("A, B"))
+	h.Put("A", []byte("set"), Sets)
+	_ = h.ReplaceAnnouncement([]byte("B, A"))
+	_ = h.ReplaceAnnouncement([]byte("B"))
+	if got, want := string(h.AppendHead(nil, Framing{Length: -2})), "GET / HTTP/1.1\r\nA: set\r\nTrailer: B\r\n\r\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := string(h.AppendTrailers(nil)); got != "\r\n" {
+		t.Errorf("the section is %q", got)
+	}
+}
