@@ -146,7 +146,7 @@ func (a *Args) PeekMulti(key string) [][]byte { return a.m.PeekMulti(ascii.Bytes
 // PeekMultiBytes is PeekMulti for bytes.
 func (a *Args) PeekMultiBytes(key []byte) [][]byte { return a.m.PeekMulti(key) }
 
-// Has tells whether there is a pair with the given key.
+// Has reports whether there is a pair with the given key.
 func (a *Args) Has(key string) bool { return a.m.Has(ascii.Bytes(key)) }
 
 // HasBytes is Has for bytes.
@@ -186,7 +186,7 @@ func (a *Args) GetUfloatOrZero(key string) float64 {
 	return max(f, 0)
 }
 
-// GetBool tells whether the first value of key is one of 1, t, T, true, TRUE,
+// GetBool reports whether the first value of key is one of 1, t, T, true, TRUE,
 // True, y, Y, yes, YES, Yes.
 func (a *Args) GetBool(key string) bool {
 	switch string(a.Peek(key)) {

@@ -22,7 +22,7 @@ import (
 // interface to disable that method.
 type BodyWriterTo interface {
 	io.WriterTo
-	// SupportsBodyWriteTo tells whether WriteTo may replace Read.
+	// SupportsBodyWriteTo reports whether WriteTo may replace Read.
 	SupportsBodyWriteTo() bool
 }
 

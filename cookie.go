@@ -132,13 +132,13 @@ func (c *Cookie) SetPath(path string) { c.SetPathBytes(ascii.Bytes(path)) }
 // SetPathBytes is SetPath for bytes.
 func (c *Cookie) SetPathBytes(path []byte) { c.m.SetPath(path) }
 
-// HTTPOnly tells whether the cookie has the HttpOnly attribute.
+// HTTPOnly reports whether the cookie has the HttpOnly attribute.
 func (c *Cookie) HTTPOnly() bool { return c.m.IsHTTPOnly }
 
 // SetHTTPOnly sets or removes the HttpOnly attribute.
 func (c *Cookie) SetHTTPOnly(httpOnly bool) { c.m.IsHTTPOnly = httpOnly }
 
-// Secure tells whether the cookie has the Secure attribute.
+// Secure reports whether the cookie has the Secure attribute.
 func (c *Cookie) Secure() bool { return c.m.IsSecure }
 
 // SetSecure sets or removes the Secure attribute.
@@ -151,7 +151,7 @@ func (c *Cookie) SameSite() CookieSameSite { return CookieSameSite(c.m.SameSite)
 // Secure.
 func (c *Cookie) SetSameSite(mode CookieSameSite) { c.m.SetSameSite(message.SameSite(mode)) }
 
-// Partitioned tells whether the cookie has the Partitioned attribute.
+// Partitioned reports whether the cookie has the Partitioned attribute.
 func (c *Cookie) Partitioned() bool { return c.m.IsPartitioned }
 
 // SetPartitioned sets or removes the Partitioned attribute. Setting it also sets

@@ -137,7 +137,7 @@ func ipOf(addr net.Addr) net.IP {
 	return net.IPv4(0, 0, 0, 0) // not net.IPv4zero: a caller could change the shared slice
 }
 
-// IsTLS tells whether the connection is TLS.
+// IsTLS reports whether the connection is TLS.
 func (ctx *RequestCtx) IsTLS() bool { return ctx.tlsConn() != nil }
 
 // TLSConnectionState returns the state of a TLS connection, nil if the
@@ -231,34 +231,34 @@ func timeUntil(t time.Time) time.Duration {
 // returns, it is valid until the handler returns.
 func (ctx *RequestCtx) Method() []byte { return ctx.Request.Header.Method() }
 
-// IsGet tells whether the method is GET.
+// IsGet reports whether the method is GET.
 func (ctx *RequestCtx) IsGet() bool { return ctx.Request.Header.IsGet() }
 
-// IsHead tells whether the method is HEAD.
+// IsHead reports whether the method is HEAD.
 func (ctx *RequestCtx) IsHead() bool { return ctx.Request.Header.IsHead() }
 
-// IsPost tells whether the method is POST.
+// IsPost reports whether the method is POST.
 func (ctx *RequestCtx) IsPost() bool { return ctx.Request.Header.IsPost() }
 
-// IsPut tells whether the method is PUT.
+// IsPut reports whether the method is PUT.
 func (ctx *RequestCtx) IsPut() bool { return ctx.Request.Header.IsPut() }
 
-// IsDelete tells whether the method is DELETE.
+// IsDelete reports whether the method is DELETE.
 func (ctx *RequestCtx) IsDelete() bool { return ctx.Request.Header.IsDelete() }
 
-// IsConnect tells whether the method is CONNECT.
+// IsConnect reports whether the method is CONNECT.
 func (ctx *RequestCtx) IsConnect() bool { return ctx.Request.Header.IsConnect() }
 
-// IsOptions tells whether the method is OPTIONS.
+// IsOptions reports whether the method is OPTIONS.
 func (ctx *RequestCtx) IsOptions() bool { return ctx.Request.Header.IsOptions() }
 
-// IsTrace tells whether the method is TRACE.
+// IsTrace reports whether the method is TRACE.
 func (ctx *RequestCtx) IsTrace() bool { return ctx.Request.Header.IsTrace() }
 
-// IsPatch tells whether the method is PATCH.
+// IsPatch reports whether the method is PATCH.
 func (ctx *RequestCtx) IsPatch() bool { return ctx.Request.Header.IsPatch() }
 
-// IsQuery tells whether the method is QUERY.
+// IsQuery reports whether the method is QUERY.
 func (ctx *RequestCtx) IsQuery() bool { return ctx.Request.Header.IsQuery() }
 
 // RequestURI returns the request-target as received.
@@ -296,7 +296,7 @@ func (ctx *RequestCtx) PostBody() []byte { return ctx.Request.Body() }
 // that is sent. The server discards an unread rest, up to a limit.
 func (ctx *RequestCtx) RequestBodyStream() io.Reader { return ctx.Request.BodyStream() }
 
-// IsBodyStream tells whether the response's body is a stream.
+// IsBodyStream reports whether the response's body is a stream.
 func (ctx *RequestCtx) IsBodyStream() bool { return ctx.Response.IsBodyStream() }
 
 // MultipartForm returns the form of a multipart/form-data body, or

@@ -44,25 +44,25 @@ func (h *RequestHeader) SetMethod(method string) { h.m.SetMethod(ascii.Bytes(met
 // SetMethodBytes is SetMethod for bytes.
 func (h *RequestHeader) SetMethodBytes(method []byte) { h.m.SetMethod(method) }
 
-// IsGet tells whether the method is GET.
+// IsGet reports whether the method is GET.
 func (h *RequestHeader) IsGet() bool { return h.m.IsMethod(MethodGet) }
 
-// IsHead tells whether the method is HEAD.
+// IsHead reports whether the method is HEAD.
 func (h *RequestHeader) IsHead() bool { return h.m.IsMethod(MethodHead) }
 
-// IsPost tells whether the method is POST.
+// IsPost reports whether the method is POST.
 func (h *RequestHeader) IsPost() bool { return h.m.IsMethod(MethodPost) }
 
-// IsPut tells whether the method is PUT.
+// IsPut reports whether the method is PUT.
 func (h *RequestHeader) IsPut() bool { return h.m.IsMethod(MethodPut) }
 
-// IsDelete tells whether the method is DELETE.
+// IsDelete reports whether the method is DELETE.
 func (h *RequestHeader) IsDelete() bool { return h.m.IsMethod(MethodDelete) }
 
-// IsPatch tells whether the method is PATCH.
+// IsPatch reports whether the method is PATCH.
 func (h *RequestHeader) IsPatch() bool { return h.m.IsMethod(MethodPatch) }
 
-// IsConnect tells whether the method is CONNECT.
+// IsConnect reports whether the method is CONNECT.
 func (h *RequestHeader) IsConnect() bool { return h.m.IsMethod(MethodConnect) }
 
 // ConnectProtocol returns the protocol that a client of HTTP/2 asks for with an extended
@@ -71,13 +71,13 @@ func (h *RequestHeader) IsConnect() bool { return h.m.IsMethod(MethodConnect) }
 // see HTTP2Config.DisableWebSocket.
 func (h *RequestHeader) ConnectProtocol() []byte { return h.m.Connect() }
 
-// IsOptions tells whether the method is OPTIONS.
+// IsOptions reports whether the method is OPTIONS.
 func (h *RequestHeader) IsOptions() bool { return h.m.IsMethod(MethodOptions) }
 
-// IsTrace tells whether the method is TRACE.
+// IsTrace reports whether the method is TRACE.
 func (h *RequestHeader) IsTrace() bool { return h.m.IsMethod(MethodTrace) }
 
-// IsQuery tells whether the method is QUERY.
+// IsQuery reports whether the method is QUERY.
 func (h *RequestHeader) IsQuery() bool { return h.m.IsMethod(MethodQuery) }
 
 // RequestURI returns the request-target (RFC 9112 section 3.2) as it was
@@ -144,7 +144,7 @@ func (h *RequestHeader) SetContentLength(contentLength int) { h.m.SetContentLeng
 // bytes. If endPos is negative, the range begins at startPos and has no end.
 func (h *RequestHeader) SetByteRange(startPos, endPos int) { h.m.SetByteRange(startPos, endPos) }
 
-// HasAcceptEncoding tells whether an Accept-Encoding field lists the content
+// HasAcceptEncoding reports whether an Accept-Encoding field lists the content
 // coding with a weight other than 0 (RFC 9110 section 12.5.3). The comparison
 // is case-insensitive. A listed "*" does not count.
 func (h *RequestHeader) HasAcceptEncoding(acceptEncoding string) bool {
@@ -177,12 +177,12 @@ func (h *RequestHeader) SetMultipartFormBoundaryBytes(boundary []byte) {
 // DisableSpecialHeader switches off the special treatment of fields. All fields
 // are then written in the order in which they were set. A field is repeated only
 // if it was added more than once. No field is added, except those that frame
-// the body and those that the connection needs. It returns whether the special
+// the body and those that the connection needs. It reports whether the special
 // treatment was off before.
 func (h *RequestHeader) DisableSpecialHeader() bool { return h.m.SetRaw(true) }
 
 // EnableSpecialHeader switches on the special treatment of fields, which is the
-// default; see DisableSpecialHeader. It returns whether the special treatment
+// default; see DisableSpecialHeader. It reports whether the special treatment
 // was off before.
 func (h *RequestHeader) EnableSpecialHeader() bool { return h.m.SetRaw(false) }
 
@@ -272,11 +272,11 @@ func (h *RequestHeader) WriteTo(w io.Writer) (int64, error) {
 // case, and all others in lower case: "cONTENT-tYPE" becomes "Content-Type".
 // Fields with a method or meaning of their own (Host, Content-Type, Cookie and
 // so on) are found in any spelling and written in the usual one.
-// DisableNormalizing returns whether normalisation was off before.
+// DisableNormalizing reports whether normalisation was off before.
 func (h *RequestHeader) DisableNormalizing() bool { return h.m.SetKeepNames(true) }
 
 // EnableNormalizing switches on the normalisation of field names, which is the
-// default; see DisableNormalizing. It returns whether normalisation was off
+// default; see DisableNormalizing. It reports whether normalisation was off
 // before.
 func (h *RequestHeader) EnableNormalizing() bool { return h.m.SetKeepNames(false) }
 
@@ -285,7 +285,7 @@ func (h *RequestHeader) EnableNormalizing() bool { return h.m.SetKeepNames(false
 // (RFC 9110 section 2.5). The bytes must not be changed.
 func (h *RequestHeader) Protocol() []byte { return h.m.Protocol() }
 
-// IsHTTP11 tells whether the protocol is HTTP/1.1 or HTTP/2.
+// IsHTTP11 reports whether the protocol is HTTP/1.1 or HTTP/2.
 func (h *RequestHeader) IsHTTP11() bool { return h.m.IsHTTP11() }
 
 // ContentLength returns the length of the body that the header announces, in
@@ -295,7 +295,7 @@ func (h *RequestHeader) IsHTTP11() bool { return h.m.IsHTTP11() }
 // math.MaxInt; no such body is read.
 func (h *RequestHeader) ContentLength() int { return h.m.ContentLength }
 
-// ConnectionClose tells whether the connection ends with this message. It does
+// ConnectionClose reports whether the connection ends with this message. It does
 // after SetConnectionClose, with a Connection field that lists close, and, in a
 // message that was received, with HTTP/1.0 without keep-alive.
 func (h *RequestHeader) ConnectionClose() bool { return h.m.ConnectionClose }
@@ -307,7 +307,7 @@ func (h *RequestHeader) SetConnectionClose() { h.m.ConnectionClose = true }
 // other options; fields that list only close are removed.
 func (h *RequestHeader) ResetConnectionClose() { h.m.ResetConnectionClose() }
 
-// ConnectionUpgrade tells whether a Connection field lists upgrade (RFC 9110
+// ConnectionUpgrade reports whether a Connection field lists upgrade (RFC 9110
 // section 7.8). It is false if the connection ends with this message.
 func (h *RequestHeader) ConnectionUpgrade() bool { return h.m.ConnectionUpgrade() }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
-// isMemory tells whether a field is the result of a getter or scratch memory,
+// isMemory reports whether a field is the result of a getter or scratch memory,
 // which is written before it is read.
 func isMemory(name string) bool {
 	return slices.Contains([]string{
@@ -79,7 +79,7 @@ func TestResetLeavesNothing(t *testing.T) {
 	}
 }
 
-// isNamed tells whether a part of path is in names, or path leads to memory.
+// isNamed reports whether a part of path is in names, or path leads to memory.
 func isNamed(path string, names []string) bool {
 	parts := strings.Split(path, ".")
 	return isMemory(parts[len(parts)-1]) || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(names, part) })

@@ -138,7 +138,7 @@ func (r *Response) StatusCode() int { return r.Header.StatusCode() }
 // SetStatusCode sets the status.
 func (r *Response) SetStatusCode(statusCode int) { r.Header.SetStatusCode(statusCode) }
 
-// ConnectionClose tells whether the connection ends after this response.
+// ConnectionClose reports whether the connection ends after this response.
 func (r *Response) ConnectionClose() bool { return r.Header.ConnectionClose() }
 
 // SetConnectionClose makes the connection end after this response.

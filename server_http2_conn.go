@@ -147,7 +147,7 @@ func (c *http2Conn) tellState(hasOpened bool) {
 	}
 }
 
-// speaksHTTP2 tells whether HTTP/2 is spoken. A ServeConn gets its configuration here,
+// speaksHTTP2 reports whether HTTP/2 is spoken. A ServeConn gets its configuration here,
 // because few need it.
 func (c *serverConfig) speaksHTTP2(s *Server) bool {
 	if c.http2 == nil && c.single != nil && !s.HTTP2.Disable {

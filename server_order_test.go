@@ -359,7 +359,7 @@ func (t *orderTest) http2(path string, connects bool) (v orderView) {
 	return v
 }
 
-// closes tells whether a step of path is SetConnectionClose.
+// closes reports whether a step of path is SetConnectionClose.
 func (t *orderTest) closes(path string) bool {
 	for part := range strings.SplitSeq(path[1:], "/") {
 		if at, _ := strconv.Atoi(part); t.steps[at].name == "SetConnectionClose" {

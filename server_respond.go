@@ -247,7 +247,7 @@ func (ctx *RequestCtx) mayBeWrong() bool {
 	return status < StatusOK || status == StatusNotFound || ctx.verb == verbExtended
 }
 
-// isWrong tells whether correctStatus replaces the response.
+// isWrong reports whether correctStatus replaces the response.
 func (ctx *RequestCtx) isWrong() bool {
 	status := ctx.Response.StatusCode()
 	return status < StatusOK || status == StatusNotFound && ctx.verb == verbConnect || status/100 == 2 && ctx.verb == verbExtended

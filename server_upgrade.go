@@ -118,7 +118,7 @@ func (ctx *RequestCtx) hijackWatched(handler HijackHandler) {
 // a response. If it is, the HijackHandler writes everything.
 func (ctx *RequestCtx) HijackSetNoResponse(noResponse bool) { ctx.hijackNoResponse = noResponse }
 
-// Hijacked tells whether Hijack was called.
+// Hijacked reports whether Hijack was called.
 func (ctx *RequestCtx) Hijacked() bool { return ctx.hijackHandler != nil }
 
 // leaving is how the connection leaves HTTP after the response. The zero value is that it
@@ -255,13 +255,13 @@ func (r *servedRequest) Open(c engine.Conn, out []byte) (engine.Protocol, []byte
 	return r.takeover.Open(r.takeover.host, c, out)
 }
 
-// leavesHTTP tells whether the connection does not go on with HTTP after the response.
+// leavesHTTP reports whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }
 
 // isTakenOver reports whether another protocol gets the connection after the response.
 func (ctx *RequestCtx) isTakenOver() bool { return ctx.takeover != nil }
 
-// isSilent tells whether a hijack handler writes the response.
+// isSilent reports whether a hijack handler writes the response.
 func (ctx *RequestCtx) isSilent() bool { return ctx.hijackHandler != nil && ctx.hijackNoResponse }
 
 // settleTakeover leaves the response to another protocol as that needs it: without a body.
@@ -296,7 +296,7 @@ func (ctx *RequestCtx) dropBody() {
 	}
 }
 
-// mayBeginBody tells whether another protocol can write the body of the response.
+// mayBeginBody reports whether another protocol can write the body of the response.
 func (ctx *RequestCtx) mayBeginBody() bool {
 	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() && !ctx.server.closeRequested()
 }

@@ -87,7 +87,7 @@ const (
 // 200. It is "Unknown Status Code" for a code without a constant.
 func StatusMessage(statusCode int) string { return message.Reason(statusCode) }
 
-// StatusCodeIsRedirect tells whether clients follow the Location of a response
+// StatusCodeIsRedirect reports whether clients follow the Location of a response
 // with this status code: 301, 302, 303, 307 or 308.
 func StatusCodeIsRedirect(statusCode int) bool {
 	switch statusCode {

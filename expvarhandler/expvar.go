@@ -76,7 +76,7 @@ func counter(name string) *expvar.Int {
 	return new(expvar.Int)
 }
 
-// filterOf returns whether the query argument r selects a name.
+// filterOf reports whether the query argument r selects a name.
 func filterOf(ctx *sluice.RequestCtx) (isWanted func(name string) bool, err error) {
 	pattern := ctx.QueryArgs().Peek("r")
 	if len(pattern) == 0 {

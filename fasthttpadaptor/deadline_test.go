@@ -31,7 +31,7 @@ func onEachServer(t *testing.T, h http.Handler, test func(t *testing.T, addr str
 	}
 }
 
-// isTimeout tells whether err is a passed deadline.
+// isTimeout reports whether err is a passed deadline.
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()

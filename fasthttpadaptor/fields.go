@@ -147,7 +147,7 @@ func (w *responseWriter) announce(h *sluice.ResponseHeader) {
 	}
 }
 
-// mayHaveTrailers tells whether a trailer section can be sent. In HTTP/1.1, only a
+// mayHaveTrailers reports whether a trailer section can be sent. In HTTP/1.1, only a
 // chunked body has one (RFC 9112 section 7.1.2).
 func (w *responseWriter) mayHaveTrailers() bool {
 	if w.isHead || !w.bodyAllowed() || !w.ctx.Request.Header.IsHTTP11() {

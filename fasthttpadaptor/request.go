@@ -172,7 +172,7 @@ func copyHeader(h *sluice.RequestHeader) http.Header {
 	return header
 }
 
-// isOwnField tells whether http.Request holds the field outside of its Header.
+// isOwnField reports whether http.Request holds the field outside of its Header.
 func isOwnField(name string) bool {
 	return name == "Host" || name == "Transfer-Encoding" || name == "Trailer"
 }

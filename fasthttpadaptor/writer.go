@@ -39,7 +39,7 @@ type responseWriter struct {
 	isOver      atomic.Bool
 }
 
-// writerState tells whether the head is complete, and why.
+// writerState reports whether the head is complete, and why.
 type writerState int
 
 const (
@@ -122,7 +122,7 @@ func (w *responseWriter) maySniff(h *sluice.ResponseHeader) bool {
 	return w.bodyAllowed() && !isSet && !isCoded && len(h.ContentType()) == 0
 }
 
-// bodyAllowed tells whether the status lets the response have a body.
+// bodyAllowed reports whether the status lets the response have a body.
 func (w *responseWriter) bodyAllowed() bool {
 	return w.status >= 200 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }

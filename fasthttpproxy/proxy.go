@@ -86,7 +86,7 @@ func newProxy(u *url.URL) (*proxy, error) {
 	return p, nil
 }
 
-// isControl tells whether c is a control character, which user names and
+// isControl reports whether c is a control character, which user names and
 // passwords must not contain (RFC 7617 section 2).
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 

@@ -23,7 +23,7 @@ func (d *deadline) set(at time.Time) (wait time.Duration) {
 	return wait
 }
 
-// expire tells whether the deadline has passed. A timer that fired while set
+// expire reports whether the deadline has passed. A timer that fired while set
 // moved the deadline must not expire the new one.
 func (d *deadline) expire() bool {
 	if d.at.IsZero() || time.Until(d.at) > 0 {

@@ -41,7 +41,7 @@ type pipe struct {
 	writeDeadline deadline
 }
 
-// isQuiet tells whether the pipe is empty and not closed.
+// isQuiet reports whether the pipe is empty and not closed.
 func (p *pipe) isQuiet() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

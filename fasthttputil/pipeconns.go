@@ -60,7 +60,7 @@ func (c *pipeConn) Read(p []byte) (int, error) { return c.in.read(p) }
 // Write queues p for the other end and waits only while the buffer is full.
 func (c *pipeConn) Write(p []byte) (int, error) { return c.out.write(p) }
 
-// IsQuiet tells whether there is nothing to read and the connection is open. A
+// IsQuiet reports whether there is nothing to read and the connection is open. A
 // client calls it before it reuses an idle connection.
 func (c *pipeConn) IsQuiet() bool { return c.in.isQuiet() }
 

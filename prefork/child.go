@@ -17,7 +17,7 @@ const (
 // inherit the worker's sockets and keep the port open.
 var startedAsChild = takeMarker()
 
-// takeMarker tells whether this process was started as a worker. It removes the
+// takeMarker reports whether this process was started as a worker. It removes the
 // marker from the environment. In a worker it also prevents child processes from
 // inheriting the worker's descriptors.
 func takeMarker() bool {
@@ -29,7 +29,7 @@ func takeMarker() bool {
 	return true
 }
 
-// IsChild tells whether this process is a worker. The environment variable that
+// IsChild reports whether this process is a worker. The environment variable that
 // marks a worker is removed when the program starts, so processes that a worker
 // starts are not workers.
 func IsChild() bool {

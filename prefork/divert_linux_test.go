@@ -48,7 +48,7 @@ func (k *kept) left() int {
 	return k.open
 }
 
-// isClosed tells whether no process has the other end of a connection.
+// isClosed reports whether no process has the other end of a connection.
 func isClosed(t *testing.T, client net.Conn) bool {
 	t.Helper()
 	client.SetReadDeadline(time.Now().Add(patience))

@@ -208,7 +208,7 @@ func until(t *testing.T, what string, isSo func() bool) {
 	}
 }
 
-// isAlive tells whether a process exists and is not a zombie.
+// isAlive reports whether a process exists and is not a zombie.
 func isAlive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -172,13 +172,13 @@ func (w *worker) postToSuccessor(b *batch, c net.Conn, p sluice.Parcel) bool {
 	return true
 }
 
-// takes tells whether the worker at page understands p.
+// takes reports whether the worker at page understands p.
 func (w *worker) takes(page *shared.Page, p sluice.Parcel) bool {
 	kind := p.Kind()
 	return page.Get(shared.StateKinds)&kind == kind
 }
 
-// isUnderstood tells whether any worker that serves understands p.
+// isUnderstood reports whether any worker that serves understands p.
 func (w *worker) isUnderstood(p sluice.Parcel) bool {
 	if p.Kind() == 0 {
 		return true
@@ -191,7 +191,7 @@ func (w *worker) isUnderstood(p sluice.Parcel) bool {
 	return false
 }
 
-// successorTakes tells whether those understand p that may read the inbox of the worker's
+// successorTakes reports whether those understand p that may read the inbox of the worker's
 // own slot: later workers of the slot.
 func (w *worker) successorTakes(p sluice.Parcel) bool {
 	if p.Kind() == 0 {

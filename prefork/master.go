@@ -77,7 +77,7 @@ func (p *Prefork) lead(addr string) error {
 	return publicError(m.Run(context.Background()))
 }
 
-// workersListen tells whether the workers open their own sockets. With Reuseport,
+// workersListen reports whether the workers open their own sockets. With Reuseport,
 // a custom producer need not pass files on. If the master then had a socket that
 // no worker has, connections would wait in it for ever.
 func (p *Prefork) workersListen() bool {

@@ -143,7 +143,7 @@ func (b *batch) add(c net.Conn, p sluice.Parcel, to int) {
 	b.sent = append(b.sent, sentConn{c, p, to})
 }
 
-// has tells whether a field says something of a connection.
+// has reports whether a field says something of a connection.
 func (b *batch) has(f shared.Field, index int) bool { return b.page.Get(f)>>index&1 != 0 }
 
 // forget makes the number of a connection that was answered usable for another one.
@@ -173,7 +173,7 @@ func (w *worker) settle(ctx context.Context, b *batch) (taken int) {
 	return taken
 }
 
-// isDue tells whether an answer to a batch may still come.
+// isDue reports whether an answer to a batch may still come.
 func (w *worker) isDue(b *batch) bool {
 	for i, s := range b.sent {
 		if s.to != 0 && w.board.answers(s.to) && !b.has(shared.Taken, i) && !b.has(shared.Refused, i) {
@@ -183,7 +183,7 @@ func (w *worker) isDue(b *batch) bool {
 	return false
 }
 
-// answers tells whether a process may still answer.
+// answers reports whether a process may still answer.
 func (b *board) answers(pid int) bool {
 	for p := range b.segment.Others() {
 		if p.PID() == pid {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasSlotSockets tells whether the kernel balances connections over sockets that
+// hasSlotSockets reports whether the kernel balances connections over sockets that
 // share a port, so that each worker can have its own socket.
 const hasSlotSockets = true
 
-// isQueueEmpty tells whether no connection waits in ln to be accepted.
+// isQueueEmpty reports whether no connection waits in ln to be accepted.
 func isQueueEmpty(ln net.Listener) bool {
 	c, ok := ln.(syscall.Conn)
 	if !ok {
@@ -58,7 +58,7 @@ func openSockets(addrs []net.Addr) (int, bool) {
 	return count, true
 }
 
-// isOneOf tells whether a connection's local address belongs to a listener. For TCP
+// isOneOf reports whether a connection's local address belongs to a listener. For TCP
 // it compares only the port, because the listener's address may be a wildcard.
 func isOneOf(local unix.Sockaddr, addrs []net.Addr) bool {
 	for _, addr := range addrs {

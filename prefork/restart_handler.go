@@ -33,7 +33,7 @@ func RestartHandler(p *Prefork) sluice.RequestHandler {
 	}
 }
 
-// isOfPage tells whether a browser has sent the request for a web page. It looks at names
+// isOfPage reports whether a browser has sent the request for a web page. It looks at names
 // in any spelling: Server.DisableHeaderNamesNormalizing keeps them as they were sent.
 func isOfPage(h *sluice.RequestHeader) bool {
 	for name, value := range h.All() {

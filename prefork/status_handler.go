@@ -37,7 +37,7 @@ func StatusHandler(p *Prefork) sluice.RequestHandler {
 	}
 }
 
-// wantsJSON tells whether to answer with JSON. The argument goes before Accept.
+// wantsJSON reports whether to answer with JSON. The argument goes before Accept.
 func wantsJSON(ctx *sluice.RequestCtx) bool {
 	if format := ctx.QueryArgs().Peek("format"); len(format) > 0 {
 		return string(format) == "json"

@@ -92,7 +92,7 @@ func (b *board) arrived(announcedTo int) {
 	}
 }
 
-// A turnover tells whether connections end about as fast as they come. Such
+// A turnover reports whether connections end about as fast as they come. Such
 // connections need no balancing: passing one on costs a fifth of a request on a
 // separate connection, and the connection ends before that cost is recovered.
 type turnover struct {
@@ -108,7 +108,7 @@ type arrival struct {
 	ended uint64
 }
 
-// isQuick records a new connection, and tells whether connections are short-lived.
+// isQuick records a new connection, and reports whether connections are short-lived.
 func (t *turnover) isQuick(now int64, done uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

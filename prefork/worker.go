@@ -62,7 +62,7 @@ type worker struct {
 	early    *result               // received before run
 	mourned  chan struct{}         // closed when OnMasterDeath has returned
 	board    *board
-	// hasSegment tells whether the worker uses the master's segment.
+	// hasSegment reports whether the worker uses the master's segment.
 	hasSegment bool
 	batches    uint32 // that were handed over
 	kept       kept
@@ -184,7 +184,7 @@ func (w *worker) appear(info WorkerInfo) {
 	go w.board.write(c.Meter, w.stop)
 }
 
-// probe tells whether the server's event loops run.
+// probe reports whether the server's event loops run.
 func (p *Prefork) probe() error {
 	if p.server == nil {
 		return nil

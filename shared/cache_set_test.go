@@ -23,7 +23,7 @@ func (c *Cache) put(t *testing.T, key string, length int, ttl time.Duration) {
 	}
 }
 
-// has tells whether the entry exists, without marking it as used.
+// has reports whether the entry exists, without marking it as used.
 func (c *Cache) has(key string) bool {
 	tag := c.segment.hasher.sum([]byte(key)) | 1
 	return c.findLocked(c.set(tag), []byte(key), tag) >= 0

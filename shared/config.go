@@ -17,7 +17,7 @@ func (s *Segment) Flag(name string) (*Flag, error) {
 	return &Flag{&words[0]}, nil
 }
 
-// IsOn tells whether the flag is on. It costs one atomic load.
+// IsOn reports whether the flag is on. It costs one atomic load.
 func (f *Flag) IsOn() bool { return f.state.Load() != 0 }
 
 // Set switches the flag on or off.

@@ -46,7 +46,7 @@ func (s *Segment) lanesInUse() int {
 	return int(min(s.words[headerInUse].Load(), uint64(s.layout.lanes)))
 }
 
-// isAlive tells whether the process of a token has not been reaped.
+// isAlive reports whether the process of a token has not been reaped.
 func (s *Segment) isAlive(token uint64) bool {
 	lane := int(token>>tokenLaneBits) - 1
 	if lane < 0 || lane >= s.layout.lanes {

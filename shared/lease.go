@@ -46,7 +46,7 @@ func (s *Segment) Lease(name string, limit time.Duration) (*Lease, error) {
 	return &Lease{s, &words[0], limit}, nil
 }
 
-// TryAcquire acquires the lease if it is free, and tells whether it did. It returns
+// TryAcquire acquires the lease if it is free, and reports whether it did. It returns
 // false if this process already holds it.
 func (l *Lease) TryAcquire() bool {
 	for {
@@ -84,7 +84,7 @@ func (l *Lease) Release() {
 	}
 }
 
-// Held tells whether this process holds the lease.
+// Held reports whether this process holds the lease.
 func (l *Lease) Held() bool {
 	old := l.holder.Load()
 	return l.isOwn(old) && l.isHeld(old)
@@ -157,13 +157,13 @@ func (l *Lease) word() uint64 {
 
 func leaseLane(held uint64) int { return int(held>>leaseLaneShift) - 1 }
 
-// isOwn tells whether this process is the last holder, and has not been reaped by
+// isOwn reports whether this process is the last holder, and has not been reaped by
 // mistake.
 func (l *Lease) isOwn(held uint64) bool {
 	return leaseLane(held) == l.segment.lane && held>>leaseEndBits&leaseEpochMask == l.segment.token&leaseEpochMask && l.segment.isAlive(l.segment.token)
 }
 
-// isHeld tells whether the last holder is alive and its time has not passed.
+// isHeld reports whether the last holder is alive and its time has not passed.
 func (l *Lease) isHeld(held uint64) bool {
 	lane := leaseLane(held)
 	if lane < 0 || lane >= l.segment.layout.lanes || l.segment.laneWord(lane, lanePID).Load() == 0 {

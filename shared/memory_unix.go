@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// canShare tells whether processes can share a segment.
+// canShare reports whether processes can share a segment.
 const canShare = true
 
 // createTemporary returns an unlinked file of size bytes.

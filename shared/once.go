@@ -60,7 +60,7 @@ func (o *Once) run(f func() error) (err error) {
 	return err
 }
 
-// Done tells whether a call has returned nil.
+// Done reports whether a call has returned nil.
 func (o *Once) Done() bool { return o.state.Load() == onceIsDone }
 
 // pause waits a moment, or returns ctx's error.

@@ -124,7 +124,7 @@ const (
 // what earlier processes of the lane have counted.
 const pageBase = pageWords / 2
 
-// counts tells whether a field is a counter: it only goes up, and continues over
+// counts reports whether a field is a counter: it only goes up, and continues over
 // successive processes of a lane.
 func (f Field) counts() bool {
 	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx || f >= HTTP2Resets && f <= HTTP2Calmed

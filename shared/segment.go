@@ -195,7 +195,7 @@ func (s *Segment) enter() error {
 // [Default] found an inherited segment. The segment owns the file.
 func (s *Segment) File() *os.File { return s.file }
 
-// IsShared tells whether other processes can attach to the segment. If not, its
+// IsShared reports whether other processes can attach to the segment. If not, its
 // values work within this process only.
 func (s *Segment) IsShared() bool { return s.isShared }
 
@@ -225,7 +225,7 @@ func (s *Segment) Close() error {
 	return s.file.Close()
 }
 
-// isIn tells whether file contains this segment.
+// isIn reports whether file contains this segment.
 func (s *Segment) isIn(file *os.File) bool {
 	words, err := mapFile(file.Fd())
 	if err != nil {

@@ -21,7 +21,7 @@ func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return certificate, roots
 }
 
-// handshake makes a connection and tells whether it resumed a session.
+// handshake makes a connection and reports whether it resumed a session.
 func handshake(t *testing.T, server, client *tls.Config) bool {
 	t.Helper()
 	listener := Must(net.Listen("tcp", "127.0.0.1:0"))

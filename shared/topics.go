@@ -65,7 +65,7 @@ func (t *Topics) Remove(interest int) {
 	}
 }
 
-// Holds tells whether a number is in a set. What Add has returned from is seen by every
+// Holds reports whether a number is in a set. What Add has returned from is seen by every
 // later call, in all processes. A set that does not exist holds all numbers.
 func (t *Topics) Holds(set, interest int) bool {
 	if set < 0 || set >= t.segment.layout.lanes {

@@ -83,7 +83,7 @@ func appendBytes(dst []byte, words []word, n int) []byte {
 	return dst
 }
 
-// holdsBytes tells whether words begin with data, filled up with zeros.
+// holdsBytes reports whether words begin with data, filled up with zeros.
 func holdsBytes(words []word, data []byte) bool {
 	whole := words[:len(data)/wordBytes]
 	for i := range whole {

@@ -87,7 +87,7 @@ func (h *Hub) collectLocked(c *cast, from int) (hasMore bool) {
 	return to < len(members)
 }
 
-// lagsElsewhereLocked tells whether s lags in another topic than that of sub.
+// lagsElsewhereLocked reports whether s lags in another topic than that of sub.
 func (h *Hub) lagsElsewhereLocked(s *stream, sub *subscription) bool {
 	for i := range s.subscriptions() {
 		if in := s.subscription(i); in != sub && in.sent < in.topic.last {

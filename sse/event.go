@@ -32,7 +32,7 @@ type Event struct {
 	Data []byte
 }
 
-// check tells whether e may be sent.
+// check reports whether e may be sent.
 func (e *Event) check() error {
 	switch {
 	case len(e.Name)+len(e.Data) > MaxEvent:

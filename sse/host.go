@@ -115,7 +115,7 @@ func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	return x
 }
 
-// isMovable tells whether streams may move to another process.
+// isMovable reports whether streams may move to another process.
 func (h *host) isMovable() bool { return h.hub.options.Name != "" && h.server.IsRegistered() }
 
 // restartAt returns when a stream that cannot move ends because another process replaces

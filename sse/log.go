@@ -177,7 +177,7 @@ const (
 	lostSome
 )
 
-// lostSince tells whether events of topics after a sequence number are not in the log any more.
+// lostSince reports whether events of topics after a sequence number are not in the log any more.
 func (l *log) lostSince(topics []string, sequence uint64) (all loss) {
 	if l.first <= sequence+1 {
 		return lostNone
@@ -220,13 +220,13 @@ func (l *log) appendID(dst []byte, m mark) []byte {
 	return append(dst, '\n')
 }
 
-// isRecent tells whether another log may have events of s: not all of them drop an event at
+// isRecent reports whether another log may have events of s: not all of them drop an event at
 // the same time. One that is not recent needs no mark.
 func (l *log) isRecent(s source) bool {
 	return s.entries > 0 || s.number > 0 && l.last-s.at < 2*(l.last+1-l.first)
 }
 
-// hasGap tells whether events after p may be missing in the log.
+// hasGap reports whether events after p may be missing in the log.
 func (l *log) hasGap(p position) bool {
 	own := p[0]
 	s := l.source(own.run)
@@ -253,7 +253,7 @@ func (l *log) afterGap(p position) (after position) {
 	return after
 }
 
-// hasMissed tells whether this process has not got events after p that it should send to a
+// hasMissed reports whether this process has not got events after p that it should send to a
 // stream of another process.
 func (l *log) hasMissed(p position) bool {
 	for _, m := range p {
@@ -264,7 +264,7 @@ func (l *log) hasMissed(p position) bool {
 	return false
 }
 
-// reaches tells whether the log has got all of p.
+// reaches reports whether the log has got all of p.
 func (l *log) reaches(p position) bool {
 	for _, m := range p {
 		if s := l.source(m.run); s == nil || s.number < m.number {
@@ -301,7 +301,7 @@ func (l *log) before(t *topic, sequence uint64) uint64 {
 	return at
 }
 
-// covers tells whether a client with position p has the event m.
+// covers reports whether a client with position p has the event m.
 func (l *log) covers(p position, m mark) bool {
 	number, isNamed := p.find(m.run)
 	if isNamed {

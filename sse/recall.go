@@ -29,7 +29,7 @@ func (h *Hub) gap() {
 	}
 }
 
-// follows tells whether the log has all events before a message.
+// follows reports whether the log has all events before a message.
 func (h *Hub) follows(data []byte) bool {
 	m, ok := parseMessage(data)
 	if !ok {

@@ -122,7 +122,7 @@ func (x *session) note(err error) {
 	}
 }
 
-// isLeaving tells whether the stream ends now, because the server shuts down, or is replaced
+// isLeaving reports whether the stream ends now, because the server shuts down, or is replaced
 // by a process to which the stream cannot move.
 func (x *session) isLeaving() bool {
 	switch x.host.server.Closing() {
@@ -135,7 +135,7 @@ func (x *session) isLeaving() bool {
 	return false
 }
 
-// leavesSoon tells whether the stream ends when another process replaces this one.
+// leavesSoon reports whether the stream ends when another process replaces this one.
 func (x *session) leavesSoon() bool { return x.stays || !x.host.isMovable() }
 
 // arm sets the time-out of the next wait for input: that of the heartbeat after silence

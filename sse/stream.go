@@ -263,7 +263,7 @@ func (h *Hub) settleLocked(s *stream) {
 	}
 }
 
-// lagsLocked tells whether there is something to send.
+// lagsLocked reports whether there is something to send.
 func (h *Hub) lagsLocked(s *stream) bool {
 	_, next, isLost := h.nextLocked(s)
 	return next != 0 || isLost

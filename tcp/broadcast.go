@@ -66,7 +66,7 @@ func (b *broadcast) miss(i int) {
 	}
 }
 
-// isIdle tells whether the queue of s is empty, so that a message may be sent at once.
+// isIdle reports whether the queue of s is empty, so that a message may be sent at once.
 func (s *Sender) isIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -145,7 +145,7 @@ func (s *Sender) offer(p []byte, waits bool) (*delivery, error) {
 	return nil, nil
 }
 
-// hasRoomLocked tells whether a message of size bytes may be accepted; mu is held.
+// hasRoomLocked reports whether a message of size bytes may be accepted; mu is held.
 func (s *Sender) hasRoomLocked(size int) bool {
 	return s.pending == nil || len(s.pending.B)+size <= s.maxPending
 }

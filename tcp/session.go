@@ -254,7 +254,7 @@ func (s *session) HalfClosed(out []byte) []byte {
 	return out
 }
 
-// Pause tells whether the connection is between messages.
+// Pause reports whether the connection is between messages.
 func (s *session) Pause() (isIdle bool) { return s.rest == nil && s.phase != phaseOpening }
 
 func (s *session) releaseRest() {

@@ -31,7 +31,7 @@ func (a *acceptor) memo(id uint64) engine.Memo {
 	return engine.Memo{ID: id}
 }
 
-// remembers tells whether the session has state that must be kept.
+// remembers reports whether the session has state that must be kept.
 func (s *session) remembers() bool {
 	return s.state != nil || s.sender != nil || s.ownTimeouts || s.phase != phaseServing ||
 		s.id != 0 || s.acceptor.cfg.onClose != nil

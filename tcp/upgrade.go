@@ -65,7 +65,7 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 	return nil
 }
 
-// asksFor tells whether a request asks for protocol.
+// asksFor reports whether a request asks for protocol.
 func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 	r := &ctx.Request.Header
 	if ctx.StreamID() != 0 {
@@ -74,7 +74,7 @@ func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 	return r.IsHTTP11() && lists(r, sluice.HeaderConnection, "upgrade") && lists(r, sluice.HeaderUpgrade, protocol)
 }
 
-// lists tells whether a field of that name, in any spelling, has a member.
+// lists reports whether a field of that name, in any spelling, has a member.
 func lists(h *sluice.RequestHeader, field, member string) bool {
 	for _, list := range upgrade.Values(h.All(), field) {
 		if ascii.HasMember(list, member) {

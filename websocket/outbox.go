@@ -143,7 +143,7 @@ func (o *outbox) count(n int) {
 	o.total.bytes.Add(int64(n))
 }
 
-// take appends frames to dst until it has limit bytes, and at least one. It returns whether
+// take appends frames to dst until it has limit bytes, and at least one. It reports whether
 // there are more.
 func (o *outbox) take(dst []byte, limit int) (out []byte, hasMore bool) {
 	n := 0

@@ -94,7 +94,7 @@ func (r *recorder) has(want event) bool {
 	return slices.Contains(r.events, want)
 }
 
-// takeLast tells whether the last event is this message, and forgets all then.
+// takeLast reports whether the last event is this message, and forgets all then.
 func (r *recorder) takeLast(data string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

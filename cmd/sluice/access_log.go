@@ -148,7 +148,7 @@ func (l *accessLog) flush() {
 	l.failed = err != nil
 }
 
-// reopens tells whether the log is a file, which may be moved away.
+// reopens reports whether the log is a file, which may be moved away.
 func (l *accessLog) reopens() bool { return l != nil && l.name != stdoutName }
 
 // reopen writes to a new file of the same name from now on.

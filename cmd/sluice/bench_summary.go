@@ -24,7 +24,7 @@ type measurement struct {
 	isInterrupted bool
 }
 
-// isAnswered tells whether there was a response, or a stream if those were wanted.
+// isAnswered reports whether there was a response, or a stream if those were wanted.
 func (m *measurement) isAnswered() bool {
 	if m.streams != nil {
 		return m.streams.opened > 0

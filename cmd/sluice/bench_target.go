@@ -28,13 +28,13 @@ type benchTarget struct {
 	message          []byte // of WebSocket; nil: HTTP
 }
 
-// isWebSocket tells whether the URL is one of WebSocket.
+// isWebSocket reports whether the URL is one of WebSocket.
 func (o *benchOptions) isWebSocket() bool {
 	scheme, _, hasScheme := strings.Cut(strings.ToLower(o.url), "://")
 	return hasScheme && (scheme == "ws" || scheme == "wss")
 }
 
-// isSecure tells whether connections have TLS.
+// isSecure reports whether connections have TLS.
 func (t *benchTarget) isSecure() bool { return t.url.Scheme == "https" || t.url.Scheme == "wss" }
 
 // messageOf returns what is sent over WebSocket: --data, or letters.

@@ -71,7 +71,7 @@ func copiesFolder(named string) (folder string, isTemporary bool, err error) {
 	return folder, false, err
 }
 
-// isBelow tells whether a file, which need not exist, is in a folder or is it.
+// isBelow reports whether a file, which need not exist, is in a folder or is it.
 func isBelow(name, folder string) bool {
 	relative, err := filepath.Rel(resolve(folder), resolve(name))
 	return err == nil && relative != ".." && !strings.HasPrefix(relative, ".."+string(filepath.Separator))

@@ -59,7 +59,7 @@ func decodeOne(source *bufio.Reader, coding string) (io.Reader, error) {
 	return nil, fmt.Errorf("%q is not known", coding)
 }
 
-// isZlib tells whether head is that of RFC 1950.
+// isZlib reports whether head is that of RFC 1950.
 func isZlib(head []byte) bool {
 	return head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0
 }

@@ -285,7 +285,7 @@ func (g *getter) setHeaders(at hop, req *sluice.Request) {
 	}
 }
 
-// isForOrigin tells whether a field, in lower case, was meant for one origin.
+// isForOrigin reports whether a field, in lower case, was meant for one origin.
 func isForOrigin(name string) bool {
 	switch name {
 	case "authorization", "cookie", "proxy-authorization", "host":

@@ -269,7 +269,7 @@ func (r *running) announce(scheme string, ln net.Listener, o serveOptions) {
 	}
 }
 
-// reloads tells whether there is anything to do at SIGHUP.
+// reloads reports whether there is anything to do at SIGHUP.
 func (r *running) reloads() bool { return r.certificates.reloads() || r.access.reopens() }
 
 // reload reads again what SIGHUP says has changed. What cannot be read stays as

@@ -92,7 +92,7 @@ func (o *fileOptions) complete(flags flagSet, hasDir bool) error {
 	return nil
 }
 
-// hasIndex tells whether the folder has what --spa answers with.
+// hasIndex reports whether the folder has what --spa answers with.
 func (o *fileOptions) hasIndex() bool {
 	info, err := os.Stat(filepath.Join(o.dir, o.indexNames[0]))
 	return err == nil && info.Mode().IsRegular()
@@ -243,7 +243,7 @@ func (s *site) serveFile(ctx *sluice.RequestCtx) {
 	s.cache.apply(ctx, fallsBack)
 }
 
-// isForbiddenFolder tells whether the answer says that a folder has no index.
+// isForbiddenFolder reports whether the answer says that a folder has no index.
 func isForbiddenFolder(ctx *sluice.RequestCtx) bool {
 	p := ctx.Path()
 	return ctx.Response.StatusCode() == sluice.StatusForbidden && p[len(p)-1] == '/'
@@ -259,7 +259,7 @@ func clearAnswer(ctx *sluice.RequestCtx) {
 // wellKnown is the one name with a dot that is meant to be served (RFC 8615).
 const wellKnown = ".well-known"
 
-// hasHiddenSegment tells whether a segment of a path begins with a dot, other
+// hasHiddenSegment reports whether a segment of a path begins with a dot, other
 // than a leading /.well-known.
 func hasHiddenSegment(p []byte) bool {
 	const prefix = "/" + wellKnown

@@ -73,7 +73,7 @@ func withWorkers(args []string) []string {
 	return joined
 }
 
-// isWorkerCount tells whether text is meant as a number of workers, a wrong one
+// isWorkerCount reports whether text is meant as a number of workers, a wrong one
 // perhaps.
 func isWorkerCount(text string) bool {
 	_, err := strconv.Atoi(text)
@@ -256,7 +256,7 @@ func (o *serveOptions) explainListen(err error) error {
 	return err
 }
 
-// isOn tells whether HTTPS is served.
+// isOn reports whether HTTPS is served.
 func (o *tlsOptions) isOn() bool { return o.isSelfSigned || o.certFile != "" }
 
 // loadFiles returns the certificates that are in files, nil if there are none.

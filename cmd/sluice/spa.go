@@ -18,13 +18,13 @@ func (s *site) rewrite(ctx *sluice.RequestCtx) []byte {
 	return ctx.Path()
 }
 
-// isUnknown tells whether the answer says that there is no file: also for a
+// isUnknown reports whether the answer says that there is no file: also for a
 // folder that has neither index nor listing.
 func isUnknown(ctx *sluice.RequestCtx) bool {
 	return ctx.Response.StatusCode() == sluice.StatusNotFound || isForbiddenFolder(ctx)
 }
 
-// belongsToApplication tells whether a path without a file is one of a
+// belongsToApplication reports whether a path without a file is one of a
 // single-page application's own, and not that of an asset that is missing. A
 // name with an extension is an asset's unless a page is asked for; browsers do
 // that when they navigate, and not for what pages refer to. Without extension
@@ -38,7 +38,7 @@ func belongsToApplication(ctx *sluice.RequestCtx) bool {
 	return possible
 }
 
-// hasExtension tells whether the last segment of a path looks like a file's.
+// hasExtension reports whether the last segment of a path looks like a file's.
 func hasExtension(p []byte) bool {
 	name := p[bytes.LastIndexByte(p, '/')+1:]
 	dot := bytes.LastIndexByte(name, '.')
@@ -79,7 +79,7 @@ func htmlPrecedence(mediaRange []byte) int {
 	return 0
 }
 
-// isZeroQuality tells whether the parameters of a media range say that it is
+// isZeroQuality reports whether the parameters of a media range say that it is
 // not acceptable: q=0, q=0.0 and so on.
 func isZeroQuality(parameters []byte) bool {
 	for parameter := range bytes.SplitSeq(parameters, []byte(";")) {

@@ -118,7 +118,7 @@ func (c *certificates) config() *tls.Config {
 	}
 }
 
-// reloads tells whether the certificate comes from files.
+// reloads reports whether the certificate comes from files.
 func (c *certificates) reloads() bool { return c != nil && c.certFile != "" }
 
 // reload reads the files. If they are no pair, the certificate stays what it

@@ -138,7 +138,7 @@ func reportWS(err error) {
 	}
 }
 
-// isText tells whether a body of this type can be shown.
+// isText reports whether a body of this type can be shown.
 func isText(contentType []byte) bool {
 	kind, _, _ := strings.Cut(strings.ToLower(string(contentType)), ";")
 	kind = strings.TrimSpace(kind)

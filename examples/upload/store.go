@@ -94,7 +94,7 @@ func (s *store) syncFolder() {
 	}
 }
 
-// isFileName tells whether clients may use name: one element of a path on any system,
+// isFileName reports whether clients may use name: one element of a path on any system,
 // and not hidden.
 func isFileName(name string) bool {
 	return filepath.IsLocal(name) && !strings.ContainsAny(name, `/\:`) && !strings.HasPrefix(name, ".") && len(name) <= 200

@@ -17,7 +17,7 @@ func NewEncoding(source io.Reader, c compress.Coding, level int, flushes bool) *
 	return e
 }
 
-// SupportsBodyWriteTo tells whether WriteTo may replace Read.
+// SupportsBodyWriteTo reports whether WriteTo may replace Read.
 func (e *Encoding) SupportsBodyWriteTo() bool { return e.HasWriterTo() }
 
 // CloseWithError closes the source.

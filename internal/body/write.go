@@ -126,7 +126,7 @@ func (x *StreamWriter) WriteStream(w *bufio.Writer, s io.Reader, length, size in
 	return nil
 }
 
-// isMemory tells whether s can be written as one chunk.
+// isMemory reports whether s can be written as one chunk.
 func isMemory(s io.Reader) bool {
 	switch s.(type) {
 	case *bytes.Reader, *bytes.Buffer:

@@ -92,7 +92,7 @@ type heapState struct {
 	isOff  bool   // GOGC=off: the user controls garbage collection
 }
 
-// gains tells whether collections are worth their cost after a burst of peak bytes,
+// gains reports whether collections are worth their cost after a burst of peak bytes,
 // which ended at this number of cycles. The cost is that of the living heap: a burst
 // that was small in comparison gains too little. If there were two collections since,
 // the pools are empty already.

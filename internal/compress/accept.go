@@ -126,7 +126,7 @@ var compressibleTypes = [...]string{
 	"text/", "application/", "font/", "multipart/", "image/svg", "image/x-icon",
 }
 
-// IsCompressible tells whether bodies of a media type get smaller.
+// IsCompressible reports whether bodies of a media type get smaller.
 func IsCompressible(contentType []byte) bool {
 	for _, prefix := range compressibleTypes {
 		if len(contentType) >= len(prefix) && ascii.EqualFold(contentType[:len(prefix)], prefix) {

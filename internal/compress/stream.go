@@ -60,7 +60,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 // Source returns the source, which stays the caller's to close.
 func (s *Stream) Source() io.Reader { return s.source }
 
-// HasWriterTo tells whether WriteTo uses that of the source.
+// HasWriterTo reports whether WriteTo uses that of the source.
 func (s *Stream) HasWriterTo() bool { return s.to != nil }
 
 // WriteTo implements io.WriterTo.

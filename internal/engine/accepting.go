@@ -28,7 +28,7 @@ func (b *Backoff) Next() time.Duration {
 // Reset notes that an Accept succeeded.
 func (b *Backoff) Reset() { b.last = 0 }
 
-// IsTemporary tells whether a retry of Accept may succeed after err: the process
+// IsTemporary reports whether a retry of Accept may succeed after err: the process
 // or the system is out of a resource, or the peer gave up before the accept.
 func IsTemporary(err error) bool {
 	if errors.Is(err, net.ErrClosed) {

@@ -232,7 +232,7 @@ func (b *BlockingConn) Sever() {
 	<-b.left
 }
 
-// IsOver tells whether Sever was called. A woken Read must check it, because input
+// IsOver reports whether Sever was called. A woken Read must check it, because input
 // then belongs to the next request.
 func (b *BlockingConn) IsOver() bool { return b.host.Load() == nil }
 
@@ -256,16 +256,16 @@ func (b *BlockingConn) Inside() int {
 	return b.inside
 }
 
-// HasWritten tells whether the user has tried to write.
+// HasWritten reports whether the user has tried to write.
 func (b *BlockingConn) HasWritten() bool { return b.written.Load() }
 
-// IsClosed tells whether the user has called Close.
+// IsClosed reports whether the user has called Close.
 func (b *BlockingConn) IsClosed() bool { return b.closed.Load() }
 
-// ReadIsOverridden tells whether the user has set a deadline for reads.
+// ReadIsOverridden reports whether the user has set a deadline for reads.
 func (b *BlockingConn) ReadIsOverridden() bool { return b.readBy.Load() != 0 }
 
-// WriteIsOverridden tells whether the user has set a deadline for writes.
+// WriteIsOverridden reports whether the user has set a deadline for writes.
 func (b *BlockingConn) WriteIsOverridden() bool { return b.writeBy.Load() != 0 }
 
 // ReadLimit returns the time until which a read may wait, in clock.Nanos; 0 means

@@ -17,7 +17,7 @@ type Conn interface {
 	// takes input away from the engine, or fails. It remains valid even after the
 	// Conn has ended.
 	NetConn() net.Conn
-	// IsSocket tells whether the connection is a bare socket. NetConn then offers
+	// IsSocket reports whether the connection is a bare socket. NetConn then offers
 	// nothing beyond the addresses, and calling it may allocate.
 	IsSocket() bool
 	// CanMove reports whether DetachIdle may give the connection away, as far as its engine is

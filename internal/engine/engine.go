@@ -133,7 +133,7 @@ type Engine interface {
 	// sees CloseRequested may tell its peer. It prompts them in portions, so that
 	// other connections are served in between, and returns when all were prompted.
 	Nudge()
-	// CloseRequested tells whether CloseOnNextResponse or Shutdown was called.
+	// CloseRequested reports whether CloseOnNextResponse or Shutdown was called.
 	CloseRequested() bool
 	// Range calls f for every connection until f returns false.
 	Range(f func(Conn) bool)

@@ -35,7 +35,7 @@ func (n *Notice) Fire() {
 	f()
 }
 
-// Wanted tells whether Fire would call the callback.
+// Wanted reports whether Fire would call the callback.
 func (n *Notice) Wanted() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

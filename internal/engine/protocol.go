@@ -41,7 +41,7 @@ type Protocol interface {
 	// panic.
 	Run(out []byte) ([]byte, Next)
 	// Pause is called before the engine waits for input. The Protocol releases
-	// everything that an idle connection does not need. The result tells whether
+	// everything that an idle connection does not need. The result reports whether
 	// the connection is between requests: nothing of the next request has arrived,
 	// and nothing of the last one is left. Then the connection can be closed, or
 	// passed to another process, without loss.
@@ -97,7 +97,7 @@ const (
 	SaysGoodbye
 )
 
-// Has tells whether c contains any of what.
+// Has reports whether c contains any of what.
 func (c Capabilities) Has(what Capabilities) bool { return c&what != 0 }
 
 // A Starter is a Protocol with a step before the first input. Engines call Start

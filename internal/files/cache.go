@@ -163,7 +163,7 @@ func (s *Store) keep(name string, l loaded, now int64, generation uint64) *File 
 	return l.file
 }
 
-// isSameData tells whether two files in memory are the same version.
+// isSameData reports whether two files in memory are the same version.
 func isSameData(a, b *File) bool {
 	return a.data != nil && b.data != nil && a.modified.Equal(b.modified) && bytes.Equal(a.data, b.data)
 }
@@ -185,7 +185,7 @@ func (s *Store) variant(name string, original *File, e Encoding, now int64) vari
 	return v
 }
 
-// isOf tells whether n describes this version of a file.
+// isOf reports whether n describes this version of a file.
 func (n *entry) isOf(original *File) bool {
 	if n.file == nil {
 		return n.version == original.version // remember adds no entry without a version

@@ -55,7 +55,7 @@ func TestHitsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// isInMemory tells whether a file is in memory. Other files are checked for each hit.
+// isInMemory reports whether a file is in memory. Other files are checked for each hit.
 func isInMemory(t *testing.T, s *Store, name string) bool {
 	file := mustOpen(t, s, name, Identity)
 	defer file.Release()

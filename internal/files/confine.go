@@ -240,7 +240,7 @@ func (p *place) closeLocked() {
 	}
 }
 
-// closeUnused closes a handle that was not used after since, and tells whether a
+// closeUnused closes a handle that was not used after since, and reports whether a
 // handle is still open.
 func (p *place) closeUnused(since int64) (isOpen bool) {
 	p.mu.Lock()
@@ -287,7 +287,7 @@ func clean(err error) error {
 	return fmt.Errorf("sluice: cannot open the file: %w", err)
 }
 
-// isExhausted tells whether err means that there are too many open files.
+// isExhausted reports whether err means that there are too many open files.
 func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

@@ -48,7 +48,7 @@ func (e Encoding) ContentCoding() string {
 	return methods[e].coding.Name()
 }
 
-// isWorth tells whether the encoded file is at least 5 % smaller.
+// isWorth reports whether the encoded file is at least 5 % smaller.
 func isWorth(encoded, original int64) bool {
 	return encoded <= original-original/20 && encoded < original
 }
@@ -82,7 +82,7 @@ func (s *Store) encoded(from source, name string, original *File, e Encoding, no
 	return s.makeOnce(at, name, original, e, now)
 }
 
-// isCopyName tells whether a name is that of an encoded copy, which is not encoded
+// isCopyName reports whether a name is that of an encoded copy, which is not encoded
 // again.
 func (s *Store) isCopyName(name string) bool {
 	for _, suffix := range s.options.Suffixes {

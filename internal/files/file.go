@@ -53,7 +53,7 @@ func (f *File) Size() int64 { return f.size }
 // changed. The zero time means unknown.
 func (f *File) ModTime() time.Time { return f.modified }
 
-// IsSeekable tells whether a Part that begins late in the file costs no more than
+// IsSeekable reports whether a Part that begins late in the file costs no more than
 // another one.
 func (f *File) IsSeekable() bool { return f.reopen == nil || f.seeks }
 
@@ -93,7 +93,7 @@ func (f *File) descriptors() int {
 	return 1
 }
 
-// isCurrent tells whether the open file is unchanged since it was opened. For files
+// isCurrent reports whether the open file is unchanged since it was opened. For files
 // that are not the operating system's it returns true, because a check would be
 // expensive.
 func (f *File) isCurrent() bool {

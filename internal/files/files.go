@@ -98,7 +98,7 @@ type Options struct {
 	// MinEncode is the size of the smallest file that is encoded. 0 is 256.
 	MinEncode int64
 
-	// IsEncodable tells whether files of a content type are worth encoding. nil
+	// IsEncodable reports whether files of a content type are worth encoding. nil
 	// selects the function IsEncodable.
 	IsEncodable func(contentType string) bool
 }
@@ -232,7 +232,7 @@ func (s *Store) Open(name []byte, e Encoding) (*File, error) {
 	return s.open(string(name), e, now)
 }
 
-// stopped tells whether CleanStop is closed, and then empties the cache once.
+// stopped reports whether CleanStop is closed, and then empties the cache once.
 func (s *Store) stopped() bool {
 	select {
 	case <-s.options.CleanStop:

@@ -33,7 +33,7 @@ func mediaType(name string, head []byte) string {
 	return "application/octet-stream"
 }
 
-// isPassive tells whether a type contains nothing that a browser executes, whatever
+// isPassive reports whether a type contains nothing that a browser executes, whatever
 // the content, unlike HTML, XML with SVG, scripts and PDF.
 func isPassive(t string) bool {
 	kind, rest, _ := strings.Cut(t, "/")
@@ -44,7 +44,7 @@ func isPassive(t string) bool {
 	return t == "application/ogg"
 }
 
-// isText tells whether the beginning of a file is UTF-8 without control characters.
+// isText reports whether the beginning of a file is UTF-8 without control characters.
 // The last character may be incomplete.
 func isText(head []byte) bool {
 	head = head[:min(len(head), sniffed)]
@@ -61,7 +61,7 @@ func isText(head []byte) bool {
 	return true
 }
 
-// IsEncodable tells whether files of a type get smaller by encoding.
+// IsEncodable reports whether files of a type get smaller by encoding.
 func IsEncodable(contentType string) bool {
 	t, _, _ := strings.Cut(contentType, ";")
 	t = strings.ToLower(strings.TrimSpace(t))

@@ -58,7 +58,7 @@ func withoutDrive(name string) string {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isWindowsName tells whether Windows would open exactly this name. It refuses other
+// isWindowsName reports whether Windows would open exactly this name. It refuses other
 // separators, volumes, streams, devices, and characters at an element's end that
 // Windows ignores, because a file would then have several names.
 func isWindowsName(name string) bool {

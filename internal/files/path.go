@@ -56,7 +56,7 @@ func NameOf(p []byte) (name []byte, isFolder bool, err error) {
 	return p, false, nil
 }
 
-// HasFinalSlash tells whether p ends with a slash.
+// HasFinalSlash reports whether p ends with a slash.
 func HasFinalSlash(p []byte) bool { return len(p) > 0 && p[len(p)-1] == '/' }
 
 // checkSegments reports whether no segment of p is "." or, except for the last

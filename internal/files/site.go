@@ -203,7 +203,7 @@ func (s *Site) answerOrList(r *Request, name []byte, needsSlash bool) error {
 	return s.send(r, page)
 }
 
-// IsNotFound tells whether err says that there is no such file. For clients, files outside
+// IsNotFound reports whether err says that there is no such file. For clients, files outside
 // the root do not exist.
 func IsNotFound(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, ErrOutside)
@@ -304,7 +304,7 @@ func (s *Site) mayRange(r *Request, f *File, v conditional.Validators) bool {
 	return conditional.MayRange(value, date, isDate && isStrong, v)
 }
 
-// varies tells whether the answer depends on Accept-Encoding.
+// varies reports whether the answer depends on Accept-Encoding.
 func (s *Site) varies(f *File) bool {
 	return len(s.Offers) > 0 && (f.encoding != Identity || IsEncodable(f.contentType))
 }

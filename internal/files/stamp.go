@@ -32,13 +32,13 @@ func isSameFile(a, b fs.FileInfo) bool {
 // seconds on the coarsest file systems.
 const doubtWindow = 2 * time.Second
 
-// isDoubtful tells whether a file that was just read, and last changed at modified,
+// isDoubtful reports whether a file that was just read, and last changed at modified,
 // may have changed since without another time or size.
 func isDoubtful(modified time.Time) bool {
 	return modified.IsZero() || time.Since(modified) < doubtWindow
 }
 
-// isSameTime tells whether a copy's time is that of the original, in the resolution
+// isSameTime reports whether a copy's time is that of the original, in the resolution
 // of the copy's file system: the largest of these units of which the copy's time is a
 // multiple.
 func isSameTime(original, copied time.Time) bool {

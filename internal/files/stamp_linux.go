@@ -6,7 +6,7 @@ import (
 )
 
 // currentStamp returns the stamp of an open file, without the allocations of
-// File.Stat. isLinked tells whether the file still has a name. ok is false if this is
+// File.Stat. isLinked reports whether the file still has a name. ok is false if this is
 // unknown.
 func currentStamp(f *os.File) (now stamp, isLinked, ok bool) {
 	var st syscall.Stat_t

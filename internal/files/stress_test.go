@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// isOneVersion tells whether data is the beginning of one version. A version repeats
+// isOneVersion reports whether data is the beginning of one version. A version repeats
 // its number.
 func isOneVersion(data []byte) bool {
 	seed, _, ok := bytes.Cut(data, []byte(" "))

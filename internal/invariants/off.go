@@ -4,7 +4,7 @@
 // the race detector; in others it costs nothing, neither time nor memory.
 package invariants
 
-// Enabled tells whether the checks are made.
+// Enabled reports whether the checks are made.
 const Enabled = false
 
 // Pooled is a part of an object that a pool hands out. Its zero value belongs

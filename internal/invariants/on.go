@@ -6,7 +6,7 @@ package invariants
 
 import "sync/atomic"
 
-// Enabled tells whether the checks are made, which is so under the race detector. Tests that
+// Enabled reports whether the checks are made, which is so under the race detector. Tests that
 // count allocations ask, too: sync.Pool drops objects at random then.
 const Enabled = true
 

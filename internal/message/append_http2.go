@@ -93,7 +93,7 @@ func (h *RequestHeader) appendFields(dst []byte, e *h2.Encoder, fields h2.Reques
 	return h.appendEncoded(dst, e, field.Cookie, h.cookies())
 }
 
-// isHopByHop tells whether a Connection field lists name (RFC 9110 section 7.6.1).
+// isHopByHop reports whether a Connection field lists name (RFC 9110 section 7.6.1).
 func (h *Header) isHopByHop(name []byte) bool {
 	for i := h.Table.Index(field.Connection); i >= 0; i = h.Table.FindID(field.Connection, i+1) {
 		var member []byte

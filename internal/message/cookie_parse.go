@@ -68,7 +68,7 @@ func appendWithoutLineEnds(dst, s []byte) []byte {
 
 func isLineEnd(c byte) bool { return c == '\r' || c == '\n' }
 
-// isCookieText tells whether s has no control character other than HTAB.
+// isCookieText reports whether s has no control character other than HTAB.
 func isCookieText(s []byte) bool { return ascii.All(s, ascii.Value) }
 
 func hasNoQuote(s []byte) bool {
@@ -111,7 +111,7 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) {
 	}
 }
 
-// isCookieDomain tells whether s, without its line ends, can be a Domain.
+// isCookieDomain reports whether s, without its line ends, can be a Domain.
 func isCookieDomain(s []byte) bool {
 	for _, c := range s {
 		if !isLineEnd(c) && !ascii.Is(c, ascii.Value) {
@@ -121,7 +121,7 @@ func isCookieDomain(s []byte) bool {
 	return hasNoQuote(s)
 }
 
-// isCookiePath tells whether s, without its line ends, is *av-octet (RFC 6265
+// isCookiePath reports whether s, without its line ends, is *av-octet (RFC 6265
 // section 4.1.1).
 func isCookiePath(s []byte) bool {
 	for _, c := range s {

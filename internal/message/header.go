@@ -164,7 +164,7 @@ func (h *Header) setParsed(head *h1.Head) {
 	}
 }
 
-// SetKeepNames switches the normalisation of names off or on, and returns whether
+// SetKeepNames switches the normalisation of names off or on, and reports whether
 // it was off before.
 func (h *Header) SetKeepNames(keep bool) (previous bool) {
 	previous = h.Table.KeepNames
@@ -189,7 +189,7 @@ func (h *Header) Protocol() []byte {
 // own copies a text that all messages share to dst, which has the same length.
 func own(dst, text []byte) []byte { return dst[:copy(dst, text)] }
 
-// IsHTTP11 tells whether the protocol is HTTP/1.1 or HTTP/2.
+// IsHTTP11 reports whether the protocol is HTTP/1.1 or HTTP/2.
 func (h *Header) IsHTTP11() bool {
 	return !h.IsHTTP10 && (len(h.protocol) == 0 || string(h.protocol) == "HTTP/2.0")
 }
@@ -258,7 +258,7 @@ func withoutClose(list []byte) []byte {
 	return others
 }
 
-// ConnectionUpgrade tells whether a Connection field lists upgrade, unless the
+// ConnectionUpgrade reports whether a Connection field lists upgrade, unless the
 // connection ends with this message.
 func (h *Header) ConnectionUpgrade() bool {
 	return !h.ConnectionClose && h.connectionLists(h1.ConnectionUpgrade)
@@ -297,7 +297,7 @@ func (h *Header) closeValue() []byte {
 	return own(h.closeText[:], textClose)
 }
 
-// isAboutClose tells whether a Connection field of that value lists close or
+// isAboutClose reports whether a Connection field of that value lists close or
 // keep-alive. Such a field is replaced by the one that closeValue returns.
 func isAboutClose(value []byte) bool {
 	return h1.ConnectionOptions(value)&(h1.ConnectionClose|h1.ConnectionKeepAlive) != 0

@@ -186,7 +186,7 @@ func (h *Header) visitClose(yield func(key, value []byte) bool) bool {
 	return !h.ConnectionClose || yield(field.Connection.Canonical(), h.closeValue())
 }
 
-// isChunked tells whether the message has the Transfer-Encoding chunked. A length that
+// isChunked reports whether the message has the Transfer-Encoding chunked. A length that
 // HTTP/2 leaves open needs none.
 func (h *Header) isChunked() bool {
 	return h.ContentLength == -1 && string(h.protocol) != string(textHTTP2)

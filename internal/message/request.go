@@ -133,7 +133,7 @@ func (h *RequestHeader) SetMethod(method []byte) {
 	h.methodAt = h1.Span{}
 }
 
-// IsMethod tells whether the method is name. Methods are case-sensitive.
+// IsMethod reports whether the method is name. Methods are case-sensitive.
 func (h *RequestHeader) IsMethod(name string) bool { return string(h.Method()) == name }
 
 // OwnTarget is Target with a result that belongs to h.
@@ -157,7 +157,7 @@ func (h *RequestHeader) Target() []byte {
 	return textSlash
 }
 
-// IsTargetReceived tells whether the target is in the raw head.
+// IsTargetReceived reports whether the target is in the raw head.
 func (h *RequestHeader) IsTargetReceived() bool { return h.targetAt.End > 0 }
 
 // LendOrigin returns the target, which begins with "/", and the Host, nil if there is none.
@@ -258,7 +258,7 @@ func (h *RequestHeader) SetByteRange(startPos, endPos int) {
 	h.SetKnown(field.Range, h.text)
 }
 
-// Accepts tells whether an Accept-Encoding field lists coding with a weight
+// Accepts reports whether an Accept-Encoding field lists coding with a weight
 // other than 0.
 func (h *RequestHeader) Accepts(coding []byte) bool {
 	if len(coding) == 0 {
@@ -272,7 +272,7 @@ func (h *RequestHeader) Accepts(coding []byte) bool {
 	return false
 }
 
-// acceptsCoding tells whether list, the value of an Accept-Encoding field, lists
+// acceptsCoding reports whether list, the value of an Accept-Encoding field, lists
 // coding with a weight other than 0.
 func acceptsCoding(list, coding []byte) bool {
 	for more := true; more; {
@@ -286,7 +286,7 @@ func acceptsCoding(list, coding []byte) bool {
 	return false
 }
 
-// hasZeroWeight tells whether parameters contain q=0, with or without decimals
+// hasZeroWeight reports whether parameters contain q=0, with or without decimals
 // (RFC 9110 section 12.4.2).
 func hasZeroWeight(parameters []byte) bool {
 	for more := true; more; {
@@ -339,7 +339,7 @@ func (h *RequestHeader) SetMultipartBoundary(boundary []byte) {
 	h.SetKnown(field.ContentType, h.text)
 }
 
-// SetRaw switches the special treatment of fields off or on, and returns whether
+// SetRaw switches the special treatment of fields off or on, and reports whether
 // it was off before.
 func (h *RequestHeader) SetRaw(raw bool) (previous bool) {
 	previous = h.isRaw

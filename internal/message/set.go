@@ -14,7 +14,7 @@ type idSet uint64
 // with returns the union of s and id.
 func (s idSet) with(id field.ID) idSet { return s | 1<<id }
 
-// has tells whether id is in s.
+// has reports whether id is in s.
 func (s idSet) has(id field.ID) bool { return s>>id&1 != 0 }
 
 const (
@@ -43,7 +43,7 @@ const (
 	DropsDate PutMode = 2
 )
 
-// drops tells whether a field with a known name is ignored.
+// drops reports whether a field with a known name is ignored.
 func (h *Header) drops(id field.ID, mode PutMode) bool {
 	return id == field.Date && mode&DropsDate != 0 && !h.announces(id)
 }

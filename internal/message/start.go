@@ -52,7 +52,7 @@ func (h *ResponseHeader) startFor(f *Framing) *headStart {
 	return s
 }
 
-// isSame tells whether a and b are the same bytes of the memory.
+// isSame reports whether a and b are the same bytes of the memory.
 func isSame(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -84,7 +84,7 @@ func (h *ResponseHeader) SetContentType(value []byte) {
 	h.setOnly(field.ContentType, value)
 }
 
-// isBare tells whether the head has only a Content-Length after its start.
+// isBare reports whether the head has only a Content-Length after its start.
 func (h *ResponseHeader) isBare(f *Framing) bool {
 	if f.Length < 0 || f.CloseConnection || f.KeepAlive || h.ConnectionClose || len(h.announcement()) > 0 {
 		return false

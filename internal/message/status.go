@@ -17,7 +17,7 @@ func Reason(code int) string {
 	return unknownReason
 }
 
-// BodyForbidden tells whether a response with that status has no body, whatever
+// BodyForbidden reports whether a response with that status has no body, whatever
 // its head announces (RFC 9112 section 6.3).
 func BodyForbidden(status int) bool {
 	return status < 200 && status >= 100 || status == StatusNoContent || status == StatusNotModified
@@ -33,7 +33,7 @@ var statusLines = func() (lines [len(reasons)]string) {
 	return lines
 }()
 
-// isStatusCode tells whether a status line may have the code: three digits, at
+// isStatusCode reports whether a status line may have the code: three digits, at
 // least 100 (RFC 9110 section 15).
 func isStatusCode(code int) bool { return 100 <= code && code <= 999 }
 

@@ -45,7 +45,7 @@ func (s *trailerSection) setKeepNames(keep bool) {
 	s.values.KeepNames = keep
 }
 
-// isLarger tells whether s holds more memory than a pool may keep.
+// isLarger reports whether s holds more memory than a pool may keep.
 func (s *trailerSection) isLarger(maxBytes int) bool {
 	return cap(s.list)+cap(s.text)+s.values.HeldBytes()+s.names.HeldBytes() > maxBytes
 }
@@ -65,7 +65,7 @@ func (s *trailerSection) find(id field.ID, name []byte) int {
 	return s.names.Find(id, name, 0)
 }
 
-// announces tells whether a field of that name is announced.
+// announces reports whether a field of that name is announced.
 func (s *trailerSection) announces(id field.ID, name []byte) bool { return s.find(id, name) >= 0 }
 
 // announce adds a name.
@@ -136,13 +136,13 @@ func (h *Header) Moved() {
 	}
 }
 
-// HasTrailers tells whether a trailer section must be written after a chunked
+// HasTrailers reports whether a trailer section must be written after a chunked
 // body.
 func (h *Header) HasTrailers() bool {
 	return h.trailer != nil && (h.trailer.names.Len() > 0 || h.trailer.values.Len() > 0)
 }
 
-// announces tells whether a field with a known name is announced, in any
+// announces reports whether a field with a known name is announced, in any
 // spelling.
 func (h *Header) announces(id field.ID) bool {
 	return h.trailer != nil && h.trailer.names.Index(id) >= 0

@@ -62,7 +62,7 @@ func OverTCPByEach() []Network {
 	return []Network{perConn}
 }
 
-// HasEpoll tells whether sockets are served by sluice.EngineEpoll here.
+// HasEpoll reports whether sockets are served by sluice.EngineEpoll here.
 func HasEpoll() bool {
 	s := &sluice.Server{}
 	defer s.Shutdown()

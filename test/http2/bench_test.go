@@ -104,7 +104,7 @@ const (
 	endStream    = 1
 )
 
-// readFrame reads a frame, and tells whether it was the last one of the response.
+// readFrame reads a frame, and reports whether it was the last one of the response.
 func (c *steadyHTTP2) readFrame() (isLast bool) {
 	kind, flags, stream, payload := c.nextFrame()
 	if kind == frameHeaders && payload[0] != 0x88 { // 200

@@ -115,7 +115,7 @@ func FuzzCookieParse(f *testing.F) {
 	})
 }
 
-// hasOuterBlanks tells whether a part begins or ends with white space: CR and
+// hasOuterBlanks reports whether a part begins or ends with white space: CR and
 // LF were there.
 func hasOuterBlanks(c *sluice.Cookie) bool {
 	for _, part := range []string{string(c.Key()), string(c.Value()), string(c.Domain()), string(c.Path())} {

@@ -138,7 +138,7 @@ func TestServeConnErrors(t *testing.T) {
 	}
 }
 
-// isOrAs tells whether err is want, or of its type where that is one of ours.
+// isOrAs reports whether err is want, or of its type where that is one of ours.
 func isOrAs(err, want error) bool {
 	switch want.(type) {
 	case *sluice.ErrSmallBuffer:

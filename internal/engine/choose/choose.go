@@ -54,7 +54,7 @@ func IsMultipath(ln net.Listener) bool {
 	return listen.IsMultipath(ln)
 }
 
-// toldMultipath tells whether LogMultipath has written its line.
+// toldMultipath reports whether LogMultipath has written its line.
 var toldMultipath atomic.Bool
 
 // LogMultipath writes one line with printf, which says what to do, if ln listens for

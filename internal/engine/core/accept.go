@@ -97,7 +97,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	return s.watch()
 }
 
-// accepts tells whether a loop accepts the connections.
+// accepts reports whether a loop accepts the connections.
 func (s *serving) accepts() bool { return s.control != nil }
 
 // register has a loop accept.

@@ -81,7 +81,7 @@ func (c *conn) sendLater(rest []byte) {
 	c.block(false)
 }
 
-// neverBlocks tells whether the protocol of a claimed connection NeverBlocks.
+// neverBlocks reports whether the protocol of a claimed connection NeverBlocks.
 func (d *driver) neverBlocks(fd int32) bool {
 	return d.table.find(int(fd)).slot().has(flagQuick)
 }

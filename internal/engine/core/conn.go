@@ -135,7 +135,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 // the last connection may still look at them.
 func (c *conn) reset() { c.connState = connState{} }
 
-// isBlocked tells whether Out, or file, waits.
+// isBlocked reports whether Out, or file, waits.
 func (c *conn) isBlocked() bool { return c.wait >= waitRoom }
 
 // attach lends the worker's buffers to c.
@@ -494,7 +494,7 @@ func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
 }
 
-// end ends the notice and the blocking connection of c's Run, and tells whether the
+// end ends the notice and the blocking connection of c's Run, and reports whether the
 // handler has closed the connection.
 func (r *runState) end(c *conn) (wasClosed bool) {
 	if r.notice != nil {

@@ -119,7 +119,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) i
 	return count + d.fallback.DetachIdle(limit, take)
 }
 
-// isIdle tells whether word is that of a connection between requests.
+// isIdle reports whether word is that of a connection between requests.
 func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle }
 
 // giveAway ends the connection's life here for DetachIdle.

@@ -177,7 +177,7 @@ func (s *serving) leave(l *loop) {
 	}
 }
 
-// isUsed tells whether s must stay. While there are no holds, it gets no new connections.
+// isUsed reports whether s must stay. While there are no holds, it gets no new connections.
 func (s *serving) isUsed() bool {
 	if s.holds.Load() > 0 {
 		return true

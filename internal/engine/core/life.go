@@ -148,7 +148,7 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 	return false
 }
 
-// hasInput tells whether there is unread input. On closing, it would reset the
+// hasInput reports whether there is unread input. On closing, it would reset the
 // connection, and the peer could lose the last answer. The flags do not tell: input
 // that has come since the last read may not have been reported yet.
 func (c *conn) hasInput() bool {
@@ -160,7 +160,7 @@ func (c *conn) hasInput() bool {
 }
 
 // linger half-closes the connection and starts to discard what the peer is still
-// sending (RFC 9112 section 9.6). It tells whether there is more to wait for.
+// sending (RFC 9112 section 9.6). It reports whether there is more to wait for.
 func (c *conn) linger() bool {
 	if c.tlsConn != nil {
 		c.tlsConn.sayGoodbye()

@@ -133,7 +133,7 @@ func (q *runQueue) pushAhead(fd int32) {
 	q.wake(w, isNew)
 }
 
-// hasRoomAheadLocked tells whether the next item may go ahead. Tasks stay in order, and the
+// hasRoomAheadLocked reports whether the next item may go ahead. Tasks stay in order, and the
 // connection comes after its tasks. The reserve does not look there.
 func (q *runQueue) hasRoomAheadLocked() bool {
 	return q.limit == 0 && q.later == 0 && q.ahead.count < maxAhead

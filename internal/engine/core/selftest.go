@@ -11,7 +11,7 @@ import (
 
 const testMessage = "a record that comes in two parts"
 
-// testTLS tells whether a tls.Conn continues after a read without input, even in the
+// testTLS reports whether a tls.Conn continues after a read without input, even in the
 // middle of a record. crypto/tls works like that, but does not promise it. If it
 // does not, the fallback engine serves TLS. testTLS makes a connection in memory and
 // delivers a record in two parts.

@@ -81,7 +81,7 @@ const generationShift = 32
 
 func generation(word uint64) uint32 { return uint32(word >> generationShift) }
 
-// is tells whether word belongs to an open connection of generation gen.
+// is reports whether word belongs to an open connection of generation gen.
 func is(word uint64, gen uint32) bool {
 	return generation(word) == gen && word&stateMask != stateClosed
 }
@@ -119,7 +119,7 @@ func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 	}
 }
 
-// ignores tells whether a waiting connection ignores flags: room when it has
+// ignores reports whether a waiting connection ignores flags: room when it has
 // nothing to write, or input when it waits for room. In the second case it reads
 // after it has written, unless it is duplex.
 func ignores(word, flags uint64) bool {

@@ -155,7 +155,7 @@ func (s *State) HalfClosed() engine.Next {
 // Resume continues what the lack of room has stopped.
 func (s *State) Resume() engine.Next { return s.settle(engine.Read) }
 
-// TakesInput tells whether the protocol is fed while its output waits: it is, until it
+// TakesInput reports whether the protocol is fed while its output waits: it is, until it
 // has answered something else than Read or Run.
 func (s *State) TakesInput() bool {
 	return s.Protocol != nil && s.Can.Has(engine.IsDuplex) && (s.After == engine.Read || s.After == engine.Run)
@@ -287,7 +287,7 @@ func (s *State) Pause() (isPartial bool) {
 	return s.IsPartial
 }
 
-// CanRewind tells whether the beginning of a request can be returned unparsed, so
+// CanRewind reports whether the beginning of a request can be returned unparsed, so
 // that a connection that IsPartial can be detached.
 func (s *State) CanRewind() bool {
 	return s.Can.Has(engine.CanRewind) && s.Protocol.(engine.Rewinder).CanRewind()

@@ -138,7 +138,7 @@ func (a *acceptor) closeErrors() []error {
 	return append([]error(nil), a.errors...)
 }
 
-// isBalanced tells whether every call that begins something has met the one
+// isBalanced reports whether every call that begins something has met the one
 // that ends it: nobody is open, nobody was left asleep and no file is kept.
 func (a *acceptor) isBalanced() bool {
 	return a.arrived.Load() == a.departed.Load() && a.lent.Load() == a.returned.Load() && a.admitted.Load() == a.released.Load() && a.opened.Load() == a.closed.Load() && a.slept.Load() == a.woken.Load()

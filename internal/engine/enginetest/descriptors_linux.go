@@ -30,7 +30,7 @@ func leaveOneDescriptor(t *testing.T) (restore func(), ok bool) {
 }
 
 // serverNoDelay finds the server's socket among the process's descriptors, by
-// the address of its peer, and tells whether TCP_NODELAY is on.
+// the address of its peer, and reports whether TCP_NODELAY is on.
 func serverNoDelay(peer net.Addr) (on, found bool) {
 	address, ok := peer.(*net.TCPAddr)
 	if !ok {

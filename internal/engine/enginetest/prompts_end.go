@@ -178,7 +178,7 @@ func testPromptHalfClose(t *testing.T, f *fixture) {
 	s.eventually(t, "all closed", func() bool { return s.closed.Load() == 20 })
 }
 
-// isPatienceOver tells whether a peer has waited for too long.
+// isPatienceOver reports whether a peer has waited for too long.
 func isPatienceOver(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // prompting has count connections prompted until they are all gone.

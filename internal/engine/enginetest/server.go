@@ -65,7 +65,7 @@ func (s *server) check(t *testing.T) {
 	}
 }
 
-// isSettled tells whether nothing is left of an engine that was shut down. Its
+// isSettled reports whether nothing is left of an engine that was shut down. Its
 // workers may be on their way out when Shutdown returns.
 func (s *server) isSettled() bool {
 	return s.isBalanced() && sum(s.engine.Loops()) == engine.LoopStats{}

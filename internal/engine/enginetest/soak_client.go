@@ -173,7 +173,7 @@ func (p *player) receiveTurn(t *turn, isLast bool) error {
 	return nil
 }
 
-// tellsOfEnd tells whether an answer says that the client is gone.
+// tellsOfEnd reports whether an answer says that the client is gone.
 func tellsOfEnd(answer string) bool {
 	return answer == "truncated" || answer == "fired" || answer == "EOF" || answer == "error" || strings.HasPrefix(answer, "read ")
 }

@@ -97,7 +97,7 @@ func newScript(seed uint64, client, servers int, text string) *script {
 // token names the client.
 func (sc *script) token() string { return fmt.Sprintf("client-%d-%d", sc.seed, sc.client) }
 
-// isSettled tells whether what the client receives does not depend on chance.
+// isSettled reports whether what the client receives does not depend on chance.
 func (sc *script) isSettled() bool { return sc.end < drops }
 
 // String describes the script for reports.

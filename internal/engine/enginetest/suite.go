@@ -52,7 +52,7 @@ type fixture struct {
 	network   Network
 }
 
-// offers tells whether the network has all of what.
+// offers reports whether the network has all of what.
 func (f *fixture) offers(what needs) bool {
 	return what&^(contended|waits)&^f.network.offers == 0
 }

@@ -69,7 +69,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	return s.err
 }
 
-// isOfNet tells whether ln's connections come from package net alone, and TLS of
+// isOfNet reports whether ln's connections come from package net alone, and TLS of
 // ours.
 func isOfNet(ln net.Listener) bool {
 	if t, ok := ln.(*engine.TLSListener); ok {
@@ -210,7 +210,7 @@ func (s *serving) take(nc net.Conn) *conn {
 	return c
 }
 
-// diverts offers nc to the Divert hook, and tells whether the hook has taken it.
+// diverts offers nc to the Divert hook, and reports whether the hook has taken it.
 func (s *serving) diverts(nc net.Conn) bool {
 	if !isBare(nc) {
 		return false

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// keepAliveAcceptor tells whether keep-alive probes are on.
+// keepAliveAcceptor reports whether keep-alive probes are on.
 type keepAliveAcceptor struct {
 	lineProtocol
 	on chan int

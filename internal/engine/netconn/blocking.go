@@ -66,7 +66,7 @@ func (c *conn) readLimit() int64 {
 	return c.deadline
 }
 
-// isOverridden tells whether the user has set the deadline for reads.
+// isOverridden reports whether the user has set the deadline for reads.
 func (c *conn) isOverridden() bool {
 	b := c.blocking()
 	return b != nil && b.ReadIsOverridden()

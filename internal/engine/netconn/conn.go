@@ -120,7 +120,7 @@ func (c *conn) IsSocket() bool { return isBare(c.nc) }
 // CanMove implements engine.Conn.
 func (c *conn) CanMove() bool { return isBare(c.nc) }
 
-// isBare tells whether nc is a stream socket of package net.
+// isBare reports whether nc is a stream socket of package net.
 func isBare(nc net.Conn) bool {
 	switch nc.(type) {
 	case *net.TCPConn:
@@ -165,7 +165,7 @@ func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
 }
 
-// endExtra ends what the Run has asked for, and tells whether the user has closed the
+// endExtra ends what the Run has asked for, and reports whether the user has closed the
 // connection.
 func (c *conn) endExtra(run *runState) (wasClosed bool) {
 	b := run.blocking.Load()
@@ -195,7 +195,7 @@ func (c *conn) Began(isSuccessor bool) {
 	}
 }
 
-// isTimeout tells whether err says that a deadline has passed.
+// isTimeout reports whether err says that a deadline has passed.
 func isTimeout(err error) bool {
 	if err == os.ErrDeadlineExceeded {
 		return true

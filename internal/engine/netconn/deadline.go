@@ -70,7 +70,7 @@ func setReadDeadline(nc net.Conn, t time.Time) (err error) {
 	return nc.SetReadDeadline(t)
 }
 
-// mayTime tells whether deadlines may be set on nc that no time-out requires. They
+// mayTime reports whether deadlines may be set on nc that no time-out requires. They
 // would replace one of nc's owner.
 func (c *conn) mayTime() bool {
 	return c.deadline != 0 || c.isOurs || !c.driver.options.SparesDeadlines

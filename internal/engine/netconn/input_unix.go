@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// hasInput tells whether the socket below nc has unread input. Closing it would reset the
+// hasInput reports whether the socket below nc has unread input. Closing it would reset the
 // connection, and the peer could lose the last answer.
 func hasInput(nc net.Conn) bool {
 	if socket, ok := underneath(nc).(syscall.Conn); ok {

@@ -31,7 +31,7 @@ func (c *conn) register() {
 	}
 }
 
-// run serves the connection, and tells whether its goroutine may serve another one: what
+// run serves the connection, and reports whether its goroutine may serve another one: what
 // a protocol does in Detached may need a large stack.
 func (c *conn) run() bool { return c.handOn(c.serve()) }
 

@@ -62,7 +62,7 @@ func (p *prompter) Prompt() {
 	}
 }
 
-// isPrompted tells whether Prompted must be called.
+// isPrompted reports whether Prompted must be called.
 func (c *conn) isPrompted() bool {
 	p := c.prompter.Load()
 	return p != nil && p.wanted.Load()

@@ -163,7 +163,7 @@ func (c *conn) park() bool {
 	return !c.state.CompareAndSwap(state, 0)
 }
 
-// isSocket tells whether nc is a connection of package net.
+// isSocket reports whether nc is a connection of package net.
 func isSocket(nc net.Conn) bool {
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
@@ -238,7 +238,7 @@ func (c *conn) interrupted() engine.Next {
 	return engine.Read
 }
 
-// takeInterruption tells whether DetachIdle or Shutdown has interrupted the wait, and forgets it.
+// takeInterruption reports whether DetachIdle or Shutdown has interrupted the wait, and forgets it.
 func (c *conn) takeInterruption() bool {
 	was := c.wasInterrupted
 	c.wasInterrupted = false

@@ -104,7 +104,7 @@ func (r *backgroundReader) offerTo(sink func(p []byte) (used int)) {
 	r.store(nil, nil)
 }
 
-// room tells whether reading may continue.
+// room reports whether reading may continue.
 func (r *backgroundReader) room() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

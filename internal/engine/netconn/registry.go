@@ -27,7 +27,7 @@ func (r *registry) add(c *conn) {
 	r.open++
 }
 
-// remove takes c out, if it is registered, and tells whether it was the last one.
+// remove takes c out, if it is registered, and reports whether it was the last one.
 func (r *registry) remove(c *conn) (wasLast bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *registry) remove(c *conn) (wasLast bool) {
 	return r.open == 0
 }
 
-// isEmpty tells whether no connection is registered.
+// isEmpty reports whether no connection is registered.
 func (r *registry) isEmpty() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,7 +44,7 @@ func (p *taskPool) Exempt(n int) {
 	p.callSpareLocked()
 }
 
-// mayRunLocked tells whether there is a Task that MaxWorkers allows to run; mu is held.
+// mayRunLocked reports whether there is a Task that MaxWorkers allows to run; mu is held.
 func (p *taskPool) mayRunLocked() bool {
 	limit := p.driver.options.MaxWorkers
 	return len(p.queue) > 0 && (limit == 0 || p.running-p.exempt < limit)

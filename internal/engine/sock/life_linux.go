@@ -43,7 +43,7 @@ func Duplicate(fd int) int {
 // without SO_LINGER. Others take syscall.Close.
 func ClosePromptly(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// Lingers tells whether closing a TCP socket may wait until its peer has taken
+// Lingers reports whether closing a TCP socket may wait until its peer has taken
 // everything (socket(7), SO_LINGER). So may connections that it accepts, which
 // inherit the option. True also if the socket cannot be asked.
 func Lingers(fd int) bool {
@@ -68,7 +68,7 @@ func Peek(fd int, p []byte) (int, syscall.Errno) {
 	}
 }
 
-// IsQuiet tells whether a socket is open and has no unread bytes.
+// IsQuiet reports whether a socket is open and has no unread bytes.
 func IsQuiet(fd int) bool {
 	var one [1]byte
 	_, errno := Peek(fd, one[:])

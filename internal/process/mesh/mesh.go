@@ -43,7 +43,7 @@ type Interests interface {
 	// often as it was added.
 	Add(interest int)
 	Remove(interest int)
-	// Holds tells whether a number is in a set.
+	// Holds reports whether a number is in a set.
 	Holds(set, interest int) bool
 }
 

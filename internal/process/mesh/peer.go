@@ -77,7 +77,7 @@ func (p *peer) wakeWriter() {
 	}
 }
 
-// wants tells whether the peer may have joined a room of that interest.
+// wants reports whether the peer may have joined a room of that interest.
 func (p *peer) wants(interest int) bool {
 	set := p.interests.Load()
 	return set < 0 || p.mesh.interests == nil || p.mesh.interests.Holds(int(set), interest)

@@ -54,7 +54,7 @@ type Log interface {
 	Len() int
 	// Page returns messages that have does not cover, in the order of the history: of each
 	// process the next ones. Their encodings have size bytes together, or there is one. isLast
-	// tells whether these are all.
+	// reports whether these are all.
 	Page(have []Cursor, size int) (messages [][]byte, isLast bool)
 	// Take carries out a message of another process, and ignores one that it has had.
 	Take(message []byte)
@@ -155,7 +155,7 @@ func (r *Recall) Await(ctx context.Context) {
 	}
 }
 
-// Gap tells of lost messages of a room. It tells whether the hub is concerned.
+// Gap tells of lost messages of a room. It reports whether the hub is concerned.
 func (r *Recall) Gap(room string) bool {
 	if room == r.room { // the page is asked for again
 		return false
@@ -169,7 +169,7 @@ func (r *Recall) Gap(room string) bool {
 }
 
 // Received is called for everything that the hub receives, before anything else. It tells
-// whether the hub has nothing to do with it now. follows tells whether nothing is missing
+// whether the hub has nothing to do with it now. follows reports whether nothing is missing
 // before a message.
 func (r *Recall) Received(data []byte, follows func() bool) (isDone bool) {
 	if l, ok := parseLetter(data); ok {

@@ -55,7 +55,7 @@ func someFile(t *testing.T) *os.File {
 	return f
 }
 
-// isInherited tells whether children inherit fd.
+// isInherited reports whether children inherit fd.
 func isInherited(t *testing.T, fd int) bool {
 	t.Helper()
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)

@@ -219,7 +219,7 @@ func (w *Worker) orderOf(m message, descriptors []int) (Order, bool) {
 	return o, true
 }
 
-// noteDrain records that the worker drains, and tells whether it did before.
+// noteDrain records that the worker drains, and reports whether it did before.
 func (w *Worker) noteDrain() (before bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -60,13 +60,13 @@ func inherited(fd int, name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// isListener tells whether fd is a listening socket.
+// isListener reports whether fd is a listening socket.
 func isListener(fd int) bool {
 	listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	return err == nil && listens != 0
 }
 
-// isPipe tells whether fd is a pipe.
+// isPipe reports whether fd is a pipe.
 func isPipe(fd int) bool {
 	var stat unix.Stat_t
 	return unix.Fstat(fd, &stat) == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFIFO

@@ -226,7 +226,7 @@ func TestOnReaped(t *testing.T) {
 	}
 }
 
-// fileExists tells whether there is such a file.
+// fileExists reports whether there is such a file.
 func fileExists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil

@@ -36,7 +36,7 @@ func newInboxPair() (*inboxPair, error) {
 	return &inboxPair{rx: holdDescriptor(pair[0], "inbox"), tx: holdDescriptor(pair[1], "outbox")}, nil
 }
 
-// isInbox tells whether fd may be an end of an inbox.
+// isInbox reports whether fd may be an end of an inbox.
 func isInbox(fd int) bool {
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil || kind != unix.SOCK_SEQPACKET {
@@ -46,7 +46,7 @@ func isInbox(fd int) bool {
 	return err == nil && domain == unix.AF_UNIX
 }
 
-// receiving tells whether a worker receives parcels.
+// receiving reports whether a worker receives parcels.
 type receiving uint8
 
 const (
@@ -384,7 +384,7 @@ func (r *reader) deliver(p packet) bool {
 	return true
 }
 
-// isOver tells whether no process holds the sending end any more. Otherwise an empty
+// isOver reports whether no process holds the sending end any more. Otherwise an empty
 // packet has arrived.
 func (r *reader) isOver() bool {
 	n := 0

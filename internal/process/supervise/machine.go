@@ -80,7 +80,7 @@ const (
 	endReplaced               // so, because its successor is ready
 )
 
-// takesOrders tells whether w serves and takes orders.
+// takesOrders reports whether w serves and takes orders.
 func (w *worker) takesOrders() bool {
 	return w.phase == PhaseReady && w.attached && w.ending < endOrdered
 }
@@ -107,7 +107,7 @@ type slot struct {
 	starts, crashes, hangs int
 }
 
-// served tells whether a ready worker of its own serves the slot.
+// served reports whether a ready worker of its own serves the slot.
 func (s *slot) served() bool { return s.serving != nil && s.serving.phase == PhaseReady }
 
 // workers returns all processes of the slot, the one that serves first.

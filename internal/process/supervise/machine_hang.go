@@ -34,7 +34,7 @@ func (f *fleet) probeInterval() time.Duration {
 	return min(max(f.config.HangTimeout/probesPerTimeout, shortestProbe), longestProbe)
 }
 
-// looksAtQueues tells whether the length of a slot's queue says something about its
+// looksAtQueues reports whether the length of a slot's queue says something about its
 // worker.
 func (f *fleet) looksAtQueues() bool {
 	return f.listening == listeningOpen && !f.config.SharedSockets && f.config.Progress != nil
@@ -148,7 +148,7 @@ func (f *fleet) treatHangs() {
 	}
 }
 
-// isTreatingHang tells whether a worker that hung still exists, or has no successor
+// isTreatingHang reports whether a worker that hung still exists, or has no successor
 // that is ready. For each hang this is true for BootTimeout at most, so that others
 // are treated at last.
 func (f *fleet) isTreatingHang() bool {

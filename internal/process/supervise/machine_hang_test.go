@@ -57,7 +57,7 @@ func (s *script) phase(k key) Phase {
 	return w.phase
 }
 
-// logs tells whether a line of the log contains text.
+// logs reports whether a line of the log contains text.
 func (s *script) logs(text string) bool {
 	return slices.ContainsFunc(s.log, func(line string) bool { return strings.Contains(line, text) })
 }

@@ -17,7 +17,7 @@ type modelHealth struct {
 
 func (h *modelHealth) reset(now time.Time) { h.heard, h.moved = now, now }
 
-// mayHang tells whether w may be found hanging.
+// mayHang reports whether w may be found hanging.
 func (m *model) mayHang(w *modelWorker) bool {
 	h := &w.health
 	return m.now.Sub(h.heard) >= modelTimeout || m.fleet.looksAtQueues() && m.now.Sub(h.moved) >= modelTimeout

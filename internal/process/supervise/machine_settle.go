@@ -67,7 +67,7 @@ func (f *fleet) retire() {
 	}
 }
 
-// isAnyServed tells whether any active slot is served.
+// isAnyServed reports whether any active slot is served.
 func (f *fleet) isAnyServed() bool {
 	for _, s := range f.active() {
 		if s.served() {
@@ -88,12 +88,12 @@ func (f *fleet) fill() {
 	}
 }
 
-// wantsSpawn tells whether s needs a new process.
+// wantsSpawn reports whether s needs a new process.
 func (f *fleet) wantsSpawn(s *slot) bool {
 	return s.serving == nil || s.successor == nil && f.isOutdated(s.serving)
 }
 
-// isOutdated tells whether w is to be replaced.
+// isOutdated reports whether w is to be replaced.
 func (f *fleet) isOutdated(w *worker) bool {
 	return w.phase == PhaseReady && (w.ending == endWanted || f.rolling != rollingNone && w.rollout < f.rollout)
 }
@@ -166,7 +166,7 @@ func (f *fleet) cancelRolling() {
 	f.rolling, f.waiting, f.following = rollingNone, nil, nil
 }
 
-// hasOutdated tells whether the rolling restart has workers left to replace. Workers
+// hasOutdated reports whether the rolling restart has workers left to replace. Workers
 // that boot already belong to it.
 func (f *fleet) hasOutdated() bool {
 	for _, s := range f.active() {
@@ -188,7 +188,7 @@ func (f *fleet) abortRolling(slot int, w *worker, cause error) {
 	}
 }
 
-// adoptsSockets tells whether each slot has its own sockets.
+// adoptsSockets reports whether each slot has its own sockets.
 func (f *fleet) adoptsSockets() bool { return f.listening == listeningOpen && !f.config.SharedSockets }
 
 // placeSockets makes sure that the sockets and the inbox of every slot are served. If
@@ -260,7 +260,7 @@ func (f *fleet) spreadSockets() {
 	}
 }
 
-// canServe tells whether w lives and takes orders.
+// canServe reports whether w lives and takes orders.
 func (f *fleet) canServe(w *worker) bool {
 	_, alive := f.find(w.key)
 	return alive != nil && w.takesOrders()
@@ -315,12 +315,12 @@ func (f *fleet) sendDrains() {
 	}
 }
 
-// hasSuccessor tells whether another worker serves the sockets of a worker of s that drains.
+// hasSuccessor reports whether another worker serves the sockets of a worker of s that drains.
 func (f *fleet) hasSuccessor(s *slot) bool {
 	return s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets
 }
 
-// getsWorkerBefore tells whether a worker boots, or is about to before due. It will read the
+// getsWorkerBefore reports whether a worker boots, or is about to before due. It will read the
 // inboxes that no worker reads.
 func (f *fleet) getsWorkerBefore(due time.Time) bool {
 	for _, s := range f.active() {
@@ -370,7 +370,7 @@ func (f *fleet) mark() {
 	}
 }
 
-// isReady tells whether every active slot is served.
+// isReady reports whether every active slot is served.
 func (f *fleet) isReady() bool {
 	for _, s := range f.active() {
 		if !s.served() {
@@ -380,7 +380,7 @@ func (f *fleet) isReady() bool {
 	return true
 }
 
-// isEmpty tells whether no process is left.
+// isEmpty reports whether no process is left.
 func (f *fleet) isEmpty() bool {
 	isEmpty := true
 	f.each(func(*slot, *worker) { isEmpty = false })

@@ -232,7 +232,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	}
 }
 
-// wasLast tells whether w, which has ended, was the last worker that served.
+// wasLast reports whether w, which has ended, was the last worker that served.
 func (f *fleet) wasLast(w *worker) bool { return !w.readyAt.IsZero() && !f.isAnyServed() }
 
 // vacated: w, which occupied s, has ended. A successor that boots takes its place;

@@ -388,7 +388,7 @@ func (m *Master) send(k key, msg message, files []*os.File) {
 	}
 }
 
-// isHangUp tells whether err says that the other end is closed.
+// isHangUp reports whether err says that the other end is closed.
 func isHangUp(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HasMeet tells whether Worker.Meet works on this system.
+// HasMeet reports whether Worker.Meet works on this system.
 const HasMeet = hasInboxes
 
 // meetPatience bounds the wait for the master's answer.

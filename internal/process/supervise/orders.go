@@ -54,7 +54,7 @@ func (q *orderQueue) send() {
 	}
 }
 
-// replaces tells whether earlier, which was not received, need not be carried
+// replaces reports whether earlier, which was not received, need not be carried
 // out once o is.
 func (o Order) replaces(earlier Order) bool {
 	switch {

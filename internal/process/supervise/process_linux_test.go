@@ -82,7 +82,7 @@ func (l *logLines) Printf(format string, args ...any) {
 	l.lines = append(l.lines, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// has tells whether a line contains text.
+// has reports whether a line contains text.
 func (l *logLines) has(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,7 @@ func freeze(t *testing.T, pid int) {
 	})
 }
 
-// isGone tells whether a process has ended, even if its parent has not waited for it.
+// isGone reports whether a process has ended, even if its parent has not waited for it.
 func isGone(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

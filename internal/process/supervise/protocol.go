@@ -111,7 +111,7 @@ func parseMessage(in []byte) (message, error) {
 	}, nil
 }
 
-// carriesDescriptors tells whether messages of this kind may carry descriptors. Those
+// carriesDescriptors reports whether messages of this kind may carry descriptors. Those
 // of other messages are closed.
 func (k messageType) carriesDescriptors() bool {
 	return k == messageAdopt || k == messagePeer || k == messageInbox || k == messageMeet

@@ -64,7 +64,7 @@ func (m *Master) signalled(s os.Signal) {
 // signal sends sig to the process.
 func (p *process) signal(sig os.Signal) error { return p.command.Process.Signal(sig) }
 
-// hasTerminal tells whether stdin is a terminal.
+// hasTerminal reports whether stdin is a terminal.
 func hasTerminal() bool {
 	_, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
 	return err == nil

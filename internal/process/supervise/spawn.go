@@ -169,7 +169,7 @@ func (s *spawner) open(slot int) ([]*os.File, error) {
 	return sockets, err
 }
 
-// isOpen tells whether a slot has sockets or an inbox, so that it must be served.
+// isOpen reports whether a slot has sockets or an inbox, so that it must be served.
 func (s *spawner) isOpen(slot int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,7 @@ func (s *spawner) forget(k key) {
 	delete(s.processes, k)
 }
 
-// hasPID tells whether a worker has this pid.
+// hasPID reports whether a worker has this pid.
 func (s *spawner) hasPID(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

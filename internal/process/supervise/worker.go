@@ -151,7 +151,7 @@ func Attach(o AttachOptions) (*Worker, error) {
 	return w, nil
 }
 
-// IsBare tells whether the worker has no control socket.
+// IsBare reports whether the worker has no control socket.
 func (w *Worker) IsBare() bool { return w.bare }
 
 // Slot returns the number of the worker's slot, from 0. It is 0 in a bare worker.

@@ -12,7 +12,7 @@ import (
 // as HTTP/1.1 takes it for a request: it meets version 2.0, which it does not speak.
 const prefaceLine = "PRI * HTTP/2.0"
 
-// switchesToHTTP2 tells whether a connection, whose first request the parser has refused
+// switchesToHTTP2 reports whether a connection, whose first request the parser has refused
 // with err, speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3), and makes its
 // successor. in is the input that the parser has not used; the successor gets what came
 // before.
@@ -31,7 +31,7 @@ func (c *Conn) switchesToHTTP2(in []byte, err error) bool {
 	return c.successor != nil
 }
 
-// isForeign tells whether the first line of head, which is refused with err, is of another
+// isForeign reports whether the first line of head, which is refused with err, is of another
 // protocol: it has no usual method and names HTTP nowhere. Then it is an invalid preface,
 // which ends the connection with an error of HTTP/2 (RFC 9113 section 3.4). All else that is
 // malformed gets an answer of HTTP/1.1, and so does a line of which only a part is known.

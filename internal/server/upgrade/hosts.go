@@ -51,7 +51,7 @@ func (h *Hosts) Of(family Family, e engine.Engine, newServer func(place uint64, 
 // At returns the Host at a place.
 func (h *Hosts) At(place uint64) Host { return (*h.all.Load())[place].Host }
 
-// IsEmpty tells whether there is no Host yet.
+// IsEmpty reports whether there is no Host yet.
 func (h *Hosts) IsEmpty() bool { return h.all.Load() == nil }
 
 // Register lets a server take over connections of a family that another server hands over:

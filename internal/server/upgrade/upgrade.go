@@ -103,10 +103,10 @@ type Server interface {
 	Prompt(t engine.Target)
 	// Cast is that of the engine.
 	Cast(targets []engine.Target, frame []byte, missed func(i int))
-	// IsRegistered tells whether other servers with the same Families may take over
+	// IsRegistered reports whether other servers with the same Families may take over
 	// the connections.
 	IsRegistered() bool
-	// Closing tells whether connections shall end.
+	// Closing reports whether connections shall end.
 	Closing() Closing
 	// Count counts bytes of a connection: read since the last call, and written.
 	Count(read, written int)

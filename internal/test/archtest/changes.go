@@ -32,7 +32,7 @@ func findChange(p *pkg, v *ast.ValueSpec, name string) token.Pos {
 	return at
 }
 
-// changes tells whether n writes through, or takes the address of, an
+// changes reports whether n writes through, or takes the address of, an
 // expression that refers to the variable.
 func changes(n ast.Node, refers func(ast.Expr) bool) bool {
 	switch n := n.(type) {

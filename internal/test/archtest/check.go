@@ -39,7 +39,7 @@ type source struct {
 	file  *ast.File
 }
 
-// isTest tells whether s is a test, or what tests share.
+// isTest reports whether s is a test, or what tests share.
 func (s *source) isTest() bool {
 	return strings.HasSuffix(s.name, "_test.go") || strings.HasPrefix(s.name, "test/")
 }
@@ -50,7 +50,7 @@ type pkg struct {
 	sources []*source
 }
 
-// isProgram tells whether the package is a command: nobody imports it, so its
+// isProgram reports whether the package is a command: nobody imports it, so its
 // names need no documentation.
 func (p *pkg) isProgram() bool {
 	return slices.ContainsFunc(p.sources, func(s *source) bool { return s.file.Name.Name == "main" })

@@ -135,7 +135,7 @@ func (c *checker) wantDoc(s *source, name *ast.Ident, comments ...*ast.CommentGr
 	}
 }
 
-// hasText tells whether one of the comments says something; directives such as
+// hasText reports whether one of the comments says something; directives such as
 // //go:noinline and the long marker alone do not.
 func hasText(comments ...*ast.CommentGroup) bool {
 	for _, group := range comments {

@@ -300,7 +300,7 @@ func keyFor[T any](table map[string]T, dir string) (key string, ok bool) {
 	return "", false
 }
 
-// ownDir tells whether importPath is a package of this repository, and in which
+// ownDir reports whether importPath is a package of this repository, and in which
 // folder.
 func (r *rules) ownDir(importPath string) (dir string, own bool) {
 	if importPath == r.module {
@@ -309,7 +309,7 @@ func (r *rules) ownDir(importPath string) (dir string, own bool) {
 	return strings.CutPrefix(importPath, r.module+"/")
 }
 
-// within tells whether path is root or below it.
+// within reports whether path is root or below it.
 func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }

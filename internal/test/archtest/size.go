@@ -37,7 +37,7 @@ func isTable(s *source) bool {
 	return ast.IsGenerated(s.file) || strings.HasSuffix(base, "_table") || strings.HasSuffix(base, "_tables") || strings.HasSuffix(base, "_table_test")
 }
 
-// saysWhyLong tells whether the line before the function on line first gives a
+// saysWhyLong reports whether the line before the function on line first gives a
 // reason for its length.
 func saysWhyLong(s *source, first int) bool {
 	if first < 2 {

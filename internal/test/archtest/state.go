@@ -224,7 +224,7 @@ func varKey(p *pkg, name *ast.Ident) string {
 	return p.dir + "." + name.Name
 }
 
-// declares tells whether key, as in mutableVars, is a variable of p.
+// declares reports whether key, as in mutableVars, is a variable of p.
 func declares(p *pkg, key string) bool {
 	for _, s := range p.sources {
 		for _, decl := range s.file.Decls {

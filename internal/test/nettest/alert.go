@@ -28,6 +28,6 @@ func (c *AlertConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// EndedWithAlert tells whether the last record is as long as an alert: two bytes, the type and
+// EndedWithAlert reports whether the last record is as long as an alert: two bytes, the type and
 // the tag. Content of two bytes is, too.
 func (c *AlertConn) EndedWithAlert() bool { return len(c.in) == 0 && c.last == 2+1+16 }

@@ -29,10 +29,10 @@ const (
 	Quoted
 )
 
-// Is tells whether c is in any of the classes of set.
+// Is reports whether c is in any of the classes of set.
 func Is(c byte, set Class) bool { return classes[c]&set != 0 }
 
-// All tells whether every byte of s is in set. It is true for an empty s.
+// All reports whether every byte of s is in set. It is true for an empty s.
 func All(s []byte, set Class) bool {
 	for _, c := range s {
 		if classes[c]&set == 0 {
@@ -78,7 +78,7 @@ func Upper(c byte) byte {
 	return c
 }
 
-// EqualFold tells whether a and b are equal without regard to the case of ASCII
+// EqualFold reports whether a and b are equal without regard to the case of ASCII
 // letters.
 func EqualFold[A, B []byte | string](a A, b B) bool {
 	if len(a) != len(b) {

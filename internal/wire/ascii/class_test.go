@@ -15,7 +15,7 @@ const (
 	tchar      = "!#$%&'*+-.^_`|~" + digit + alpha // RFC 9110 section 5.6.2
 )
 
-// between tells whether c is in %xLOW-HIGH.
+// between reports whether c is in %xLOW-HIGH.
 func between(c, low, high byte) bool { return low <= c && c <= high }
 
 func in(c byte, set string) bool { return strings.IndexByte(set, c) >= 0 }

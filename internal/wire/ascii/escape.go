@@ -102,7 +102,7 @@ func appendDecoded(dst, s []byte, plusIsSpace bool) []byte {
 	return dst[:n]
 }
 
-// isEscape tells whether s starts with "%" and two hex digits.
+// isEscape reports whether s starts with "%" and two hex digits.
 func isEscape(s []byte) bool {
 	_, ok := percentAt(s, 0)
 	return ok && s[0] == '%'

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Cut slices s around the first separator. found tells whether there is one;
+// Cut slices s around the first separator. found reports whether there is one;
 // without it, before is s.
 func Cut(s []byte, separator byte) (before, after []byte, found bool) {
 	if i := bytes.IndexByte(s, separator); i >= 0 {
@@ -22,7 +22,7 @@ func AppendLower[S []byte | string](dst []byte, s S) []byte {
 	return dst
 }
 
-// HasCTL tells whether s contains a control character: 0x00-0x1F or DEL
+// HasCTL reports whether s contains a control character: 0x00-0x1F or DEL
 // (RFC 5234 appendix B.1).
 func HasCTL[S []byte | string](s S) bool {
 	for i := 0; i < len(s); i++ {
@@ -151,7 +151,7 @@ func lowerWord(s []byte) {
 	}
 }
 
-// HasMember tells whether a list, separated by commas, has a member. It ignores case.
+// HasMember reports whether a list, separated by commas, has a member. It ignores case.
 func HasMember(list []byte, member string) bool {
 	for found := len(list) > 0; found; {
 		var m []byte

@@ -71,11 +71,11 @@ func cutTag(b []byte) (tag, rest []byte, ok bool) {
 	return b[:i+1], b[i+1:], true
 }
 
-// isTagByte tells whether c is an etagc: VCHAR except DQUOTE, or obs-text. Comma and
+// isTagByte reports whether c is an etagc: VCHAR except DQUOTE, or obs-text. Comma and
 // backslash are ordinary.
 func isTagByte(c byte) bool { return c > ' ' && c != '"' && c != 0x7f }
 
-// isWeak tells whether tag has the prefix of a weak tag, which is case-sensitive.
+// isWeak reports whether tag has the prefix of a weak tag, which is case-sensitive.
 func isWeak(tag []byte) bool { return len(tag) >= 2 && tag[0] == 'W' && tag[1] == '/' }
 
 // opaque returns tag without the prefix of a weak tag.

@@ -28,7 +28,7 @@ type Conditions struct {
 	// condition.
 	IfModifiedSince, IfUnmodifiedSince       int64
 	HasIfModifiedSince, HasIfUnmodifiedSince bool
-	// IsGetOrHead tells whether the method is GET or HEAD. Only these are answered
+	// IsGetOrHead reports whether the method is GET or HEAD. Only these are answered
 	// with 304, others with 412.
 	IsGetOrHead bool
 }
@@ -85,7 +85,7 @@ func (c *Conditions) unchanged() Verdict {
 	return PreconditionFailed
 }
 
-// MayRange tells whether the If-Range field of a request permits its Range field (RFC
+// MayRange reports whether the If-Range field of a request permits its Range field (RFC
 // 9110 section 13.1.5). Otherwise the answer is the whole representation. An empty
 // ifRange means that there is no If-Range. An entity-tag must match strongly. A date,
 // which the caller has parsed into ifRangeDate if isDate, must equal v.Modified.

@@ -190,7 +190,7 @@ func parsePosition(digits []byte) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// isExcessive tells whether spans look like a broken client or an attack (RFC 9110
+// isExcessive reports whether spans look like a broken client or an attack (RFC 9110
 // sections 14.2 and 17.15): many spans, more than two that overlap, or more bytes
 // than the representation has.
 func isExcessive(spans []Span, size int64) bool {
@@ -230,7 +230,7 @@ func coalesce(spans []Span) []Span {
 	return spans
 }
 
-// isNear tells whether a and b overlap, touch or nearly touch.
+// isNear reports whether a and b overlap, touch or nearly touch.
 func isNear(a, b Span) bool {
 	return a.Offset-b.end() < partOverhead && b.Offset-a.end() < partOverhead
 }

@@ -123,7 +123,7 @@ func (s spelling) seat() uint64 {
 	return ((s.first | fold) ^ bits.RotateLeft64(s.last|fold, 7)) * 0x6c129af7f2440eff >> 57
 }
 
-// isSame tells whether a word of a name equals one of a known name, which consists of
+// isSame reports whether a word of a name equals one of a known name, which consists of
 // lower-case letters and hyphens: only at letters the bit of fold does not count.
 func isSame(word, known uint64) bool { return word|known>>1&fold == known }
 

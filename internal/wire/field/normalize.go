@@ -20,7 +20,7 @@ func Normalize(name []byte) {
 	}
 }
 
-// IsNormalized tells whether Normalize would change nothing.
+// IsNormalized reports whether Normalize would change nothing.
 func IsNormalized(name []byte) bool {
 	upper := true
 	for _, c := range name {

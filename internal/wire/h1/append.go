@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
-// IsToken tells whether s is a token (RFC 9110 section 5.6.2), as method and field
+// IsToken reports whether s is a token (RFC 9110 section 5.6.2), as method and field
 // names are.
 //
 // Tokens mostly consist of letters, digits and hyphens, which are checked eight at a
@@ -46,7 +46,7 @@ func AppendFieldValue(dst, value []byte) []byte {
 	return dst
 }
 
-// becomesBlank tells whether c is white space, or a control that AppendFieldValue
+// becomesBlank reports whether c is white space, or a control that AppendFieldValue
 // replaces by a space.
 func becomesBlank(c byte) bool {
 	return c == ' ' || c == '\t' || !ascii.Is(c, ascii.Value)
@@ -61,6 +61,6 @@ func AppendField(dst, name, value []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// HasLineBreak tells whether s contains CR, LF or NUL, none of which may be sent
+// HasLineBreak reports whether s contains CR, LF or NUL, none of which may be sent
 // within a line.
 func HasLineBreak(s []byte) bool { return bytes.ContainsAny(s, "\r\n\x00") }

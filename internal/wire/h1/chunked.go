@@ -31,11 +31,11 @@ type Chunked struct {
 	part       extensionPart
 }
 
-// Done tells whether the last chunk's line was read. The trailer section follows, for
+// Done reports whether the last chunk's line was read. The trailer section follows, for
 // a HeadParser after ResetTrailer.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
-// InData tells whether the next bytes are data, and at most how many.
+// InData reports whether the next bytes are data, and at most how many.
 func (c *Chunked) InData() (left uint64, ok bool) { return c.left, c.state == chunkData }
 
 // Next reads from in and returns how many bytes it has used, and the data found,

@@ -114,7 +114,7 @@ func (p *HeadParser) fieldName(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// nameError returns the error for an invalid byte c in a name. isFirst tells whether
+// nameError returns the error for an invalid byte c in a name. isFirst reports whether
 // c is at the start of the line.
 func nameError(c byte, isFirst bool) error {
 	switch {

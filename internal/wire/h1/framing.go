@@ -162,7 +162,7 @@ func (p *HeadParser) finish(t *field.Table) error {
 	return nil
 }
 
-// HasTwoCredentials tells whether a request has several Authorization fields, which are no
+// HasTwoCredentials reports whether a request has several Authorization fields, which are no
 // list (RFC 9110 section 11.6.2): one program would check the first, another one the last.
 func HasTwoCredentials(t *field.Table) bool { return t.Repeats(field.Authorization) }
 

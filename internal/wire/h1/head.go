@@ -71,10 +71,10 @@ type Head struct {
 	Minor          uint8 // 0 for HTTP/1.0, 1 for 1.1 and above
 }
 
-// Has tells whether any of the flags f is set.
+// Has reports whether any of the flags f is set.
 func (h *Head) Has(f Flags) bool { return h.Flags&f != 0 }
 
-// KeepsAlive tells whether the connection persists after this message, according to
+// KeepsAlive reports whether the connection persists after this message, according to
 // its head (RFC 9112 section 9.3): close takes precedence over keep-alive, and
 // HTTP/1.0 closes by default.
 func (h *Head) KeepsAlive() bool {

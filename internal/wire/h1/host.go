@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
-// ValidHost tells whether s is uri-host [ ":" port ] (RFC 9110 section 7.2, RFC 3986
+// ValidHost reports whether s is uri-host [ ":" port ] (RFC 9110 section 7.2, RFC 3986
 // section 3.2.2) with a non-empty host.
 func ValidHost(s []byte) bool {
 	if len(s) == 0 {
@@ -27,7 +27,7 @@ func ValidHost(s []byte) bool {
 	return i > 0 && validPort(s[i:])
 }
 
-// escapesASCII tells whether s, which isName, has an escaped ASCII character. It serves
+// escapesASCII reports whether s, which isName, has an escaped ASCII character. It serves
 // only to hide what the name is (RFC 3986 section 6.2.2.2).
 func escapesASCII(s []byte) bool {
 	for {
@@ -42,7 +42,7 @@ func escapesASCII(s []byte) bool {
 	}
 }
 
-// isName tells whether s is a reg-name (RFC 3986 section 3.2.2).
+// isName reports whether s is a reg-name (RFC 3986 section 3.2.2).
 func isName(s []byte) bool {
 	for len(s) > 0 {
 		switch {
@@ -75,7 +75,7 @@ func validPort(s []byte) bool {
 	return port <= 65535
 }
 
-// HasPort tells whether the valid host s ends in a port that is not empty, as
+// HasPort reports whether the valid host s ends in a port that is not empty, as
 // CONNECT needs it.
 func HasPort(s []byte) bool {
 	colon := bytes.LastIndexByte(s, ':')
@@ -151,7 +151,7 @@ func validIPv6(s []byte) bool {
 	return isWholeIPv6(groups, elided)
 }
 
-// isWholeIPv6 tells whether this number of groups makes an address: eight, or fewer
+// isWholeIPv6 reports whether this number of groups makes an address: eight, or fewer
 // if a "::" replaces at least one.
 func isWholeIPv6(groups int, elided bool) bool {
 	return groups == 8 && !elided || groups < 8 && elided

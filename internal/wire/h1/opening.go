@@ -40,7 +40,7 @@ const (
 	openingLife  = 32
 )
 
-// isPromising tells whether it is worth the time to look at o, which may be nil.
+// isPromising reports whether it is worth the time to look at o, which may be nil.
 func (o *Opening) isPromising() bool { return o != nil && o.wait > openingLife-openingTries }
 
 // recall takes the first lines from p.Opening if the field section, which begins at

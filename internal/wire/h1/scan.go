@@ -20,7 +20,7 @@ const (
 // token, or len(s).
 func tokenEnd(s []byte, i int) int { return i + ascii.Prefix(s[i:], ascii.Token) }
 
-// isPlainWord tells whether each byte of w is a letter, a digit or a hyphen. Sums reach
+// isPlainWord reports whether each byte of w is a letter, a digit or a hyphen. Sums reach
 // the top bit from the first byte of a range on, and have no carry if w is ASCII.
 func isPlainWord(w uint64) bool {
 	lower, hyphen := w|0x20*ones, w^'-'*ones
@@ -92,7 +92,7 @@ func valueEnd(s []byte, i int) int {
 	return len(s) - len(rest) + ascii.Prefix(rest, ascii.Value)
 }
 
-// IsValue tells whether s may be a field's value (RFC 9110 section 5.5), except that
+// IsValue reports whether s may be a field's value (RFC 9110 section 5.5), except that
 // it does not look for white space around it.
 func IsValue(s []byte) bool { return valueEnd(s, 0) == len(s) }
 
@@ -148,7 +148,7 @@ func queryEnd(s []byte, i int) int {
 	return i
 }
 
-// IsPath tells whether s consists of bytes that the path and the query of a request
+// IsPath reports whether s consists of bytes that the path and the query of a request
 // target may have. It is true for an empty s.
 func IsPath(s []byte) bool {
 	i := pathEnd(s, 0)
@@ -158,7 +158,7 @@ func IsPath(s []byte) bool {
 	return i == len(s)
 }
 
-// IsFieldValue tells whether s is a field value without blanks around it (RFC 9110
+// IsFieldValue reports whether s is a field value without blanks around it (RFC 9110
 // section 5.5), as it is after parsing.
 func IsFieldValue(s []byte) bool {
 	if n := len(s); n > 0 && (isBlank(s[0]) || isBlank(s[n-1])) {
@@ -176,6 +176,6 @@ func outsideTarget(w uint64) uint64 {
 	return ((w-0x21*ones)&^w | (w+ones)&^w | (hash-ones)&^hash) & tops
 }
 
-// isEscape tells whether two hex digits follow the "%" at the beginning of s, which
+// isEscape reports whether two hex digits follow the "%" at the beginning of s, which
 // has at least three bytes.
 func isEscape(s []byte) bool { return ascii.Is(s[1], ascii.Hex) && ascii.Is(s[2], ascii.Hex) }

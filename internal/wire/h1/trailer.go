@@ -5,7 +5,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
-// MayTrail tells whether a field may be in a trailer section. Fields that frame,
+// MayTrail reports whether a field may be in a trailer section. Fields that frame,
 // route, authenticate or modify the message, or say how to read the content, may not
 // (RFC 9110 section 6.5.1).
 func MayTrail(id field.ID, name []byte) bool {

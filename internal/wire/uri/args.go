@@ -42,7 +42,7 @@ const maxText = math.MaxInt32
 // are, and a pair takes up more memory than the two bytes that it needs in a form.
 const maxParsed = 1 << 16
 
-// fits tells whether n more bytes fit into a text of length used.
+// fits reports whether n more bytes fit into a text of length used.
 func fits(used, n int) bool { return n <= maxText-used }
 
 func (a *Args) at(p place) []byte { return a.text[p.start:p.end:p.end] }
@@ -356,5 +356,5 @@ func (a *Args) PeekMulti(key []byte) [][]byte {
 	return values
 }
 
-// Has tells whether there is a pair with the given key.
+// Has reports whether there is a pair with the given key.
 func (a *Args) Has(key []byte) bool { return a.find(key) != nil }

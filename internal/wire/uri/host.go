@@ -53,7 +53,7 @@ func appendUnusualHost(dst, host []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// isPort tells whether s is empty or a decimal number of at most 65535 (RFC 3986
+// isPort reports whether s is empty or a decimal number of at most 65535 (RFC 3986
 // section 3.2.3).
 func isPort(s []byte) bool {
 	if len(s) == 0 {

@@ -11,7 +11,7 @@ import (
 // ones and tops have the lowest and the highest bit of each byte of a word.
 const ones, tops = 0x0101010101010101, 0x8080808080808080
 
-// isNormalPath tells whether AppendNormalPath returns path unchanged. It may
+// isNormalPath reports whether AppendNormalPath returns path unchanged. It may
 // return false for such a path.
 func isNormalPath(path []byte) bool {
 	return len(path) > 0 && path[0] == '/' && normalEnd(path, '%') == len(path)

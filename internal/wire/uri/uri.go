@@ -110,7 +110,7 @@ func (u *URI) SetScheme(scheme []byte) {
 	u.scheme = ascii.AppendLower(u.scheme[:0], scheme)
 }
 
-// IsHTTPS tells whether the scheme is "https".
+// IsHTTPS reports whether the scheme is "https".
 func (u *URI) IsHTTPS() bool { return string(u.scheme) == HTTPS }
 
 // Host returns the host in lower case, with the port if one was given.
@@ -189,7 +189,7 @@ func (u *URI) SetQuery(query []byte) {
 	u.isQueryLent, u.hasArgs = false, false
 }
 
-// HasArgs tells whether the query is the caller's Args.
+// HasArgs reports whether the query is the caller's Args.
 func (u *URI) HasArgs() bool { return u.hasArgs }
 
 // ParseQuery fills args with the pairs of the query. From then on, args is

@@ -30,7 +30,7 @@ const (
 // MaxReason is the largest reason of a Close frame, in bytes.
 const MaxReason = MaxControl - 2
 
-// MaySend tells whether a Close frame may have the code: codes of the registry, except
+// MaySend reports whether a Close frame may have the code: codes of the registry, except
 // 1005, 1006 and 1015, and those for libraries and applications, 3000 to 4999.
 func (c Code) MaySend() bool {
 	switch {

@@ -53,10 +53,10 @@ const keepsWindow = 0x80
 // Bits returns the size of the window, as a power of 2.
 func (s DeflateSide) Bits() uint8 { return uint8(s &^ keepsWindow) }
 
-// Keeps tells whether messages may refer to those before them.
+// Keeps reports whether messages may refer to those before them.
 func (s DeflateSide) Keeps() bool { return s&keepsWindow != 0 }
 
-// IsValid tells whether s is what Server or Client can return, or 0.
+// IsValid reports whether s is what Server or Client can return, or 0.
 func (s DeflateSide) IsValid() bool {
 	return s == 0 || s.Bits() >= MinWindowBits && s.Bits() <= MaxWindowBits
 }

@@ -53,7 +53,7 @@ func AppendAccept(dst, key []byte) []byte {
 	return base64.StdEncoding.AppendEncode(dst, sum[:])
 }
 
-// HasToken tells whether a list of tokens, separated by commas, has token. It ignores
+// HasToken reports whether a list of tokens, separated by commas, has token. It ignores
 // case. token must not contain commas.
 func HasToken(list []byte, token string) bool {
 	for len(list) > 0 {

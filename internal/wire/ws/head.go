@@ -15,7 +15,7 @@ const (
 	OpPong         Opcode = 0xa
 )
 
-// IsControl tells whether frames with this opcode are control frames.
+// IsControl reports whether frames with this opcode are control frames.
 func (o Opcode) IsControl() bool { return o >= OpClose }
 
 const (

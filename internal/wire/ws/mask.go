@@ -13,7 +13,7 @@ type Key uint32
 const notASCII = 0x8080808080808080
 
 // Mask masks p in place, or removes the mask. next is the key for the byte after p.
-// isASCII tells whether the result contains only ASCII. With key 0, Mask only tests p.
+// isASCII reports whether the result contains only ASCII. With key 0, Mask only tests p.
 // BenchmarkMask measures it.
 func Mask(p []byte, key Key) (next Key, isASCII bool) {
 	next = Key(bits.RotateLeft32(uint32(key), -8*(len(p)&3)))

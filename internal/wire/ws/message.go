@@ -46,13 +46,13 @@ type Piece struct {
 	Payload    []byte
 }
 
-// IsBetween tells whether no frame and no message has begun. The Reader is then the same
+// IsBetween reports whether no frame and no message has begun. The Reader is then the same
 // as a new one with these limits.
 func (r *Reader) IsBetween() bool {
 	return r.kind == OpContinuation && r.phase == readingHead && r.smallSize == 0
 }
 
-// Begins tells whether the first byte of in begins a message, and of which kind.
+// Begins reports whether the first byte of in begins a message, and of which kind.
 func (r *Reader) Begins(in []byte) (op Opcode, isDeflated, ok bool) {
 	if !r.IsBetween() || len(in) == 0 {
 		return 0, false, false
@@ -199,7 +199,7 @@ func (r *Reader) readPayload(in []byte) (used int, p Piece, err error) {
 	return len(in), p, nil
 }
 
-// checkText tells whether a text message that has p as its next part may be UTF-8.
+// checkText reports whether a text message that has p as its next part may be UTF-8.
 func (r *Reader) checkText(p []byte, isASCII, isLast bool) bool {
 	isValid := false
 	if isASCII {

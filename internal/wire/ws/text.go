@@ -39,7 +39,7 @@ func (t *Text) Feed(p []byte) bool {
 // FeedASCII is Feed for a piece that contains only ASCII. n is its length.
 func (t *Text) FeedASCII(n int) bool { return n == 0 || t.need == 0 }
 
-// IsWhole tells whether the last character is complete.
+// IsWhole reports whether the last character is complete.
 func (t *Text) IsWhole() bool { return t.need == 0 }
 
 // unfinished returns how many bytes at the end of p may be a character that is incomplete.

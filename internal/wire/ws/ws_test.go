@@ -74,7 +74,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// mayBegin tells whether a text can begin with p.
+// mayBegin reports whether a text can begin with p.
 func mayBegin(p []byte) bool {
 	for len(p) > 0 {
 		r, size := utf8.DecodeRune(p)

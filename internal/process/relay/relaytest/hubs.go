@@ -83,7 +83,7 @@ func write(t *testing.T, c *websocket.Conn, text string) {
 	}
 }
 
-// reads tells whether a message comes in time, and drops those before it.
+// reads reports whether a message comes in time, and drops those before it.
 func reads(c *websocket.Conn, want string, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -55,7 +55,7 @@ func startProgram(ctx context.Context, kind string, c loadCase, folder string) (
 	return &contender{kind: kind, addr: addr, cpu: server.CPU, stop: server.Stop}, nil
 }
 
-// isProgram tells whether startProgram starts the server.
+// isProgram reports whether startProgram starts the server.
 func isProgram(kind string) bool { return kind == nginxKind || kind == h2o || kind == nghttpd }
 
 // writeSite writes what a program serves, and a certificate.

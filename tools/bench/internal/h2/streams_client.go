@@ -144,7 +144,7 @@ func (l streamsLoad) runConn() streamsResult {
 	return result
 }
 
-// get makes a request, and tells whether the answer is a whole 200.
+// get makes a request, and reports whether the answer is a whole 200.
 func get(transport *http.Transport, url string) bool {
 	r, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {

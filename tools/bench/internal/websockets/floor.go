@@ -90,7 +90,7 @@ func (s *floorServer) loop() {
 	}
 }
 
-// serve reads, and answers when there is a message. It tells whether there may be more.
+// serve reads, and answers when there is a message. It reports whether there may be more.
 func (c *floorConn) serve(fd int) bool {
 	n, err := unix.Read(fd, c.in[c.end:])
 	if err == unix.EAGAIN {

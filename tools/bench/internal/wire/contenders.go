@@ -102,7 +102,7 @@ var (
 	errOther   = errors.New("a program of --program is asked for a short text only")
 )
 
-// isAbsence says whether an error means that a server has no such case here.
+// isAbsence reports whether an error means that a server has no such case here.
 func isAbsence(err error) bool {
 	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errOther, errNginx, nginx.ErrAbsent, process.ErrNoCompiler} {
 		if errors.Is(err, absence) {
