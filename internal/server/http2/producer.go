@@ -169,7 +169,7 @@ func (c *Conn) producerReady(s *Stream, now int64) {
 	}
 	if s.owner == ownerProtocol {
 		s.protocol.isPrompted = true
-		s.protocol.startTask()
+		s.protocol.startTaskLocked()
 		return
 	}
 	if len(s.held) == 0 {
@@ -243,7 +243,7 @@ func (c *Conn) timeOutProducers(now int64) {
 		case k.due == 0 || k.due > now:
 			c.scheduleTimeout(k)
 		case s.owner == ownerProtocol:
-			s.protocol.startTask()
+			s.protocol.startTaskLocked()
 		default:
 			k.due = 0
 			s.progress.begin(now)

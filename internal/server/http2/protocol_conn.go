@@ -34,7 +34,7 @@ type protocolConn struct {
 	deadline   int64       // what SetReadDeadline has set, in Nanos; 0: none
 	hasEnded   bool        // the Protocol has ended the stream
 
-	// Conn.mu guards these.
+	// Conn.mu guards these. Functions whose caller must hold it end in Locked.
 	isBusy       bool // a Task is queued, or runs
 	isPrompted   bool
 	isHalfClosed bool // HalfClosed was called
@@ -78,7 +78,7 @@ func (s *Stream) ServeProtocol(addrs net.Conn, open func(c engine.Conn, out []by
 	c.mu.Lock()
 	if p == nil {
 		defer c.unlock()
-		x.releaseStream()
+		x.releaseStreamLocked()
 		return
 	}
 	s.readDue, s.writeDue = 0, 0
@@ -122,16 +122,16 @@ func (x *protocolConn) Lost(err error) {
 	go x.end()
 }
 
-// startTask starts a Task if there is something to do; Conn.mu is locked.
-func (x *protocolConn) startTask() {
-	if !x.isBusy && x.wants() != stepNone {
+// startTaskLocked starts a Task if there is something to do.
+func (x *protocolConn) startTaskLocked() {
+	if !x.isBusy && x.wantsLocked() != stepNone {
 		x.isBusy = true
 		x.conn.workers.Go(x)
 	}
 }
 
-// wants returns what is to be done; Conn.mu is locked, and no Task does something.
-func (x *protocolConn) wants() step {
+// wantsLocked returns what is to be done. It is called while no Task does something.
+func (x *protocolConn) wantsLocked() step {
 	s := x.stream
 	switch {
 	case s == nil, s.output == outputLast:
@@ -162,17 +162,17 @@ func (x *protocolConn) next() step {
 	if s == nil { // Detached has it
 		return stepNone
 	}
-	x.credit()
+	x.creditLocked()
 	if due := c.producerDue; x.deadline != x.due {
 		x.due = x.deadline
 		if c.scheduleTimeout(&x.streamConn); c.producerDue != due {
 			c.prompter.Prompt() // to arm
 		}
 	}
-	step := x.wants()
+	step := x.wantsLocked()
 	switch step {
 	case stepNone:
-		x.releaseIdle()
+		x.releaseIdleLocked()
 		x.isBusy = false
 	case stepPrompted:
 		x.isPrompted = false
@@ -237,8 +237,8 @@ func (x *protocolConn) wake() {
 	}
 }
 
-// releaseIdle releases what a protocolConn without a Task does not need; Conn.mu is locked.
-func (x *protocolConn) releaseIdle() {
+// releaseIdleLocked releases what a protocolConn without a Task does not need.
+func (x *protocolConn) releaseIdleLocked() {
 	if len(x.Unread) == 0 {
 		x.releaseInput()
 	}
@@ -293,7 +293,7 @@ func (x *protocolConn) end() {
 	c.mu.Lock()
 	defer c.unlock()
 	s.inbox = s.emptied(&s.inboxBuffer, nil)
-	x.releaseStream()
+	x.releaseStreamLocked()
 }
 
 // cause returns why the stream has ended without an end of either side.
@@ -306,8 +306,8 @@ func (x *protocolConn) cause() error {
 	return x.err
 }
 
-// releaseStream gives up the stream; Conn.mu is locked.
-func (x *protocolConn) releaseStream() {
+// releaseStreamLocked gives up the stream.
+func (x *protocolConn) releaseStreamLocked() {
 	s := x.stream
 	x.stream, s.protocol, s.streamConn = nil, nil, nil
 	x.conn.ownerDone(s)
@@ -321,7 +321,7 @@ func (x *protocolConn) detach() {
 	x.releaseInput()
 	x.releaseOutput()
 	c.mu.Lock()
-	x.credit()
+	x.creditLocked()
 	x.stream, s.protocol, s.streamConn = nil, nil, nil
 	t := s.Tunnel(x.addrs)
 	t.outliveLocked()
@@ -340,12 +340,12 @@ func (x *protocolConn) Discard(n int) {
 	if x.State.Discard(n); x.uncredited-len(x.Unread) >= leastCredit {
 		x.conn.mu.Lock()
 		defer x.conn.mu.Unlock()
-		x.credit()
+		x.creditLocked()
 	}
 }
 
-// credit returns credit for the input that was used; Conn.mu is locked.
-func (x *protocolConn) credit() {
+// creditLocked returns credit for the input that was used.
+func (x *protocolConn) creditLocked() {
 	used := x.uncredited - len(x.Unread)
 	if used == 0 {
 		return

@@ -45,7 +45,7 @@ const (
 //	task            → protocol   Stream.ServeProtocol
 //	task, protocol  → tunnel     Tunnel.outliveLocked
 //	task, tunnel    → conn       Conn.ownerDone
-//	protocol        → conn       protocolConn.releaseStream
+//	protocol        → conn       protocolConn.releaseStreamLocked
 type owner uint8
 
 const (
@@ -215,7 +215,7 @@ func (s *Stream) OnGone(f func()) {
 func (s *Stream) notify() {
 	s.changed.Broadcast()
 	if s.owner == ownerProtocol {
-		s.protocol.startTask()
+		s.protocol.startTaskLocked()
 	}
 }
 
