@@ -269,17 +269,17 @@ func (l *loop) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Par
 		flags |= flagTLS
 	}
 	slot.open(gen, l.index, flags)
-	if d.killing.Load() { // it was accepted before, and killAll did not see it
+	if d.life.Has(engine.StageKilling) { // it was accepted before, and killAll did not see it
 		d.kill(fd, gen)
 	}
 }
 
 // start serves fd, unless the engine shuts down.
 func (d *driver) start(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) bool {
-	// Shutdown sets closing before it looks at open.
+	// Shutdown reaches StageShutDown before it looks at open.
 	l := d.nextLoop()
 	l.open.Add(1)
-	if d.closing.Load() {
+	if d.life.Has(engine.StageShutDown) {
 		l.countOut()
 		return false
 	}
@@ -345,7 +345,7 @@ func (l *filteringListener) SetDeadline(t time.Time) error {
 func (s *serving) takeOver(nc net.Conn) bool {
 	d := s.driver
 	tc, ok := nc.(*net.TCPConn)
-	if !ok || d.options.NetConnIsKept || d.closing.Load() {
+	if !ok || d.options.NetConnIsKept || d.life.Has(engine.StageShutDown) {
 		return false
 	}
 	control, err := tc.SyscallConn()

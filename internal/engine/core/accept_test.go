@@ -161,8 +161,8 @@ func TestAdopt(t *testing.T) {
 func TestAdoptAfterShutdown(t *testing.T) {
 	ln, a := listen(t), newEcho()
 	d := serveOn(t, ln, a, engine.Options{})
-	d.closing.Store(true)
-	defer d.closing.Store(false)
+	d.life.Reach(engine.StageShutDown)
+	defer d.life.Store(uint32(engine.StageServing))
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestAdoptAfterShutdown(t *testing.T) {
 func TestStartAfterShutdown(t *testing.T) {
 	d := swept()
 	d.emptied = make(chan struct{}, 1)
-	d.closing.Store(true)
+	d.life.Reach(engine.StageShutDown)
 	if d.start(5, &sock.Address{}, nil, engine.Parcel{}) || d.countOpen() != 0 || d.table.find(5).chunk != nil {
 		t.Errorf("it is started; %d connections", d.countOpen())
 	}
@@ -204,13 +204,13 @@ func TestShutdownBetweenArrivalAndStart(t *testing.T) {
 	ln, a := listen(t), &hooked{echoAcceptor: newEcho()}
 	a.hooks.Arrived = func() {
 		if arrived.Add(1) == 1 {
-			served.Load().closing.Store(true)
+			served.Load().life.Reach(engine.StageShutDown)
 		}
 	}
 	a.hooks.Departed = func() { departed.Add(1) }
 	d := serveOn(t, struct{ net.Listener }{ln}, a, engine.Options{})
 	served.Store(d)
-	defer d.closing.Store(false)
+	defer d.life.Store(uint32(engine.StageServing))
 	c := dial(t, ln)
 	ask(t, c, "x")
 	_ = c.(*net.TCPConn).CloseWrite()
@@ -222,7 +222,7 @@ func TestShutdownBetweenArrivalAndStart(t *testing.T) {
 		t.Errorf("taken over: %d are open", n)
 	}
 
-	d.closing.Store(false)
+	d.life.Store(uint32(engine.StageServing))
 	arrived.Store(0)
 	departed.Store(0)
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -289,13 +289,19 @@ func TestNoProbes(t *testing.T) {
 // A connection that was accepted before Shutdown gave up, and comes into the
 // table after that, is closed like the others.
 func TestLateConnectionIsKilled(t *testing.T) {
-	ln, a := listen(t), newEcho()
-	d := serveOn(t, ln, a, engine.Options{})
-	d.killing.Store(true)
-	c := dial(t, ln)
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("it was not closed: %d, %v", n, err)
+	d := swept()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, "it is gone", func() bool { return d.countOpen() == 0 })
+	defer syscall.Close(pair[0])
+	defer syscall.Close(pair[1])
+	d.life.Reach(engine.StageKilling)
+	d.loops[0].prepare(pair[0], &sock.Address{}, &serving{driver: d, users: make([]tally, 1)}, engine.Parcel{})
+	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {
+		t.Errorf("its peer does not see the end: %d, %v", n, err)
+	}
+	if !d.table.find(pair[0]).slot().has(flagKill) {
+		t.Error("its worker is not told to end it")
+	}
 }

@@ -91,7 +91,7 @@ func (d *driver) enterAdopting(at origin) (*serving, error) {
 	if d.adopting[at] == nil && len(d.adopting) >= adoptedOrigins {
 		at.port, at.name = 0, ""
 	}
-	if s := d.adopting[at]; s != nil && !d.closing.Load() {
+	if s := d.adopting[at]; s != nil && !d.life.Has(engine.StageShutDown) {
 		s.holds.Add(1)
 		return s, nil
 	}

@@ -70,7 +70,7 @@ func TestCastAgainst(t *testing.T) {
 			}
 		}, false, 0},
 		{"Shutdown", 0, func() {
-			d.closing.Store(true)
+			d.life.Reach(engine.StageShutDown)
 			if s.claimIdle(flagEvict) {
 				t.Error("Shutdown has claimed it")
 			}

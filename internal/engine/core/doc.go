@@ -47,8 +47,8 @@
 //	                                                 still owns the connection and serves it again
 //	10 schedule the sweep     -                      after release: a round before it has skipped the
 //	                                                 busy slot
-//	11 look for closing       -                      after release: Shutdown sets closing and then claims
-//	                                                 idle slots, so one of the two sees the other
+//	11 look for Shutdown      -                      after release: Shutdown reaches StageShutDown and then
+//	                                                 claims idle slots, so one of the two sees the other
 //
 // After step 9 another worker may own the connection: the first one uses only what
 // it has copied, and the conn if it was hidden.

@@ -36,11 +36,9 @@ type driver struct {
 
 	servings atomic.Pointer[[]*serving] // by index; replaced, never changed
 
-	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
-	closing        atomic.Bool // Shutdown was called
-	killing        atomic.Bool // Shutdown has given up waiting
-	emptied        chan struct{}
-	drained        chan struct{} // closed when Shutdown's work is done
+	life    engine.Life
+	emptied chan struct{}
+	drained chan struct{} // closed when Shutdown's work is done
 
 	mu         sync.Mutex // guards servings' replacement, and loops
 	loops      []*loop
@@ -132,7 +130,7 @@ func (d *driver) enter(s *serving) (*serving, error) {
 }
 
 func (d *driver) enterLocked(s *serving) (*serving, error) {
-	if d.closing.Load() {
+	if d.life.Has(engine.StageShutDown) {
 		return nil, engine.ErrShutdown
 	}
 	if err := d.startLoopsLocked(); err != nil {
@@ -223,7 +221,7 @@ func (l *loop) countOut() {
 	}
 }
 
-// countOpen returns the number of connections. After Shutdown has set closing and the
+// countOpen returns the number of connections. After StageShutDown and the
 // servings have ended, it does not grow, but for moments.
 func (d *driver) countOpen() (count int64) {
 	for _, l := range d.loops {
@@ -234,7 +232,7 @@ func (d *driver) countOpen() (count int64) {
 
 // tellEmptied wakes drain, which checks for remaining connections and Tasks.
 func (d *driver) tellEmptied() {
-	if !d.closing.Load() {
+	if !d.life.Has(engine.StageShutDown) {
 		return
 	}
 	select {
@@ -280,7 +278,7 @@ func (d *driver) Name() string { return d.name }
 // ServeConn implements engine.Engine. The fallback engine does it: its caller's
 // goroutine waits anyway, and the caller may keep c and close it.
 func (d *driver) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error {
-	if d.closing.Load() {
+	if d.life.Has(engine.StageShutDown) {
 		return engine.ErrShutdown
 	}
 	return d.fallback.ServeConn(c, leftover, a)
@@ -288,7 +286,7 @@ func (d *driver) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error
 
 // CloseOnNextResponse implements engine.Engine.
 func (d *driver) CloseOnNextResponse() {
-	d.closeRequested.Store(true)
+	d.life.Reach(engine.StageClosing)
 	d.fallback.CloseOnNextResponse()
 }
 
@@ -322,7 +320,7 @@ func (d *driver) Nudge() {
 }
 
 // CloseRequested implements engine.Engine.
-func (d *driver) CloseRequested() bool { return d.closeRequested.Load() }
+func (d *driver) CloseRequested() bool { return d.life.Has(engine.StageClosing) }
 
 // Range implements engine.Engine. f may use its Conn for addresses and prompters
 // only, and must neither retain it nor block.
@@ -430,7 +428,7 @@ func (d *driver) takeParcel(fd int, gen uint32) engine.Parcel {
 
 // killCause is the error of a connection that was killed.
 func (d *driver) killCause() error {
-	if d.closing.Load() {
+	if d.life.Has(engine.StageShutDown) {
 		return engine.ErrShutdown
 	}
 	return net.ErrClosed

@@ -30,9 +30,8 @@ func TestWrittenWordsAreApart(t *testing.T) {
 			"driver", unsafe.Sizeof(d),
 			words{
 				"source": unsafe.Offsetof(d.source), "options": unsafe.Offsetof(d.options), "table": unsafe.Offsetof(d.table),
-				"sweep": unsafe.Offsetof(d.sweep), "servings": unsafe.Offsetof(d.servings), "closeRequested": unsafe.Offsetof(d.closeRequested),
-				"closing": unsafe.Offsetof(d.closing), "killing": unsafe.Offsetof(d.killing), "loops": unsafe.Offsetof(d.loops),
-				"parcels": unsafe.Offsetof(d.parcels),
+				"sweep": unsafe.Offsetof(d.sweep), "servings": unsafe.Offsetof(d.servings), "life": unsafe.Offsetof(d.life),
+				"loops": unsafe.Offsetof(d.loops), "parcels": unsafe.Offsetof(d.parcels),
 			},
 			words{"turn": unsafe.Offsetof(d.turn), "handshakes": unsafe.Offsetof(d.handshakes)},
 		},

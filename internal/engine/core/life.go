@@ -54,9 +54,9 @@ func (c *conn) begin() engine.Next {
 func (c *conn) beginTLS() engine.Next {
 	s := c.slot()
 	s.set(flagHandshake)
-	// Shutdown sets closing before it looks for handshakes to end. So either it
-	// finds this one, or closing is seen here.
-	if c.driver.closing.Load() {
+	// Shutdown reaches StageShutDown before it looks for handshakes to end. So either
+	// it finds this one, or the Stage is seen here.
+	if c.driver.life.Has(engine.StageShutDown) {
 		c.Fail(engine.ErrShutdown)
 		return engine.Abort
 	}

@@ -58,9 +58,9 @@ func (d *driver) released(fd int, s *slot, gen, expiry uint32) {
 		// while it was busy.
 		d.sweep.schedule(expiry)
 	}
-	// Shutdown sets closing before it looks for idle connections. So either it finds
-	// this connection idle, or closing is seen here.
-	if d.closing.Load() && is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
+	// Shutdown reaches StageShutDown before it looks for idle connections. So either it
+	// finds this connection idle, or the Stage is seen here.
+	if d.life.Has(engine.StageShutDown) && is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
 		d.loopOf(s).queue.push(int32(fd))
 	}
 }

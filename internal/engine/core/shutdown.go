@@ -6,13 +6,14 @@ import (
 	"context"
 	"sync"
 	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // Shutdown implements engine.Engine. It does not close the listeners.
 func (d *driver) Shutdown(ctx context.Context) error {
-	d.closeRequested.Store(true)
 	d.mu.Lock()
-	first := d.closing.CompareAndSwap(false, true)
+	first := d.life.Reach(engine.StageShutDown)
 	d.mu.Unlock()
 	others := make(chan error, 1)
 	go func() { others <- d.fallback.Shutdown(ctx) }()
@@ -35,7 +36,7 @@ func (d *driver) Shutdown(ctx context.Context) error {
 
 // drain carries out a Shutdown, without a time limit.
 func (d *driver) drain() {
-	// 1. Stop accepting. New servings are refused because closing is set. A serving
+	// 1. Stop accepting. New servings are refused because of the Stage. A serving
 	// counts each accepted connection before it releases its lock.
 	if all := d.servings.Load(); all != nil {
 		for _, s := range *all {
@@ -46,7 +47,7 @@ func (d *driver) drain() {
 		}
 	}
 	// 2. End the connections that are between requests or in a handshake. A
-	// connection that parks from now on sees closing.
+	// connection that parks from now on sees the Stage.
 	var idle []int32
 	d.table.each(func(fd int, p place) {
 		if p.slot().claimIdle(flagEvict) {
@@ -82,7 +83,7 @@ func (d *driver) closeLoops() {
 
 // killAll ends all connections in any state. It does not wait for their handlers.
 func (d *driver) killAll() {
-	d.killing.Store(true) // connections that enter the table from now on see it
+	d.life.Reach(engine.StageKilling) // connections that enter the table from now on see it
 	d.table.each(func(fd int, p place) {
 		d.kill(fd, generation(p.slot().word.Load()))
 	})

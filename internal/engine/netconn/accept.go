@@ -51,7 +51,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		gone:     make(chan struct{}),
 	}
 	d.mu.Lock()
-	if d.closing.Load() {
+	if d.life.Has(engine.StageShutDown) {
 		d.mu.Unlock()
 		return engine.ErrShutdown
 	}
@@ -201,7 +201,7 @@ func (s *serving) take(nc net.Conn) *conn {
 	c := s.driver.newConn(nc, s.acceptor, s.hooks.Departed)
 	c.kind, c.isOurs = kindOf(nc), s.isOurs
 	c.register()
-	if s.hasEnded() && s.err != nil && s.driver.closing.Load() {
+	if s.hasEnded() && s.err != nil && s.driver.life.Has(engine.StageShutDown) {
 		// Serve has returned, so Shutdown may have returned, too.
 		_ = nc.Close()
 		c.conclude()
@@ -279,7 +279,7 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, k kind) (
 	// The former owner of an adopted socket sets no deadlines on it.
 	c.kind, c.isOurs = k, k != kindAny
 	c.register()
-	if d.closing.Load() {
+	if d.life.Has(engine.StageShutDown) {
 		c.conclude()
 		return nil, engine.ErrShutdown
 	}

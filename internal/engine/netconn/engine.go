@@ -58,11 +58,9 @@ type driver struct {
 
 	handshakes engine.Handshakes
 
-	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
-	closing        atomic.Bool // Shutdown was called
-	killing        atomic.Bool // Shutdown no longer waits
-	emptied        chan struct{}
-	drained        chan struct{} // closed when Shutdown has nothing more to do
+	life    engine.Life
+	emptied chan struct{}
+	drained chan struct{} // closed when Shutdown has nothing more to do
 
 	ctx    context.Context // ends TLS handshakes at Shutdown
 	cancel context.CancelFunc
@@ -120,10 +118,10 @@ func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(i int)) {
 }
 
 // CloseOnNextResponse implements engine.Engine.
-func (d *driver) CloseOnNextResponse() { d.closeRequested.Store(true) }
+func (d *driver) CloseOnNextResponse() { d.life.Reach(engine.StageClosing) }
 
 // CloseRequested implements engine.Engine.
-func (d *driver) CloseRequested() bool { return d.closeRequested.Load() }
+func (d *driver) CloseRequested() bool { return d.life.Has(engine.StageClosing) }
 
 // Range implements engine.Engine. It holds a lock during f: f must not block, and must
 // not call the engine.

@@ -26,7 +26,7 @@ type handshaker interface {
 // register makes the connection known to the engine.
 func (c *conn) register() {
 	c.driver.registry.add(c)
-	if c.driver.killing.Load() { // it was accepted before, and killAll did not see it
+	if c.driver.life.Has(engine.StageKilling) { // it was accepted before, and killAll did not see it
 		c.kill()
 	}
 }

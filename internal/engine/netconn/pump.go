@@ -148,12 +148,12 @@ func (c *conn) park() bool {
 	}
 	c.armWait()
 	c.state.Store(state)
-	// Shutdown sets closing before it looks at states. So either it sees the connection
-	// wait, or closing is seen here.
+	// Shutdown reaches StageShutDown before it looks at states. So either it sees the
+	// connection wait, or the Stage is seen here.
 	switch {
 	case c.IsPartial:
 		return !c.killed.Load()
-	case !c.driver.closing.Load():
+	case !c.driver.life.Has(engine.StageShutDown):
 		return true
 	case saysGoodbye && c.phase == phaseOpen:
 		c.phase = phaseLeaving

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // evictionPatience is how long an idle connection may take to notice that its wait was
@@ -13,9 +15,8 @@ const evictionPatience = 250 * time.Millisecond
 // Shutdown implements engine.Engine. Listeners that have no SetDeadline are
 // closed; the others are left open, with their deadline cleared.
 func (d *driver) Shutdown(ctx context.Context) error {
-	d.closeRequested.Store(true)
 	d.mu.Lock()
-	first := d.closing.CompareAndSwap(false, true)
+	first := d.life.Reach(engine.StageShutDown)
 	d.mu.Unlock()
 	if first {
 		go d.drain()
@@ -36,14 +37,14 @@ func (d *driver) Shutdown(ctx context.Context) error {
 
 // drain does the work of Shutdown, however long it takes.
 func (d *driver) drain() {
-	// 1. Accept no more. Because closing is set, Serve refuses to begin.
+	// 1. Accept no more. Because of the Stage, Serve refuses to begin.
 	servings := d.currentServings()
 	for _, s := range servings {
 		s.end(nil)
 	}
 	d.cancel() // handshakes
 	// 2. Close what waits between requests. Connections that begin to wait from now on see
-	// closing.
+	// the Stage.
 	d.evictIdle()
 	timer := time.AfterFunc(evictionPatience, d.closeEvicted)
 	// 3. Wait for the others. Serve registers what it has accepted before it returns, so
@@ -60,7 +61,7 @@ func (d *driver) drain() {
 
 // tellEmptied wakes drain, which checks for remaining connections and Tasks.
 func (d *driver) tellEmptied() {
-	if !d.closing.Load() {
+	if !d.life.Has(engine.StageShutDown) {
 		return
 	}
 	select {
@@ -110,7 +111,7 @@ func (d *driver) closeEvicted() {
 // killAll closes all connections, in whatever state they are. It does not wait for their
 // handlers.
 func (d *driver) killAll() {
-	d.killing.Store(true) // register sees it from now on
+	d.life.Reach(engine.StageKilling) // register sees it from now on
 	d.registry.each(func(c *conn) bool {
 		c.kill()
 		return true
