@@ -152,15 +152,6 @@ func (c *Conn) prepareExchange() {
 	c.x = x
 }
 
-// ownStart gives a request that has to wait for the rest of itself a start of its
-// own: the handlers of those before it must not use up its time.
-func (c *Conn) ownStart() {
-	if c.sharesStart {
-		c.sharesStart = false
-		c.x.start = clock.Nanos()
-	}
-}
-
 // unbegin reverts begin: the input did not start a request.
 func (c *Conn) unbegin() {
 	c.facts.Served--
@@ -298,20 +289,6 @@ func (c *Conn) fail(err error) engine.Next {
 	return engine.Run
 }
 
-// armReadDeadline sets how long the engine waits for the rest of a request.
-func (c *Conn) armReadDeadline() {
-	switch c.phase {
-	case readHead:
-		c.x.isPieced = true
-		c.ownStart()
-		c.conn.SetReadDeadline(c.x.start, c.cfg.ReadTimeout)
-	case readBody, readChunks, readTrailer:
-		c.x.isPieced = true
-		c.ownStart()
-		c.conn.SetReadDeadline(c.x.start, c.x.request.BodyTimeout())
-	}
-}
-
 // Run answers the request that Feed completed; see engine.Protocol.
 func (c *Conn) Run(out []byte) ([]byte, engine.Next) {
 	if m := &c.cfg.Meter; m.Flights != nil {
@@ -432,23 +409,6 @@ func (c *Conn) isMidRequest() bool {
 		return true
 	}
 	return false
-}
-
-// TimedOut answers 408 to a request that did not arrive in time. It closes an
-// idle connection without an answer: the client would take one for the answer
-// to its next request.
-func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
-	if !c.isMidRequest() {
-		if c.facts.Served == 0 && !c.cfg.AllowsSilence {
-			c.host.Fail(server.ErrTimeout)
-		}
-		c.phase = readClosed
-		// A reset could cost the client the response, or would be no sign that a request
-		// which is on its way was not served.
-		return out, engine.CloseLinger
-	}
-	c.fail(server.ErrTimeout)
-	return c.Run(out)
 }
 
 // Closed releases the connection; see engine.Protocol.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
@@ -173,17 +172,6 @@ func (c *Conn) afterResponse() engine.Next {
 	c.awaitRequest()
 	c.sharesStart = len(c.conn.Buffered()) > 0
 	return engine.Read
-}
-
-// awaitRequest makes the connection idle.
-func (c *Conn) awaitRequest() {
-	c.phase, c.sharesStart = readIdle, false
-	if c.cfg.IdleTimeout > 0 {
-		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.IdleTimeout)
-	} else {
-		c.conn.SetReadDeadline(0, 0)
-	}
-	c.tellState(StateIdle)
 }
 
 // endRequest makes x ready for the next request.
