@@ -162,18 +162,6 @@ func (s *session) sendAway(code Code, reason string) {
 // leavesSoon reports whether the connection ends when another process replaces this one.
 func (s *session) leavesSoon() bool { return s.stays || !s.host.isMovable() }
 
-// armClosing sets the time-out for the peer's Close frame.
-func (s *session) armClosing() (isClosing bool) {
-	s.conn.lock().Lock()
-	isClosing = s.conn.phase != phaseOpen
-	s.conn.lock().Unlock()
-	if isClosing && s.awaits != awaitsClose {
-		s.awaits = awaitsClose
-		s.engine.SetReadDeadline(clock.Nanos(), s.host.closeWithin)
-	}
-	return isClosing
-}
-
 // abort ends the connection at once.
 func (s *session) abort(err error) {
 	s.conn.lock().Lock()

@@ -487,15 +487,6 @@ type session struct {
 	owned invariants.Pooled // by the engine
 }
 
-// An awaited is what the deadline of the connection is for.
-type awaited uint8
-
-const (
-	awaitsInput awaited = iota // between messages, or in one
-	awaitsPong                 // a ping is sent because of silence; any input answers it
-	awaitsClose                // the peer's Close frame: Endpoint.CloseWithin
-)
-
 // A runPhase says whether a call of the engine is running, which sends what is written.
 type runPhase uint8
 

@@ -3,10 +3,8 @@ package websocket
 import (
 	"context"
 	"encoding/binary"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -113,47 +111,4 @@ func (s *session) handleControl(p ws.Piece) {
 	if s.conn.phase == phaseOpen {
 		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpPong), p.Payload)
 	}
-}
-
-// heard notes that the peer has sent something, which answers a ping because of silence.
-func (s *session) heard() {
-	if s.awaits == awaitsPong {
-		s.awaits = awaitsInput
-	}
-}
-
-// arm sets the time-out of the next wait for input. There is one: while a message is
-// incomplete, it is that of the message, otherwise that of the peer's silence.
-func (s *session) arm() {
-	if s.armClosing() {
-		return
-	}
-	now := clock.Nanos()
-	if s.reader.IsBetween() {
-		s.began = 0
-		s.engine.SetReadDeadline(now, s.silence(now))
-		return
-	}
-	if s.began == 0 || s.isInParts {
-		s.began = now
-	}
-	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
-}
-
-// silence returns how long a connection that is between messages waits for input.
-func (s *session) silence(now int64) time.Duration {
-	after := s.pingAfter()
-	if s.host.server.Closing() == upgrade.CloseSoon && s.leavesSoon() {
-		left := max(time.Duration(s.host.restartAt(s.conn.index)-now), 1)
-		if after == 0 || left < after {
-			return left
-		}
-	}
-	return after
-}
-
-// pingAfter is that of the Endpoint, spread by a fifth, so that the pings of many
-// connections that were opened together do not come together.
-func (s *session) pingAfter() time.Duration {
-	return upgrade.Around(s.conn.index, s.host.pingAfter)
 }

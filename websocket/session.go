@@ -3,13 +3,10 @@ package websocket
 import (
 	"math"
 	"net"
-	"os"
 	"runtime/debug"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
-	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 var (
@@ -118,30 +115,6 @@ func (s *session) leaveToOutbox() {
 		s.conn.waitingLocked(m).addRaw(out)
 	}
 	m.makeRoomLocked()
-}
-
-// TimedOut sends a ping after silence, and otherwise ends the connection.
-func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
-	s.begin(out, flushSize)
-	wasLeaving := s.awaits == awaitsClose
-	s.goAway()
-	switch {
-	case s.armClosing():
-		if wasLeaving {
-			s.abort(os.ErrDeadlineExceeded)
-		}
-	case !s.reader.IsBetween():
-		s.fail(&CloseError{Code: CodePolicy, Reason: "a message took too long"})
-	case s.awaits == awaitsPong:
-		s.abort(&CloseError{Code: CodeAbnormal, Reason: "no answer to a ping", Cause: os.ErrDeadlineExceeded})
-	default:
-		s.awaits = awaitsPong
-		s.conn.lock().Lock()
-		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpPing), nil)
-		s.conn.lock().Unlock()
-		s.engine.SetReadDeadline(clock.Nanos(), s.host.pongWithin)
-	}
-	return s.leave(engine.Read)
 }
 
 // HalfClosed ends a connection whose peer sends no more; see engine.Protocol.
