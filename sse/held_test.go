@@ -84,6 +84,35 @@ func TestHeldForOneClient(t *testing.T) {
 	})
 }
 
+// TestHeldByTopics: events without data, each of a topic of its own with a long name, make the Hub
+// hold no more than its history, however many places History allows.
+func TestHeldByTopics(t *testing.T) {
+	const events, history = 100_000, 256 << 10
+	h, err := New(Options{History: events, HistoryBytes: history})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, topic := range map[string]func(i int) string{
+		"one topic":      func(int) string { return "a" },
+		"many topics":    func(i int) string { return fmt.Sprint(i) },
+		"long names":     func(i int) string { return fmt.Sprintf("%0*d", MaxTopic, i) },
+		"one long topic": func(int) string { return strings.Repeat("a", MaxTopic) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := nettest.HeapInUse()
+			for i := range events {
+				if err := h.Publish(topic(i), Event{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			nettest.HoldsAtMost(t, before, 1, history+(64<<10), 20*time.Second, func() int64 { return int64(h.Stats().Events) })
+			if s := h.Stats(); s.HistoryBytes > history || s.Events == 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 // begin opens a stream of which nothing is read.
 func (f *fixture) begin(topic, lastID string) {
 	c, err := net.Dial("tcp4", f.addr)

@@ -47,7 +47,8 @@ type Options struct {
 	// History is how many events are kept, of all topics together: for clients that connect
 	// again, and for slow ones. 0: 10,000.
 	History int
-	// HistoryBytes bounds the memory of these events; 0: 16 MiB.
+	// HistoryBytes bounds the memory of these events, with the names of their topics and 256
+	// bytes for each; 0: 16 MiB.
 	HistoryBytes int
 	// Retry is how long a client waits before it connects again; 0: as it likes. At the end
 	// of a server each client is told another time, up to twice as long.

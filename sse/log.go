@@ -12,11 +12,11 @@ import (
 // Every event has a sequence number; 0 is none.
 type log struct {
 	limit      int // entries
-	limitBytes int // of their chunks
+	limitBytes int // of their memory
 	ring       []entry
-	first      uint64 // the oldest entry
-	last       uint64 // the newest one
-	bytes      int
+	first      uint64   // the oldest entry
+	last       uint64   // the newest one
+	bytes      int      // memory of the entries
 	sources    []source // sources[0] is this process
 	topics     map[string]*topic
 	scratch    []byte
@@ -31,6 +31,13 @@ type entry struct {
 	prev  uint64 // the event of the topic before; 0: none. It may have left the log
 	next  uint64 // the next event of the topic; 0: none yet
 }
+
+// overhead is what an entry takes besides its chunk and the name of its topic: a place in the ring,
+// and, at most, a topic of its own.
+const overhead = 256
+
+// size is the memory that e takes.
+func (e *entry) size() int { return len(e.chunk) + len(e.topic.name) + overhead }
 
 // raw returns the event without the frame of its chunk.
 func (e *entry) raw() []byte { return e.chunk[e.text : len(e.chunk)-2] }
@@ -62,6 +69,7 @@ type topic struct {
 }
 
 func newLog(run uint32, limit, limitBytes int) log {
+	limit = min(limit, max(limitBytes/overhead, 1)) // so that places without an event take no memory beyond limitBytes
 	return log{limit: limit, limitBytes: limitBytes, first: 1, sources: []source{{mark: mark{run: run}}}, topics: map[string]*topic{}}
 }
 
@@ -133,7 +141,7 @@ func (l *log) add(name string, m mark, e *Event, now int64) (t *topic, before ui
 	if cap(text) <= 4<<10 {
 		l.scratch = text
 	}
-	for l.last+1-l.first == uint64(l.limit) || l.bytes+len(chunk) > l.limitBytes && l.first <= l.last {
+	for l.last+1-l.first == uint64(l.limit) || l.bytes+len(chunk)+len(name)+overhead > l.limitBytes && l.first <= l.last {
 		l.evict()
 	}
 	t = l.topic(name)
@@ -143,7 +151,7 @@ func (l *log) add(name string, m mark, e *Event, now int64) (t *topic, before ui
 		l.ring = append(l.ring, entry{})
 	}
 	*l.at(l.last) = entry{topic: t, chunk: chunk, text: uint8(head), mark: m, prev: before}
-	l.bytes += len(chunk)
+	l.bytes += l.at(l.last).size()
 	if t.oldest == 0 {
 		t.oldest = l.last
 	} else {
@@ -162,7 +170,7 @@ func (l *log) evict() {
 		s.entries--
 		s.evicted = max(s.evicted, e.mark.number)
 	}
-	l.bytes -= len(e.chunk)
+	l.bytes -= e.size()
 	*e = entry{}
 	l.first++
 	l.forget(t)
