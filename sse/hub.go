@@ -83,8 +83,8 @@ type Options struct {
 	OnGap func()
 }
 
-// A Hub sends events to the streams of their topics. Make it with New. Its methods may be
-// called by any number of goroutines.
+// A Hub sends events to the streams of their topics. Make it with New: the zero value panics.
+// Its methods may be called by any number of goroutines.
 type Hub struct {
 	options Options
 	family  *family

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A Reader reads the events of a stream, as a client does. Make it with NewReader.
+// A Reader reads the events of a stream, as a client does. Make it with NewReader:
+// the zero value panics.
 type Reader struct {
 	in      *bufio.Reader
 	lastID  string

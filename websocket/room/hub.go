@@ -43,8 +43,8 @@ type Options struct {
 	OnError func(room string, err error)
 }
 
-// A Hub has rooms by their names. Make it with New. Its methods may be called by any
-// number of goroutines.
+// A Hub has rooms by their names. Make it with New: the zero value panics. Its methods may be
+// called by any number of goroutines.
 type Hub struct {
 	options Options
 	history *history       // nil: none
