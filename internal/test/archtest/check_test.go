@@ -15,6 +15,7 @@ func fixtureRules() rules {
 	r.maxFileLines = 30
 	r.maxFuncLines = 10
 	r.mutableVars = map[string]string{"allowed": "the fixture needs it"}
+	r.pages = []string{"ARCHITECTURE.md", "docs/adr/*.md"}
 	r.packages = map[string]packageRule{
 		".":                 {own: []string{"internal/pure", "internal/engine/fast"}},
 		"internal/pure":     {pure: true, own: []string{"internal/leaf"}},
@@ -65,6 +66,7 @@ var _ error = ErrBad
 		"tools/bench/sub/sub.go":        "// Package sub is measured.\npackage sub\n",
 		"cmd/main.go":                   "package main\n\nfunc main() {}\n\nfunc Exported() {}\n",
 		"ARCHITECTURE.md":               "`root.go` is in `cmd/main.go` or `internal/pure/`, not in `golang.org/x/net` or `m.Root`.\n",
+		"docs/adr/0001-x.md":            "# X\nStatus: accepted.\n`pure.go` is in `internal/pure`.\n",
 		"testdata/broken.go":            "this is not Go",
 		".hidden/x.go":                  "neither",
 	}
@@ -243,6 +245,9 @@ func pageFixtures() []fixture {
 		{"file that is gone", "ARCHITECTURE.md", "A row.\n\nSee `internal/pure/gone.go`.\n", "ARCHITECTURE.md:3: [pages] there is no internal/pure/gone.go"},
 		{"file of root that is gone", "ARCHITECTURE.md", "`gone.go`\n", "there is no gone.go"},
 		{"folder that is gone", "ARCHITECTURE.md", "`root.go`, `cmd/gone/`\n", "there is no cmd/gone"},
+		{"record of what is gone", "docs/adr/0001-x.md", "Status: accepted.\n`gone.go` `cmd/gone`\n", "docs/adr/0001-x.md:2: [pages] there is no cmd/gone"},
+		{"record of a file without its folder", "docs/adr/0001-x.md", "`gone.go`\n", ""},
+		{"record that is superseded", "docs/adr/0001-x.md", "# X\nStatus: superseded by 0002.\n`cmd/gone`\n", ""},
 	}
 }
 

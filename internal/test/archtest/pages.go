@@ -1,6 +1,8 @@
 package archtest
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,31 +10,44 @@ import (
 	"strings"
 )
 
-// checkPages wants the files and folders that a page names between backquotes to be there.
-// A name counts that is a Go file's, or that begins with a folder of the repository.
+// checkPages wants the files and folders that pages name between backquotes to be there.
+// A name counts that begins with a folder of the repository, or, in a page beside go.mod,
+// is a Go file's. Records that are superseded say what was.
 func (c *checker) checkPages(repo fs.FS) error {
-	name := regexp.MustCompile("`([a-z][a-z0-9_./-]*)`")
-	for _, page := range c.rules.pages {
-		text, err := fs.ReadFile(repo, page)
-		if err != nil {
-			return err
+	for _, pattern := range c.rules.pages {
+		pages, err := fs.Glob(repo, pattern)
+		if err != nil || len(pages) == 0 {
+			return fmt.Errorf("%s: %w", pattern, cmp.Or(err, fs.ErrNotExist))
 		}
-		for i, line := range strings.Split(string(text), "\n") {
-			for _, match := range name.FindAllStringSubmatch(line, -1) {
-				place := strings.TrimSuffix(match[1], "/")
-				top, _, isPath := strings.Cut(place, "/")
-				if isPath {
-					_, err := fs.Stat(repo, top)
-					isPath = err == nil
-				}
-				if !isPath && !strings.HasSuffix(place, ".go") {
-					continue
-				}
-				if _, err := fs.Stat(repo, place); errors.Is(err, fs.ErrNotExist) {
-					c.found = append(c.found, violation{page, i + 1, "pages", fmt.Sprintf("there is no %s: name the place where it is now", place)})
-				}
+		for _, page := range pages {
+			text, err := fs.ReadFile(repo, page)
+			if err != nil {
+				return err
+			}
+			if !bytes.Contains(text, []byte("\nStatus: superseded")) {
+				c.checkPage(repo, page, string(text))
 			}
 		}
 	}
 	return nil
+}
+
+func (c *checker) checkPage(repo fs.FS, page, text string) {
+	name := regexp.MustCompile("`([a-z][a-z0-9_./-]*)`")
+	for i, line := range strings.Split(text, "\n") {
+		for _, match := range name.FindAllStringSubmatch(line, -1) {
+			place := strings.TrimSuffix(match[1], "/")
+			top, _, isPath := strings.Cut(place, "/")
+			if isPath {
+				_, err := fs.Stat(repo, top)
+				isPath = err == nil
+			}
+			if !isPath && (strings.Contains(page, "/") || !strings.HasSuffix(place, ".go")) {
+				continue
+			}
+			if _, err := fs.Stat(repo, place); errors.Is(err, fs.ErrNotExist) {
+				c.found = append(c.found, violation{page, i + 1, "pages", fmt.Sprintf("there is no %s: name the place where it is now", place)})
+			}
+		}
+	}
 }
