@@ -134,9 +134,19 @@ type roomMember struct {
 
 func (f *fleet) member() *roomMember {
 	f.t.Helper()
-	m := &roomMember{socketClient: f.socketClientOf("/room")}
-	m.pid = m.hear(f.t)
-	return m
+	return newMember(f.t, f.socketClientOf("/room"))
+}
+
+// newMember waits until c is a member. Messages may come before the worker's answer.
+func newMember(t *testing.T, c *socketClient) *roomMember {
+	t.Helper()
+	m := &roomMember{socketClient: c}
+	for {
+		m.pid = m.hear(t)
+		if _, err := strconv.Atoi(m.pid); err == nil {
+			return m
+		}
+	}
 }
 
 // members makes n members in each of the workers.
