@@ -156,3 +156,43 @@ func TestStartAfterADrain(t *testing.T) {
 		}
 	})
 }
+
+// TestStartOfPieces: a request that was read in part with the one before begins with its first
+// wait, however many follow.
+func TestStartOfPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var starts []time.Duration
+		begun := time.Now()
+		c := http1test.OpenSteady(acceptorOf(&sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			starts = append(starts, ctx.Time().Sub(begun))
+			time.Sleep(time.Second)
+		}}), false)
+		for _, in := range []string{simpleGet + smallPost[:9], smallPost[9:20], smallPost[20:]} {
+			c.RoundTrip(t, []byte(in))
+			time.Sleep(time.Second)
+		}
+		if want := []time.Duration{0, time.Second}; !slices.Equal(starts, want) {
+			t.Errorf("requests began at %v, want %v", starts, want)
+		}
+	})
+}
+
+// TestMaxLife: a request that begins at its end is not the last one, one after it is.
+func TestMaxLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quietServer(echoHandler)
+		s.MaxKeepaliveDuration = time.Second
+		c := &http1test.Conn{}
+		p := c.Open(acceptorOf(s))
+		for _, step := range []struct {
+			wait time.Duration
+			next engine.Next
+		}{{time.Second, engine.Read}, {time.Nanosecond, engine.Close}} {
+			time.Sleep(step.wait)
+			if next := c.Feed(t, p, []byte(simpleGet)); next != step.next {
+				t.Errorf("after %v more: %v", step.wait, next)
+			}
+		}
+		p.Closed(nil)
+	})
+}
