@@ -54,10 +54,10 @@ func TestNextPiece(t *testing.T) {
 }
 
 func TestOptionsWithDefaults(t *testing.T) {
-	if got := (Options{}).WithDefaults(); got != (Options{ReadBufferSize: 16 << 10, FlushSize: 32 << 10, LingerTimeout: time.Second, MaxIdleWorkerTime: 10 * time.Second}) {
+	if got := (Options{}).WithDefaults(); got != (Options{ReadBufferSize: 16 << 10, FlushSize: 32 << 10, MaxHandshakes: 4096, LingerTimeout: time.Second, MaxIdleWorkerTime: 10 * time.Second}) {
 		t.Errorf("%+v", got)
 	}
-	set := Options{ReadBufferSize: 1, FlushSize: 2, LingerTimeout: 3, MaxIdleWorkerTime: 4, Loops: 5}
+	set := Options{ReadBufferSize: 1, FlushSize: 2, MaxHandshakes: 6, LingerTimeout: 3, MaxIdleWorkerTime: 4, Loops: 5}
 	if got := set.WithDefaults(); got != set {
 		t.Errorf("%+v", got)
 	}
