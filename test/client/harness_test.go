@@ -153,7 +153,7 @@ func waitingIn(pool string) (n int) {
 	return n
 }
 
-// stackShows tells whether a goroutine is in all of the given functions or
+// stackShows reports whether a goroutine is in all of the given functions or
 // states.
 func stackShows(parts ...string) bool {
 	buf := make([]byte, 1<<20)

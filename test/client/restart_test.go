@@ -146,7 +146,7 @@ func (f failure) String() string {
 	return fmt.Sprintf("%s, begun at %s, ended at %s: %v", f.what, f.begin.Format("05.000"), f.end.Format("05.000"), f.err)
 }
 
-// isWithin tells whether the request was under way in one of the windows. No
+// isWithin reports whether the request was under way in one of the windows. No
 // other may fail: it found an upstream whenever it looked for one.
 func (f failure) isWithin(windows []window) bool {
 	for _, w := range windows {

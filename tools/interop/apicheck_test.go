@@ -101,7 +101,7 @@ func expandPackages(lines []string, facts string) []string {
 	return slices.Compact(expanded)
 }
 
-// holdsOn tells whether a line of the list is about the package and true on the
+// holdsOn reports whether a line of the list is about the package and true on the
 // system: "pkg LABEL, …" holds everywhere, "pkg LABEL (SYSTEM), …" on one.
 func holdsOn(line, label, system string) bool {
 	head, _, ok := strings.Cut(line, ", ")

@@ -116,7 +116,7 @@ func (l *ourLines) add(ev *h2.Event) {
 }
 
 // theirFrames is ourFrames with the Framer of x/net, which needs whole frames. whole
-// tells whether it has read all of in.
+// reports whether it has read all of in.
 func theirFrames(in []byte) (lines []string, whole bool, err error) {
 	r := bytes.NewReader(in)
 	f := http2.NewFramer(io.Discard, r)

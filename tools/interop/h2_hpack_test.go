@@ -76,7 +76,7 @@ func (r *bothDecoders) read(t *testing.T, block []byte) (fields []string, ok boo
 	return fields, true
 }
 
-// beginsWithTwoUpdates tells whether a block begins with two updates of the table's
+// beginsWithTwoUpdates reports whether a block begins with two updates of the table's
 // size. Their decoder refuses them if the table has entries.
 func beginsWithTwoUpdates(block []byte) bool {
 	if len(block) == 0 || block[0]&0xe0 != 0x20 {

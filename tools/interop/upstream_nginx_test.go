@@ -156,7 +156,7 @@ func (n *nginx) start() {
 	n.t.Fatalf("nginx does not serve: %s", n.log())
 }
 
-// run starts the process, and tells whether it serves.
+// run starts the process, and reports whether it serves.
 func (n *nginx) run() (serves bool) {
 	n.t.Helper()
 	n.cmd = exec.Command(n.binary, "-p", n.dir, "-c", "nginx.conf", "-e", "error.log", "-g", "daemon off;")

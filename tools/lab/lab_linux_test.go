@@ -106,7 +106,7 @@ func TestLabScenarios(t *testing.T) {
 	}
 }
 
-// ratedLoops tells whether there was a rate, and no goroutine for a connection.
+// ratedLoops reports whether there was a rate, and no goroutine for a connection.
 func ratedLoops(r *result.Result) bool {
 	return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
 }

@@ -98,7 +98,7 @@ func caseNames() []string {
 	return cases
 }
 
-// isPartOrMore tells whether other cases run than those of index.txt.
+// isPartOrMore reports whether other cases run than those of index.txt.
 func isPartOrMore() bool { return *all || *some != "" }
 
 // serve starts an echo server and returns its address.

@@ -120,7 +120,7 @@ func (s *suite) check() {
 	}
 }
 
-// isGood tells whether a result is right; some cases have no right one.
+// isGood reports whether a result is right; some cases have no right one.
 func isGood(result string) bool { return result == "OK" || result == "INFORMATIONAL" }
 
 // findSuite returns the path of wstest.

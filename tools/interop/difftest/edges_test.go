@@ -32,7 +32,7 @@ type edgeHead interface {
 
 const formOfEdges = "--b\r\nContent-Disposition: form-data; name=\"k\"\r\n\r\nv\r\n--b--\r\n"
 
-// closing is a stream that tells whether it was closed.
+// closing is a stream that reports whether it was closed.
 type closing struct {
 	io.Reader
 	isClosed bool

@@ -330,7 +330,7 @@ func seenOfHead(h common, peek func(string) []byte, peekAll func(string) [][]byt
 	for _, name := range []string{"x-a", "x-b", "Host", "Content-Type", "User-Agent", "Server", "Content-Length", "Connection", "Cookie", "Transfer-Encoding", "Date", "Trailer"} {
 		all := peekAll(name)
 		if len(all) == 1 && len(all[0]) == 0 {
-			all = nil // VisitAll tells whether the field is there
+			all = nil // VisitAll reports whether the field is there
 		}
 		o.add("Peek "+name, peek(name), all)
 	}

@@ -203,7 +203,7 @@ func (g *generator) declareFunc(name string, signature *types.Signature) error {
 	return nil
 }
 
-// hides tells whether the signature has a type that other modules cannot name.
+// hides reports whether the signature has a type that other modules cannot name.
 func (g *generator) hides(signature *types.Signature) bool {
 	const mark = "\x00"
 	isInternal := false

@@ -54,7 +54,7 @@ func (o *outcome) explain(notes *strings.Builder, all bool) int {
 	return unexplained
 }
 
-// isSameWithNewest tells whether the test does not pass with the newest fasthttp
+// isSameWithNewest reports whether the test does not pass with the newest fasthttp
 // either, or the package cannot be run.
 func (o *outcome) isSameWithNewest(test string) bool {
 	if o.newest == nil {

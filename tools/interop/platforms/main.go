@@ -53,7 +53,7 @@ type listed struct {
 	}
 }
 
-// isOurs tells whether the package is one that is to be checked.
+// isOurs reports whether the package is one that is to be checked.
 func (l *listed) isOurs() bool { return l.Module != nil && l.Module.Main && !l.DepOnly }
 
 // list returns the packages of the patterns, their tests and all that they import,

@@ -230,7 +230,7 @@ func (g *target) count() int {
 	return len(g.served)
 }
 
-// wasServed tells whether the request of /id was served.
+// wasServed reports whether the request of /id was served.
 func (g *target) wasServed(n string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

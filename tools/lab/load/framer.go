@@ -62,7 +62,7 @@ func (f *framer) reset() {
 	}
 }
 
-// isBetween tells whether nothing of a response was read yet.
+// isBetween reports whether nothing of a response was read yet.
 func (f *framer) isBetween() bool {
 	if f.phase == inMessages {
 		return f.socket.reader.IsBetween()
@@ -86,7 +86,7 @@ func (f *framer) feed(in []byte) (used int, isDone bool, err error) {
 	}
 }
 
-// end tells whether the end of the connection completes a response.
+// end reports whether the end of the connection completes a response.
 func (f *framer) end() (isDone bool) { return f.phase == untilEnd }
 
 // step reads one part of a response, or all of in.

@@ -265,7 +265,7 @@ func (c *conn) underWay(dst []int64) []int64 {
 	return dst
 }
 
-// hasRequests tells whether a request has no response.
+// hasRequests reports whether a request has no response.
 func (c *conn) hasRequests() bool {
 	return c.answered < len(c.due) || c.session != nil && c.session.open > 0
 }

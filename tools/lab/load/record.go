@@ -187,7 +187,7 @@ func (r *recorder) collect(all *Counts, errs *examples, recent latencies) {
 	recent.merge(r.spare)
 }
 
-// hasFailed tells whether something has failed.
+// hasFailed reports whether something has failed.
 func (r *recorder) hasFailed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -338,7 +338,7 @@ func (r *run) begin(n int) int {
 	return int(max(int64(n)+min(left, 0), 0))
 }
 
-// hasBegunAll tells whether there are no requests left to begin.
+// hasBegunAll reports whether there are no requests left to begin.
 func (r *run) hasBegunAll() bool { return r.Requests > 0 && r.left.Load() <= 0 }
 
 // met notes that a connection was made.

@@ -566,7 +566,7 @@ func (s *session) headReceived(isLast bool) (n news) {
 	return n
 }
 
-// leavesTable tells whether a field block, which was decoded, has left the table as it
+// leavesTable reports whether a field block, which was decoded, has left the table as it
 // was: it has only indexed fields and literals without indexing (RFC 7541 section 6).
 func leavesTable(block []byte) bool {
 	for len(block) > 0 {

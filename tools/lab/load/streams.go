@@ -109,7 +109,7 @@ func (s *streams) pace(ended <-chan struct{}) (unsent int64) {
 	return 0
 }
 
-// sleepUntil tells whether that time has come before the run's end, and before
+// sleepUntil reports whether that time has come before the run's end, and before
 // all requests were begun.
 func (s *streams) sleepUntil(at int64) bool {
 	const short = 2 * time.Millisecond

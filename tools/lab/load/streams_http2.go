@@ -149,7 +149,7 @@ func (c *stream) enter(p channelPhase) {
 	c.ready.Broadcast()
 }
 
-// hasRequests tells whether a request has no response.
+// hasRequests reports whether a request has no response.
 func (c *stream) hasRequests() bool { return len(c.requests) > 0 || c.session.open > 0 }
 
 // push sends requests when they are due.

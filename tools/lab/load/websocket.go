@@ -62,7 +62,7 @@ func newHandshake(c *Config) (*handshake, error) {
 	return h, nil
 }
 
-// accepts tells whether the server's head answers the handshake.
+// accepts reports whether the server's head answers the handshake.
 func (h *handshake) accepts(fields *field.Table) bool {
 	for i := range fields.Len() {
 		if bytes.EqualFold(fields.Name(i), []byte(ws.FieldAccept)) {

@@ -73,7 +73,7 @@ func (o Options) Command(ctx context.Context, name string, args ...string) *exec
 	return cmd
 }
 
-// isRuntimeSetting tells whether a variable changes Go's runtime.
+// isRuntimeSetting reports whether a variable changes Go's runtime.
 func isRuntimeSetting(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return name == "GOMAXPROCS" || name == "GOGC" || name == "GOMEMLIMIT"

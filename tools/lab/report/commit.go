@@ -60,7 +60,7 @@ func builtFrom(info *debug.BuildInfo) string {
 	return ""
 }
 
-// isOwn tells whether a folder is the top of this project.
+// isOwn reports whether a folder is the top of this project.
 func isOwn(folder string) bool {
 	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	if err != nil {

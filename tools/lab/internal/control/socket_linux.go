@@ -27,7 +27,7 @@ func Dial(name string) (*Link, error) {
 	return NewLink(conn), nil
 }
 
-// IsOurs tells whether the other end of conn is a process of the same user: any
+// IsOurs reports whether the other end of conn is a process of the same user: any
 // process may connect to an abstract address.
 func IsOurs(conn *net.UnixConn) bool {
 	raw, err := conn.SyscallConn()

@@ -226,7 +226,7 @@ func (c *client) answered(conn *tcp.Conn) error {
 	return err
 }
 
-// takes takes in that the answer of a peer has come, and tells whether the next request is to
+// takes takes in that the answer of a peer has come, and reports whether the next request is to
 // be sent on the same connection.
 func (c *client) takes(p *peer) (again bool) {
 	c.requests.Add(1)

@@ -182,7 +182,7 @@ func newEventReader() *eventReader {
 	return r
 }
 
-// isAnswer tells whether the text of a chunk is the event that was asked for. Otherwise, it
+// isAnswer reports whether the text of a chunk is the event that was asked for. Otherwise, it
 // has no event.
 func (r *eventReader) isAnswer(text []byte) (bool, error) {
 	r.mu.Lock()

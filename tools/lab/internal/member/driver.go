@@ -85,7 +85,7 @@ func (t *tally) kick(p *peer) {
 // lost counts the request of a connection that has ended.
 func (t *tally) lost(p *peer) { t.abandon(p) }
 
-// abandon tells whether a request was on its way.
+// abandon reports whether a request was on its way.
 func (t *tally) abandon(p *peer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +111,7 @@ func (t *tally) done() control.Done {
 	}
 }
 
-// isQuiet tells whether no request is on its way.
+// isQuiet reports whether no request is on its way.
 func (t *tally) isQuiet() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,7 +29,7 @@ type Setting struct {
 // String returns the command that makes the setting.
 func (s Setting) String() string { return fmt.Sprintf("sysctl -w %s=%q", s.Key, s.Value) }
 
-// IsBlocked tells whether an obstacle is fatal.
+// IsBlocked reports whether an obstacle is fatal.
 func (p *Plan) IsBlocked() bool {
 	for _, o := range p.Obstacles {
 		if o.IsFatal {

@@ -40,7 +40,7 @@ func (r *Result) Save(folder string) error {
 	return nil
 }
 
-// CheckFolder makes a folder and tells whether Save, or SaveComparison, could write
+// CheckFolder makes a folder and reports whether Save, or SaveComparison, could write
 // to it.
 func CheckFolder(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {

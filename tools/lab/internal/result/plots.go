@@ -174,7 +174,7 @@ func labelsOf(results []*Result) []string {
 	return labels
 }
 
-// sameConnections tells whether all runs had as many connections, and how many.
+// sameConnections reports whether all runs had as many connections, and how many.
 func sameConnections(results []*Result) (n int, same bool) {
 	for _, r := range results {
 		if n != 0 && r.Memory.After.Connections != n {

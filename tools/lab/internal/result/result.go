@@ -178,10 +178,10 @@ func (r *Result) missed() (n int) {
 	return n
 }
 
-// Answers tells whether the server answers.
+// Answers reports whether the server answers.
 func (r *Result) Answers() bool { return r.Scenario.Workload.Kind != scenario.Discard }
 
-// hasLatency tells whether latencies were measured.
+// hasLatency reports whether latencies were measured.
 func (r *Result) hasLatency() bool { return r.Load.Latency.Max > 0 }
 
 // PerConn returns bytes for each connection.

@@ -118,7 +118,7 @@ func (f *fleet) attend(link *control.Link) {
 	}
 }
 
-// isChild tells whether the coordinator has started a process; mu is held.
+// isChild reports whether the coordinator has started a process; mu is held.
 func (f *fleet) isChild(pid int) bool {
 	for _, c := range f.started {
 		if c.cmd.Process.Pid == pid {
