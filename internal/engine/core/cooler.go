@@ -77,7 +77,7 @@ func (p place) coolDown(s *tlsConn) {
 // rest is called when an idle connection is about to be released. One that was cold, and is
 // used now and then, cools down at once.
 func (p place) rest(s *tlsConn) {
-	s.conn, s.usedIn = nil, s.driver.cooler.round.Load()
+	s.conn = nil
 	if s.isBrief && s.isBetween() {
 		p.coolDown(s)
 		return
@@ -93,7 +93,11 @@ func (c *conn) bindTLS() {
 	}
 	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
 	last := cold.states[c.place.index].Mark
-	s.isBrief = c.slot().has(flagExpired) || uint16(c.driver.cooler.round.Load())-last >= coolingRounds
+	s.usedIn = c.driver.cooler.round.Load()
+	s.isBrief = uint16(s.usedIn)-last >= coolingRounds
+	if c.slot().has(flagExpired) { // no use: a peer that answers a ping uses it once
+		s.usedIn, s.isBrief = uint32(last), true
+	}
 	var state tls13.State
 	cold.take(c.place.index, &state)
 	// After an error, every use of s.compact returns one.
@@ -131,7 +135,7 @@ type warmConn struct {
 
 // add notes that a connection is about to be idle. The caller owns it.
 func (k *cooler) add(s *tlsConn) {
-	s.isBrief = false
+	s.usedIn, s.isBrief = k.round.Load(), false
 	if s.compact == nil || s.isCooling {
 		return
 	}

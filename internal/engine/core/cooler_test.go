@@ -147,7 +147,7 @@ func TestCoolAfterOneUse(t *testing.T) {
 }
 
 // A connection that its deadline wakes, to send something, is as cold as before when it is
-// idle again.
+// idle again, and so is one whose peer answers that.
 func TestCoolAfterDeadline(t *testing.T) {
 	ln := listen(t)
 	a := &beater{newEcho()}
@@ -157,7 +157,6 @@ func TestCoolAfterDeadline(t *testing.T) {
 	d.cooler.period = time.Hour // no rounds but ours
 	d.cooler.mu.Unlock()
 	c := dialTLSVersion(t, ln, tls.VersionTLS13)
-	ask(t, c, "hello")
 	isCold := func() bool { return d.Stats().Cold == 1 }
 	eventually(t, "it is cold", func() bool {
 		d.coolDown()
@@ -167,6 +166,11 @@ func TestCoolAfterDeadline(t *testing.T) {
 		expect(t, c, "beat")
 		eventually(t, "it is cold after a beat", isCold)
 	}
+	d.coolDown() // it was used long ago
+	expect(t, c, "beat")
+	ask(t, c, "beat") // the peer answers
+	expect(t, c, "beat")
+	eventually(t, "it is cold after an answer", isCold)
 }
 
 // A beater is an echoAcceptor whose protocols send something at their deadlines.
