@@ -30,7 +30,7 @@ func testAdoptConn(t *testing.T, f *fixture) {
 	input := frames("echo x", "echo y", "echo z")
 	for split := range input {
 		end, client := f.pair(t)
-		if n := s.engine.Stats().Open; n != 0 {
+		if n := s.stats().Open; n != 0 {
 			t.Fatalf("%d connections before", n)
 		}
 		s.mustAdopt(t, end, input[:split])

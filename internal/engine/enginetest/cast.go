@@ -59,7 +59,7 @@ func testCast(t *testing.T, f *fixture) {
 	partial.send(t, frames("echo x")[:3])
 	busy.send(t, frames("wait here"))
 	s.awaitGate(t, "here")
-	s.eventually(t, "two are active", func() bool { return s.engine.Stats() == engine.Stats{Open: 5, Active: 2} })
+	s.eventually(t, "two are active", func() bool { return s.stats() == engine.Stats{Open: 5, Active: 2} })
 	for round := range 3 {
 		missed := s.cast(targets, fmt.Sprint("cast ", round))
 		if !missed[targets[3]] || !missed[targets[4]] {
@@ -75,7 +75,7 @@ func testCast(t *testing.T, f *fixture) {
 			}
 			p.ask(t, "echo x", "x")
 		}
-		s.eventually(t, "two are active", func() bool { return s.engine.Stats() == engine.Stats{Open: 5, Active: 2} })
+		s.eventually(t, "two are active", func() bool { return s.stats() == engine.Stats{Open: 5, Active: 2} })
 	}
 	s.releaseAll()
 	busy.expect(t, "waited")

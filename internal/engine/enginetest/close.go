@@ -91,7 +91,7 @@ func testLinger(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	p.ask(t, "linger", "lingering")
 	p.expectEnd(t) // half-closed: the server still reads
-	if stats := s.engine.Stats(); stats.Open != 1 {
+	if stats := s.stats(); stats.Open != 1 {
 		t.Errorf("Stats while lingering: %+v", stats)
 	}
 	if !f.offers(handshakes) {
@@ -379,7 +379,7 @@ func testHandshakeTimeout(t *testing.T, f *fixture) {
 		}
 		return got == "x"
 	})
-	s.eventually(t, "one is left", func() bool { return s.engine.Stats() == engine.Stats{Open: 1} })
+	s.eventually(t, "one is left", func() bool { return s.stats() == engine.Stats{Open: 1} })
 }
 
 // testTimedOutGoesOn has deadlines pass that end nothing.

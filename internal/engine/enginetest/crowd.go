@@ -102,7 +102,7 @@ func testBlockedForever(t *testing.T, f *fixture) {
 		})
 	}
 	others.Wait()
-	s.eventually(t, "Stats", func() bool { return s.engine.Stats().Active == count })
+	s.eventually(t, "Stats", func() bool { return s.stats().Active == count })
 	s.giveUp(t)
 	if err := s.serveError(t); err != nil {
 		t.Errorf("Serve: %v", err)
@@ -147,7 +147,7 @@ func testStorm(t *testing.T, f *fixture) {
 	for i, p := range settled {
 		p.ask(t, "who", fmt.Sprint("resident", i))
 	}
-	s.eventually(t, "the residents are left", func() bool { return s.engine.Stats().Open == residents })
+	s.eventually(t, "the residents are left", func() bool { return s.stats().Open == residents })
 }
 
 // visit is one short connection of a storm.

@@ -46,7 +46,7 @@ func testGoodbye(t *testing.T, f *fixture) {
 	s.eventually(t, "input was taken", func() bool { return s.fed.Load() == int64(len(frames("echo x"))+3) })
 	busy.send(t, frames("wait here"))
 	s.awaitGate(t, "here")
-	s.eventually(t, "the others wait", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
+	s.eventually(t, "the others wait", func() bool { return s.stats() == engine.Stats{Open: 4, Active: 2} })
 	done := s.beginShutdown(t)
 	for _, p := range []*peer{fresh, used} {
 		p.expect(t, "goodbye")

@@ -41,7 +41,7 @@ func testDetach(t *testing.T, f *fixture) {
 			t.Fatal(err)
 		}
 		p.exchange(t, extra, "more", "and more")
-		s.eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
+		s.eventually(t, "the engine has forgotten it", func() bool { return s.stats().Open == 0 })
 		if n := s.closed.Load(); n != s.opened.Load()-1 {
 			t.Errorf("Closed was called %d times before Detached returned", n)
 		}
@@ -51,7 +51,7 @@ func testDetach(t *testing.T, f *fixture) {
 	// A detached connection outlives the engine.
 	p := s.connect(t)
 	p.ask(t, "detach", "detaching")
-	s.eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
+	s.eventually(t, "the engine has forgotten it", func() bool { return s.stats().Open == 0 })
 	s.shutdown(t)
 	p.exchange(t, "", "still there")
 	_ = p.Close()
@@ -110,15 +110,15 @@ func testDetachIdle(t *testing.T, f *fixture) {
 	idle.ask(t, "echo x", "x")
 	// Each step waits for the last one: a connection that is just being opened,
 	// or has just answered, counts as active too.
-	s.eventually(t, "all idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 4} })
+	s.eventually(t, "all idle", func() bool { return s.stats() == engine.Stats{Open: 4} })
 	busy.send(t, frames("wait here"))
 	s.awaitGate(t, "here")
 	partial.send(t, frames("echo x")[:3])
-	s.eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
+	s.eventually(t, "Stats", func() bool { return s.stats() == engine.Stats{Open: 4, Active: 2} })
 	if count := s.engine.DetachIdle(-1, successor.adopt(t)); count != 2 {
 		t.Fatalf("DetachIdle gave %d connections away, want 2", count)
 	}
-	if stats := s.engine.Stats(); stats.Open != 2 {
+	if stats := s.stats(); stats.Open != 2 {
 		t.Errorf("Stats after DetachIdle: %+v", stats)
 	}
 	if departed, released := s.departed.Load(), s.released.Load(); departed != 2 || released != 2 {
@@ -202,7 +202,7 @@ func testDetachPartial(t *testing.T, f *fixture) {
 	s.eventuallyIdle(t, 3)
 	head.send(t, text[:1])
 	body.send(t, text[:8])
-	s.eventually(t, "two have begun", func() bool { return s.engine.Stats() == engine.Stats{Open: 3, Active: 2} })
+	s.eventually(t, "two have begun", func() bool { return s.stats() == engine.Stats{Open: 3, Active: 2} })
 	// Active are also those that are being read from: they go the next time.
 	count := 0
 	s.eventually(t, "head and later are given away", func() bool {
@@ -215,7 +215,7 @@ func testDetachPartial(t *testing.T, f *fixture) {
 		count -= successor.engine.DetachIdle(-1, s.adopt(t))
 		return count == 0
 	})
-	s.eventually(t, "all are back", func() bool { return s.engine.Stats().Open == 3 })
+	s.eventually(t, "all are back", func() bool { return s.stats().Open == 3 })
 	head.send(t, text[1:])
 	later.send(t, text[1:])
 	body.send(t, text[8:])

@@ -75,7 +75,7 @@ func testLoops(t *testing.T, f *fixture) {
 	}
 	s.eventually(t, "the loops agree with Stats", func() bool {
 		all := sum(s.engine.Loops())
-		return s.engine.Stats() == engine.Stats{Open: len(peers), Active: blocked + partial} &&
+		return s.stats() == engine.Stats{Open: len(peers), Active: blocked + partial} &&
 			all.Connections == len(peers) && all.Active == blocked+partial && all.Queued == 0
 	})
 	all := sum(s.engine.Loops())

@@ -112,7 +112,7 @@ func testManyWaitInRun(t *testing.T, f *fixture) {
 		s.awaitGate(t, key)
 	}
 	s.connect(t).ask(t, "echo x", "x")
-	if stats := s.engine.Stats(); stats.Active < count {
+	if stats := s.stats(); stats.Active < count {
 		t.Errorf("Stats with %d in Run: %+v", count, stats)
 	}
 	s.releaseAll()
@@ -205,7 +205,7 @@ func testGoexit(t *testing.T, f *fixture) {
 		}
 	}
 	s.connect(t).ask(t, "echo x", "x")
-	s.eventually(t, "one is left", func() bool { return s.engine.Stats() == engine.Stats{Open: 1} })
+	s.eventually(t, "one is left", func() bool { return s.stats() == engine.Stats{Open: 1} })
 }
 
 // testLockedThread runs a handler that forgets to unlock its thread.

@@ -54,7 +54,7 @@ func testLongWait(t *testing.T, fixtures []*fixture) {
 	}
 	time.Sleep(2300 * time.Millisecond)
 	for i, p := range peers {
-		if stats := servers[i].engine.Stats(); stats != (engine.Stats{Open: 1, Active: 1}) {
+		if stats := servers[i].stats(); stats != (engine.Stats{Open: 1, Active: 1}) {
 			t.Errorf("%s: Stats within a frame: %+v", fixtures[i].network.Name, stats)
 		}
 		sent := p.sendLater(append(frames("echo abc")[3:], frames("echo d", "echo e")...))

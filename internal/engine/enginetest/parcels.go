@@ -99,7 +99,7 @@ func testPackedPartial(t *testing.T, f *fixture) {
 	text := frames("echo 0123456789")
 	p.send(t, text[:1])
 	from.eventually(t, "it is given away", func() bool {
-		return from.engine.Stats().Active == 1 && from.engine.DetachIdle(-1, to.adopt(t)) == 1
+		return from.stats().Active == 1 && from.engine.DetachIdle(-1, to.adopt(t)) == 1
 	})
 	p.send(t, text[1:])
 	p.expect(t, "0123456789")

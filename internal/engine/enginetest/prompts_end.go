@@ -292,7 +292,7 @@ func testPromptsAndDetachIdle(t *testing.T, f *fixture) {
 		}
 		_ = p.Close()
 	}
-	s.eventually(t, "all closed", func() bool { return s.engine.Stats() == engine.Stats{} })
+	s.eventually(t, "all closed", func() bool { return s.stats() == engine.Stats{} })
 }
 
 // testNudge has a crowd of connections say something at once: idle ones, one

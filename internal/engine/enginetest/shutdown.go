@@ -32,7 +32,7 @@ func testShutdownIdle(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), briefOptions())
 	fresh, used := s.connect(t), s.connect(t)
 	used.ask(t, "echo x", "x")
-	s.eventually(t, "both idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 2} })
+	s.eventually(t, "both idle", func() bool { return s.stats() == engine.Stats{Open: 2} })
 	s.shutdown(t)
 	fresh.expectEnd(t)
 	used.expectEnd(t)

@@ -96,7 +96,7 @@ func testIdleConnections(t *testing.T, f *fixture) {
 		peers[i].ask(t, "echo one", "one")
 		peers[i].ask(t, "echo two", "two")
 	}
-	s.eventually(t, "all idle", func() bool { return s.engine.Stats() == engine.Stats{Open: count} })
+	s.eventually(t, "all idle", func() bool { return s.stats() == engine.Stats{Open: count} })
 	for _, p := range peers {
 		p.ask(t, "echo three", "three")
 	}
@@ -200,7 +200,7 @@ func testStatsAndRange(t *testing.T, f *fixture) {
 	partial.send(t, frames("echo x")[:3])
 	busy.send(t, frames("wait here"))
 	s.awaitGate(t, "here")
-	s.eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 3, Active: 2} })
+	s.eventually(t, "Stats", func() bool { return s.stats() == engine.Stats{Open: 3, Active: 2} })
 	seen := make(map[engine.Conn]bool)
 	s.engine.Range(func(c engine.Conn) bool {
 		if c.NetConn() == nil {
@@ -221,5 +221,5 @@ func testStatsAndRange(t *testing.T, f *fixture) {
 	busy.expect(t, "waited")
 	partial.send(t, frames("echo x")[3:])
 	partial.expect(t, "x")
-	s.eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 3} })
+	s.eventually(t, "Stats", func() bool { return s.stats() == engine.Stats{Open: 3} })
 }

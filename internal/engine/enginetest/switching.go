@@ -150,7 +150,7 @@ func testSwitchAgainstDetach(t *testing.T, f *fixture) {
 			given.Add(int64(s.engine.DetachIdle(-1, take)))
 		})
 		all.Wait()
-		stayed.Add(int64(s.engine.Stats().Open))
+		stayed.Add(int64(s.stats().Open))
 	}
 	t.Logf("%d were given away, %d looks at those that stayed", given.Load(), stayed.Load())
 	if n := s.engine.DetachIdle(-1, take); n != 0 {

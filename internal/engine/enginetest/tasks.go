@@ -89,7 +89,7 @@ func testTasksBlock(t *testing.T, f *fixture) {
 		}
 		p.sendLater(frames(commands...))
 		p.expectAll(t, want...)
-		s.eventually(t, "3 tasks are active", func() bool { return s.answered.Load() == 97 && s.engine.Stats().Active >= 3 })
+		s.eventually(t, "3 tasks are active", func() bool { return s.answered.Load() == 97 && s.stats().Active >= 3 })
 		other := s.connect(t)
 		other.ask(t, "1 echo x", "1 x")
 		for _, key := range []string{"7", "47", "87"} {
@@ -106,7 +106,7 @@ func testTasksAwaitInput(t *testing.T, f *fixture) {
 	s := f.startMultiplexer(t, 2)
 	p, other := s.connect(t), s.connect(t)
 	p.send(t, frames("1 await x", "2 await x"))
-	s.eventually(t, "both are active", func() bool { return s.engine.Stats().Active >= 2 })
+	s.eventually(t, "both are active", func() bool { return s.stats().Active >= 2 })
 	other.send(t, frames("1 echo x")) // waits for a worker
 	p.send(t, frames("3 signal x"))
 	p.expectAll(t, "1 awaited", "2 awaited", "3 signalled")
@@ -162,13 +162,13 @@ func testTasksOutlive(t *testing.T, f *fixture) {
 	p.send(t, frames("1 wait here"))
 	s.awaitGate(t, "here")
 	_ = p.Close()
-	s.eventually(t, "only the task remains", func() bool { return s.engine.Stats() == engine.Stats{Active: 1} })
+	s.eventually(t, "only the task remains", func() bool { return s.stats() == engine.Stats{Active: 1} })
 	next := s.connect(t)
 	next.ask(t, "1 echo x", "1 x") // perhaps on the same descriptor
 	done := s.beginShutdown(t)
 	next.expectEnd(t)
 	_ = next.Close()
-	s.eventually(t, "the connections are closed", func() bool { return s.engine.Stats().Open == 0 })
+	s.eventually(t, "the connections are closed", func() bool { return s.stats().Open == 0 })
 	select {
 	case <-done:
 		t.Error("Shutdown did not wait for the task")
@@ -197,9 +197,9 @@ func testTasksGivenUp(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	p.send(t, frames("1 wait here", "2 echo x", "3 echo x"))
 	s.awaitGate(t, "here")
-	s.eventually(t, "all are fed", func() bool { return s.engine.Stats().Active >= 3 })
+	s.eventually(t, "all are fed", func() bool { return s.stats().Active >= 3 })
 	s.giveUp(t)
 	s.eventually(t, "the queued tasks are lost", func() bool { return s.lost.Load() == 2 })
 	s.releaseAll()
-	s.eventually(t, "nothing is left", func() bool { return s.engine.Stats() == engine.Stats{} })
+	s.eventually(t, "nothing is left", func() bool { return s.stats() == engine.Stats{} })
 }

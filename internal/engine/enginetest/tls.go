@@ -228,7 +228,7 @@ func testTLSNoAlert(t *testing.T, f *fixture) {
 		p, client = s.dialTLS(t, version, nil, unwrapped)
 		p.ask(t, "echo x", "x")
 		p.send(t, []byte("6:e"))
-		s.eventually(t, "input was taken", func() bool { return s.engine.Stats().Active == 1 })
+		s.eventually(t, "input was taken", func() bool { return s.stats().Active == 1 })
 		_ = client.NetConn().Close()
 		s.eventually(t, "Closed", func() bool { return s.closed.Load() == int64(2*i+2) })
 	}
@@ -299,7 +299,7 @@ func testTLSHandshakesHang(t *testing.T, f *fixture) {
 	for range 4 {
 		s.connect(t).ask(t, "echo x", "x")
 	}
-	s.eventually(t, "Stats", func() bool { return s.engine.Stats().Open == count+4 })
+	s.eventually(t, "Stats", func() bool { return s.stats().Open == count+4 })
 }
 
 // testTLSHandshakeLimit has peers that send a ClientHello, and nothing after it. One more than
@@ -319,7 +319,7 @@ func testTLSHandshakeLimit(t *testing.T, f *fixture) {
 	expect := func(open int, dropped uint64) {
 		t.Helper()
 		s.eventually(t, "the oldest are closed, and no other", func() bool {
-			stats := s.engine.Stats()
+			stats := s.stats()
 			return stats.Handshakes == open && stats.HandshakesDropped == dropped && s.released.Load() == int64(dropped)
 		})
 	}
