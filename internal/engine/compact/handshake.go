@@ -14,6 +14,8 @@ const (
 	// maxRecords is how many records a server sends with one key until the handshake has ended,
 	// at most: its certificates and tickets may take several.
 	maxRecords = 64
+	// usualTickets is how many of them are tickets, as a rule at most.
+	usualTickets = 4
 )
 
 // A Handshake sees what crypto/tls reads and writes. It hands on one record at a time, so
@@ -99,7 +101,7 @@ func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State) (n uint64, ok
 	if len(h.last) == 0 || h.last[0] != recordProtected {
 		return 0, false
 	}
-	if n, ok := state.Out.Number(suite, h.last, maxRecords); ok {
+	if n, ok := state.Out.Number(suite, h.last, 0, usualTickets); ok {
 		return n + 1, true
 	}
 	secret := h.told.handshake.bytes[:h.told.handshake.size]
@@ -108,6 +110,11 @@ func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State) (n uint64, ok
 		return 0, false
 	}
 	defer handshake.Erase()
-	_, ok = handshake.Out.Number(suite, h.last, maxRecords)
-	return 0, ok
+	if _, ok := handshake.Out.Number(suite, h.last, 0, maxRecords); ok {
+		return 0, true // the client wants no tickets
+	}
+	if n, ok := state.Out.Number(suite, h.last, usualTickets, maxRecords); ok {
+		return n + 1, true
+	}
+	return 0, false
 }

@@ -120,9 +120,9 @@ func ParseState(p []byte) (s State, err error) {
 	return s, nil
 }
 
-// Number returns with which number below most the direction has protected a record; false if
-// with none of them. d.Sequence does not matter.
-func (d *Direction) Number(suite Suite, record []byte, most uint64) (number uint64, ok bool) {
+// Number returns with which number, at least first and below end, the direction has protected
+// a record; false if with none of them. d.Sequence does not matter.
+func (d *Direction) Number(suite Suite, record []byte, first, end uint64) (number uint64, ok bool) {
 	if n, err := Need(record); err != nil || n != len(record) {
 		return 0, false
 	}
@@ -133,7 +133,7 @@ func (d *Direction) Number(suite Suite, record []byte, most uint64) (number uint
 	defer l.Erase()
 	try := make([]byte, len(record))
 	defer clear(try)
-	for n := range most {
+	for n := first; n < end; n++ {
 		l.in.sequence = n
 		copy(try, record) // it is overwritten
 		if _, _, err := l.open(try); err == nil {

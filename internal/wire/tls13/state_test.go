@@ -72,17 +72,23 @@ func TestNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept := bytes.Clone(record)
-		if n, ok := d.Number(AES128GCM, record, 3); n != want%3 || ok != (want < 3) {
+		if n, ok := d.Number(AES128GCM, record, 0, 3); n != want%3 || ok != (want < 3) {
 			t.Errorf("number %d: %d, %v", want, n, ok)
+		}
+		if n, ok := d.Number(AES128GCM, record, want, want+1); n != want || !ok {
+			t.Errorf("number %d, asked for it alone: %d, %v", want, n, ok)
+		}
+		if _, ok := d.Number(AES128GCM, record, want+1, 9); ok {
+			t.Errorf("number %d is said to be larger", want)
 		}
 		if !bytes.Equal(record, kept) {
 			t.Error("the record has changed")
 		}
 		other := Direction{Secret: server.out.secret}
-		if _, ok := other.Number(AES128GCM, record, 3); ok {
+		if _, ok := other.Number(AES128GCM, record, 0, 3); ok {
 			t.Error("another key opens it")
 		}
-		if _, ok := d.Number(AES128GCM, record[:len(record)-1], 3); ok {
+		if _, ok := d.Number(AES128GCM, record[:len(record)-1], 0, 3); ok {
 			t.Error("a part of it is a record")
 		}
 	}
