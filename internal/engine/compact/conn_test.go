@@ -317,7 +317,7 @@ func TestRecordSizes(t *testing.T) {
 	var sizes []int
 	socket := far.NetConn()
 	for total := 0; total < 100_000; {
-		head := make([]byte, recordHead)
+		head := make([]byte, tls13.HeaderSize)
 		if _, err := io.ReadFull(socket, head); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestRecordSizes(t *testing.T) {
 		if _, err := io.CopyN(io.Discard, socket, int64(size)); err != nil {
 			t.Fatal(err)
 		}
-		size += recordHead - tls13.Overhead
+		size += tls13.HeaderSize - tls13.Overhead
 		if len(sizes) == 0 && size < smallRecord {
 			continue // a ticket
 		}

@@ -8,9 +8,6 @@ import (
 )
 
 const (
-	recordHead      = 5
-	recordProtected = 23
-
 	// maxRecords is how many records a server sends with one key until the handshake has ended,
 	// at most: its certificates and tickets may take several.
 	maxRecords = 64
@@ -24,7 +21,7 @@ const (
 type Handshake struct {
 	Listener *Listener
 
-	head     [recordHead]byte // of the record that is being received
+	head     [tls13.HeaderSize]byte // of the record that is being received
 	headSize int
 	rest     int // of that record
 
@@ -35,7 +32,7 @@ type Handshake struct {
 // Room returns the part of p that may be received into.
 func (h *Handshake) Room(p []byte) []byte {
 	if h.rest == 0 {
-		return p[:min(len(p), recordHead-h.headSize)]
+		return p[:min(len(p), tls13.HeaderSize-h.headSize)]
 	}
 	return p[:min(len(p), h.rest)]
 }
@@ -47,15 +44,15 @@ func (h *Handshake) Received(p []byte) {
 		return
 	}
 	h.headSize += copy(h.head[h.headSize:], p)
-	if h.headSize == recordHead {
+	if h.headSize == tls13.HeaderSize {
 		h.rest, h.headSize = int(binary.BigEndian.Uint16(h.head[3:])), 0
 	}
 }
 
 // Sent notes what was sent: whole records.
 func (h *Handshake) Sent(p []byte) {
-	for len(p) >= recordHead {
-		size := recordHead + int(binary.BigEndian.Uint16(p[3:]))
+	for len(p) >= tls13.HeaderSize {
+		size := tls13.HeaderSize + int(binary.BigEndian.Uint16(p[3:]))
 		if size >= len(p) {
 			h.last = append(h.last[:0], p...)
 			return
@@ -98,7 +95,7 @@ func (h *Handshake) forget() { h.told, h.last = secrets{}, nil }
 // It shows, too, whose secrets these are: whatever goes wrong where they are told, ok is false
 // if the record opens with none of them.
 func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State) (n uint64, ok bool) {
-	if len(h.last) == 0 || h.last[0] != recordProtected {
+	if len(h.last) == 0 || h.last[0] != tls13.TypeApplication {
 		return 0, false
 	}
 	if n, ok := state.Out.Number(suite, h.last, 0, usualTickets); ok {

@@ -5,15 +5,13 @@ package core
 import (
 	"encoding/binary"
 	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
-// The layer of TLS records (RFC 8446 section 5.1), as far as crypto/tls looks at it before it
-// answers a client.
+// What crypto/tls looks at before it answers a client.
 const (
-	recordHead      = 5
-	recordAlert     = 21
-	recordHandshake = 22
-	longestRecord   = 16<<10 + 2048
+	longestRecord = 16<<10 + 2048
 
 	messageHead  = 4
 	clientHello  = 1
@@ -36,17 +34,17 @@ func (c *conn) hasHello() bool {
 func isPartOfHello(p []byte) bool {
 	var head [messageHead]byte
 	for got, want := 0, messageHead; got < want; {
-		if len(p) < recordHead {
+		if len(p) < tls13.HeaderSize {
 			return true
 		}
 		kind, size := p[0], int(binary.BigEndian.Uint16(p[3:]))
-		p = p[recordHead:]
+		p = p[tls13.HeaderSize:]
 		switch {
-		case kind != recordHandshake && kind != recordAlert, size == 0, size > longestRecord:
+		case kind != tls13.TypeHandshake && kind != tls13.TypeAlert, size == 0, size > longestRecord:
 			return false
 		case len(p) < size:
 			return true
-		case kind == recordAlert:
+		case kind == tls13.TypeAlert:
 			return false
 		}
 		if got < messageHead {

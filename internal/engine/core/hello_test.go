@@ -14,12 +14,13 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
 // inRecords cuts a message into records of up to size bytes.
 func inRecords(message []byte, size int) (records []byte) {
 	for part := range slices.Chunk(message, size) {
-		records = append(records, recordHandshake, 3, 1)
+		records = append(records, tls13.TypeHandshake, 3, 1)
 		records = binary.BigEndian.AppendUint16(records, uint16(len(part)))
 		records = append(records, part...)
 	}
@@ -30,7 +31,7 @@ func inRecords(message []byte, size int) (records []byte) {
 func TestPartOfHello(t *testing.T) {
 	hello := nettest.ClientHello(t)
 	for _, size := range []int{1, 3, 4, 100, len(hello)} {
-		records := inRecords(hello[recordHead:], size)
+		records := inRecords(hello[tls13.HeaderSize:], size)
 		for n := range records {
 			if !isPartOfHello(records[:n]) {
 				t.Fatalf("records of %d: %d of %d bytes are all of it", size, n, len(records))
@@ -68,7 +69,7 @@ func TestPartOfHello(t *testing.T) {
 func FuzzPartOfHello(f *testing.F) {
 	hello := nettest.ClientHello(f)
 	f.Add(hello)
-	f.Add(inRecords(hello[recordHead:], 7))
+	f.Add(inRecords(hello[tls13.HeaderSize:], 7))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Add([]byte("\x15\x03\x01\x00\x02\x02\x28"))
 	f.Fuzz(func(t *testing.T, p []byte) {

@@ -5,19 +5,21 @@ import (
 	"slices"
 )
 
-// Types of content (RFC 8446 section 5.1).
+// Types of content (RFC 8446 section 5.1). The first byte of a record has one.
 const (
-	typeAlert       = 21
-	typeHandshake   = 22
-	typeApplication = 23
+	TypeAlert       = 21
+	TypeHandshake   = 22
+	TypeApplication = 23
 )
 
 const (
-	headerSize = 5
+	// HeaderSize is the size of a record's header, in bytes. Its last two are the size of what
+	// follows.
+	HeaderSize = 5
 	// MaxData is how much data a record may have, in bytes.
 	MaxData = 1 << 14
 	// Overhead is what a record has beside its data, in bytes.
-	Overhead = headerSize + 1 + tagSize
+	Overhead = HeaderSize + 1 + tagSize
 	// messageHead is the size of the head of a handshake message, in bytes.
 	messageHead = 4
 
@@ -55,7 +57,7 @@ func (l *Layer) Append(dst, data []byte, size int) ([]byte, error) {
 		}
 		n := min(len(data), size)
 		var err error
-		if dst, err = l.seal(dst, typeApplication, data[:n]); err != nil {
+		if dst, err = l.seal(dst, TypeApplication, data[:n]); err != nil {
 			return dst, err
 		}
 		data = data[n:]
@@ -67,7 +69,7 @@ func (l *Layer) Append(dst, data []byte, size int) ([]byte, error) {
 // none: each side counts its own records.
 func (l *Layer) appendUpdate(dst []byte) ([]byte, error) {
 	l.isUpdateDue.Store(false)
-	dst, err := l.seal(dst, typeHandshake, []byte{typeKeyUpdate, 0, 0, 1, updateNotRequested})
+	dst, err := l.seal(dst, TypeHandshake, []byte{typeKeyUpdate, 0, 0, 1, updateNotRequested})
 	if err != nil {
 		return dst, err
 	}
@@ -93,7 +95,7 @@ func (l *Layer) appendAlert(dst []byte, a Alert, after phase) []byte {
 	if a == CloseNotify {
 		level = warning
 	}
-	dst, _ = l.seal(dst, typeAlert, []byte{level, byte(a)}) // without a number, the peer gets none
+	dst, _ = l.seal(dst, TypeAlert, []byte{level, byte(a)}) // without a number, the peer gets none
 	l.sending = after
 	return dst
 }
@@ -106,10 +108,10 @@ func (l *Layer) seal(dst []byte, kind byte, content []byte) ([]byte, error) {
 	}
 	begin := len(dst)
 	dst = slices.Grow(dst, len(content)+Overhead) // growing later would leave a copy of content
-	dst = append(dst, typeApplication)
+	dst = append(dst, TypeApplication)
 	dst = binary.BigEndian.AppendUint16(dst, legacyVersion)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(content)+1+tagSize))
 	dst = append(append(dst, content...), kind)
-	header, inner := dst[begin:begin+headerSize], dst[begin+headerSize:]
-	return l.out.aead.Seal(dst[:begin+headerSize], nonce, inner, header), nil
+	header, inner := dst[begin:begin+HeaderSize], dst[begin+HeaderSize:]
+	return l.out.aead.Seal(dst[:begin+HeaderSize], nonce, inner, header), nil
 }

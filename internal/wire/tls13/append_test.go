@@ -83,7 +83,7 @@ func TestUpdate(t *testing.T) {
 		exchange(client, server, "before", 1)
 		// Three requests are answered once, with the next data.
 		for range 3 {
-			request := protect(t, client, nil, []byte{typeKeyUpdate, 0, 0, 1, updateRequested, typeHandshake})
+			request := protect(t, client, nil, []byte{typeKeyUpdate, 0, 0, 1, updateRequested, TypeHandshake})
 			if err := client.out.update(suite); err != nil {
 				t.Fatal(err)
 			}
@@ -108,11 +108,11 @@ func TestUpdate(t *testing.T) {
 func TestNoSequenceIsLeft(t *testing.T) {
 	server, client := pair(t, AES128GCM)
 	server.in.sequence, client.out.sequence = 1<<64-1, 1<<64-1
-	if _, err := client.seal(nil, typeApplication, []byte("x")); !errors.Is(err, ErrSequence) {
+	if _, err := client.seal(nil, TypeApplication, []byte("x")); !errors.Is(err, ErrSequence) {
 		t.Errorf("sealed: %v", err)
 	}
-	record := make([]byte, headerSize+1+tagSize)
-	copy(record, []byte{typeApplication, 3, 3, 0, 1 + tagSize})
+	record := make([]byte, HeaderSize+1+tagSize)
+	copy(record, []byte{TypeApplication, 3, 3, 0, 1 + tagSize})
 	if _, _, err := server.Next(record); !errors.Is(err, ErrSequence) {
 		t.Errorf("opened: %v", err)
 	}

@@ -32,7 +32,7 @@ func protect(t testing.TB, l *Layer, dst, inner []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	header := binary.BigEndian.AppendUint16([]byte{typeApplication, 3, 3}, uint16(len(inner)+tagSize))
+	header := binary.BigEndian.AppendUint16([]byte{TypeApplication, 3, 3}, uint16(len(inner)+tagSize))
 	return l.out.aead.Seal(append(dst, header...), nonce, inner, header)
 }
 

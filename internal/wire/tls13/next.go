@@ -8,7 +8,7 @@ const (
 	// maxInner is the longest content with its type and padding (RFC 8446 section 5.4).
 	maxInner = MaxData + 1
 	// MaxRecord is the size of the longest record, in bytes.
-	MaxRecord = headerSize + maxProtected
+	MaxRecord = HeaderSize + maxProtected
 	// maxFruitless is how many records in a row may bring no data.
 	maxFruitless = 16
 	// maxTicket is the size of the longest NewSessionTicket that a client passes over.
@@ -49,11 +49,11 @@ func (l *Layer) Next(in []byte) (data []byte, n int, err error) {
 // Need returns the size of the record that in begins with, as far as it is known: at least
 // that of its header. The error is a *Violation.
 func Need(in []byte) (int, error) {
-	if len(in) > 0 && in[0] != typeApplication {
+	if len(in) > 0 && in[0] != TypeApplication {
 		return 0, ErrType
 	}
-	if len(in) < headerSize {
-		return headerSize, nil
+	if len(in) < HeaderSize {
+		return HeaderSize, nil
 	}
 	size := int(binary.BigEndian.Uint16(in[3:]))
 	switch {
@@ -62,7 +62,7 @@ func Need(in []byte) (int, error) {
 	case size < 1+tagSize:
 		return 0, ErrMAC // it cannot have a type and a tag
 	}
-	return headerSize + size, nil
+	return HeaderSize + size, nil
 }
 
 // fail ends receiving.
@@ -81,7 +81,7 @@ func (l *Layer) open(record []byte) (kind byte, content []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	header, protected := record[:headerSize], record[headerSize:]
+	header, protected := record[:HeaderSize], record[HeaderSize:]
 	inner, err := l.in.aead.Open(protected[:0], nonce, protected, header)
 	switch {
 	case err != nil:
@@ -99,10 +99,10 @@ func (l *Layer) open(record []byte) (kind byte, content []byte, err error) {
 
 // take uses the content of a record.
 func (l *Layer) take(kind byte, content []byte) (data []byte, err error) {
-	if l.isInMessage() && kind != typeHandshake {
+	if l.isInMessage() && kind != TypeHandshake {
 		return nil, ErrInterrupted
 	}
-	if kind == typeApplication && len(content) > 0 {
+	if kind == TypeApplication && len(content) > 0 {
 		l.fruitless = 0
 		return content, nil
 	}
@@ -110,11 +110,11 @@ func (l *Layer) take(kind byte, content []byte) (data []byte, err error) {
 		return nil, ErrFruitless
 	}
 	switch kind {
-	case typeApplication:
+	case TypeApplication:
 		return nil, nil
-	case typeAlert:
+	case TypeAlert:
 		return nil, takeAlert(content)
-	case typeHandshake:
+	case TypeHandshake:
 		return nil, l.takeHandshake(content)
 	}
 	return nil, ErrContent

@@ -107,13 +107,13 @@ func TestNextOfForeignBytes(t *testing.T) {
 		change func(record []byte) []byte
 		err    error
 	}{
-		{"a plain alert", func(r []byte) []byte { r[0] = typeAlert; return r }, ErrType},
+		{"a plain alert", func(r []byte) []byte { r[0] = TypeAlert; return r }, ErrType},
 		{"change_cipher_spec", func([]byte) []byte { return []byte{20, 3, 3, 0, 1, 1} }, ErrType},
 		{"HTTP", func([]byte) []byte { return []byte("G") }, ErrType},
 		{"too long", func(r []byte) []byte { r[3], r[4] = 0x41, 0x01; return r }, ErrLength},
 		{"too short", func(r []byte) []byte { r[3], r[4] = 0, tagSize; return r }, ErrMAC},
 		{"another tag", func(r []byte) []byte { r[len(r)-1] ^= 1; return r }, ErrMAC},
-		{"another byte", func(r []byte) []byte { r[headerSize] ^= 1; return r }, ErrMAC},
+		{"another byte", func(r []byte) []byte { r[HeaderSize] ^= 1; return r }, ErrMAC},
 		// The additional data has the version, so it is that of the sender (RFC 8446 section 5.2).
 		{"another version", func(r []byte) []byte { r[2] = 1; return r }, ErrMAC},
 		{"twice", func(r []byte) []byte { return append(r, r...) }, ErrMAC},
@@ -141,8 +141,8 @@ func TestNeed(t *testing.T) {
 			t.Errorf("%d bytes: %q, %d, %v", i, data, n, err)
 		}
 		want := len(record)
-		if i < headerSize {
-			want = headerSize
+		if i < HeaderSize {
+			want = HeaderSize
 		}
 		if n, err := Need(record[:i]); n != want || err != nil {
 			t.Errorf("%d bytes need %d, %v", i, n, err)

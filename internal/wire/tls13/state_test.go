@@ -25,7 +25,7 @@ func TestMove(t *testing.T) {
 			speak(client, server)
 			speak(server, client)
 		}
-		request := protect(t, client, nil, []byte{typeKeyUpdate, 0, 0, 1, updateRequested, typeHandshake})
+		request := protect(t, client, nil, []byte{typeKeyUpdate, 0, 0, 1, updateRequested, TypeHandshake})
 		if err := client.out.update(suite); err != nil {
 			t.Fatal(err)
 		}

@@ -129,12 +129,11 @@ type recordConn struct {
 // Read implements net.Conn.
 func (r *recordConn) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 {
-		const headSize = 5
-		r.rest = make([]byte, headSize, 1<<10)
+		r.rest = make([]byte, tls13.HeaderSize, 1<<10)
 		if _, err := io.ReadFull(r.Conn, r.rest); err != nil {
 			return 0, err
 		}
-		body := make([]byte, binary.BigEndian.Uint16(r.rest[headSize-2:]))
+		body := make([]byte, binary.BigEndian.Uint16(r.rest[tls13.HeaderSize-2:]))
 		if _, err := io.ReadFull(r.Conn, body); err != nil {
 			return 0, err
 		}
