@@ -53,13 +53,20 @@ func dialTLSVersion(t testing.TB, ln net.Listener, version uint16) net.Conn {
 	return c
 }
 
+// serveCompact serves compact TLS on ln. The cooler makes no rounds of its own.
+func serveCompact(t *testing.T, ln net.Listener, a engine.Acceptor) *driver {
+	t.Helper()
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, a, engine.Options{})
+	d.cooler.mu.Lock()
+	defer d.cooler.mu.Unlock()
+	d.cooler.period = time.Hour
+	return d
+}
+
 // Connections of TLS 1.3 cool down when they are idle, and go on. Those of TLS 1.2 do not.
 func TestCooling(t *testing.T) {
 	ln := listen(t)
-	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
-	d.cooler.mu.Lock()
-	d.cooler.period = time.Hour // no rounds but ours
-	d.cooler.mu.Unlock()
+	d := serveCompact(t, ln, newEcho())
 	var all []net.Conn
 	for i := range 6 {
 		version := uint16(tls.VersionTLS13)
@@ -115,10 +122,7 @@ func TestCooling(t *testing.T) {
 // A connection that is used once in a while keeps nothing. One that is used again soon does.
 func TestCoolAfterOneUse(t *testing.T) {
 	ln := listen(t)
-	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
-	d.cooler.mu.Lock()
-	d.cooler.period = time.Hour // no rounds but ours
-	d.cooler.mu.Unlock()
+	d := serveCompact(t, ln, newEcho())
 	c := dialTLSVersion(t, ln, tls.VersionTLS13)
 	is := func(cold, warm int) {
 		t.Helper()
@@ -152,10 +156,7 @@ func TestCoolAfterDeadline(t *testing.T) {
 	ln := listen(t)
 	a := &beater{newEcho()}
 	a.idle = 50 * time.Millisecond
-	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, a, engine.Options{})
-	d.cooler.mu.Lock()
-	d.cooler.period = time.Hour // no rounds but ours
-	d.cooler.mu.Unlock()
+	d := serveCompact(t, ln, a)
 	c := dialTLSVersion(t, ln, tls.VersionTLS13)
 	isCold := func() bool { return d.Stats().Cold == 1 }
 	eventually(t, "it is cold", func() bool {
@@ -202,10 +203,7 @@ func TestPartOfRecordMemory(t *testing.T) {
 		most  = 8 << 10 // for each; the ciphers have 2.6 KB of it
 	)
 	ln := listen(t)
-	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: true}, newEcho(), engine.Options{})
-	d.cooler.mu.Lock()
-	d.cooler.period = time.Hour // no rounds but ours
-	d.cooler.mu.Unlock()
+	d := serveCompact(t, ln, newEcho())
 	var all []*tls.Conn
 	for range count {
 		c := dialTLSVersion(t, ln, tls.VersionTLS13).(*tls.Conn)
