@@ -86,20 +86,33 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
+// recordStarts opens a connection to s. starts expects the times of its requests, since now.
+func recordStarts(s *sluice.Server) (c *http1test.Steady, starts func(t *testing.T, want ...time.Duration)) {
+	var got []time.Duration
+	begun, handler := time.Now(), s.Handler
+	s.Handler = func(ctx *sluice.RequestCtx) {
+		got = append(got, ctx.Time().Sub(begun))
+		handler(ctx)
+	}
+	return http1test.OpenSteady(acceptorOf(s), false), func(t *testing.T, want ...time.Duration) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("requests began at %v, want %v", got, want)
+		}
+	}
+}
+
 // TestStartOfPipelinedRequests: requests that were read together have one time. One
 // that is not complete yet has its own, so that the handlers of those before it do not
 // use up its ReadTimeout.
 func TestStartOfPipelinedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var starts []time.Duration
-		begun := time.Now()
-		c := http1test.OpenSteady(acceptorOf(&sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
-			starts = append(starts, ctx.Time().Sub(begun))
+		c, starts := recordStarts(&sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 			time.Sleep(time.Second)
 			if string(ctx.Path()) == "/times-out" {
 				ctx.TimeoutError("late")
 			}
-		}, Logger: silence{}}), false)
+		}, Logger: silence{}})
 		late := "GET /times-out HTTP/1.1\r\nHost: h\r\n\r\n"
 		for _, in := range []string{
 			simpleGet + simpleGet,                                                  // 0, 0
@@ -115,9 +128,7 @@ func TestStartOfPipelinedRequests(t *testing.T) {
 		for i := range want {
 			want[i] *= time.Second
 		}
-		if !slices.Equal(starts, want) {
-			t.Errorf("requests began at %v, want %v", starts, want)
-		}
+		starts(t, want...)
 	})
 }
 
@@ -125,35 +136,24 @@ func TestStartOfPipelinedRequests(t *testing.T) {
 // waited for.
 func TestStartOfPipelinedStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var starts []time.Duration
-		begun := time.Now()
-		c := http1test.OpenSteady(acceptorOf(&sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
-			starts = append(starts, ctx.Time().Sub(begun))
+		c, starts := recordStarts(&sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
 			ctx.PostBody()
 			time.Sleep(time.Second)
-		}}), false)
+		}})
 		c.RoundTrip(t, []byte(simpleGet+smallPost))
-		if want := []time.Duration{0, time.Second}; !slices.Equal(starts, want) {
-			t.Errorf("requests began at %v, want %v", starts, want)
-		}
+		starts(t, 0, time.Second)
 	})
 }
 
 // TestStartAfterADrain: a request that comes after the rest of a body has its own start.
 func TestStartAfterADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var starts []time.Duration
-		begun := time.Now()
-		c := http1test.OpenSteady(acceptorOf(&sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
-			starts = append(starts, ctx.Time().Sub(begun))
-		}}), false)
+		c, starts := recordStarts(&sluice.Server{StreamRequestBody: true, Handler: func(*sluice.RequestCtx) {}})
 		for _, in := range []string{smallPost[:len(smallPost)-3], smallPost[len(smallPost)-3:], simpleGet} {
 			c.RoundTrip(t, []byte(in))
 			time.Sleep(time.Second)
 		}
-		if want := []time.Duration{0, 2 * time.Second}; !slices.Equal(starts, want) {
-			t.Errorf("requests began at %v, want %v", starts, want)
-		}
+		starts(t, 0, 2*time.Second)
 	})
 }
 
@@ -161,19 +161,14 @@ func TestStartAfterADrain(t *testing.T) {
 // wait, however many follow.
 func TestStartOfPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var starts []time.Duration
-		begun := time.Now()
-		c := http1test.OpenSteady(acceptorOf(&sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
-			starts = append(starts, ctx.Time().Sub(begun))
+		c, starts := recordStarts(&sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 			time.Sleep(time.Second)
-		}}), false)
+		}})
 		for _, in := range []string{simpleGet + smallPost[:9], smallPost[9:20], smallPost[20:]} {
 			c.RoundTrip(t, []byte(in))
 			time.Sleep(time.Second)
 		}
-		if want := []time.Duration{0, time.Second}; !slices.Equal(starts, want) {
-			t.Errorf("requests began at %v, want %v", starts, want)
-		}
+		starts(t, 0, time.Second)
 	})
 }
 
