@@ -41,8 +41,8 @@ func (s *pollSource) Accept(listener int, peer *sock.Address) (int, syscall.Errn
 
 func (s *pollSource) Recv(fd int, p []byte) (int, syscall.Errno) {
 	n, errno := sock.Recv(fd, p)
+	_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1) // see Peek; a detached socket keeps it
 	if errno == syscall.EAGAIN || 0 < n && n < len(p) {
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1) // see Peek
 		s.want(fd, unix.POLLIN)
 	}
 	return n, errno
