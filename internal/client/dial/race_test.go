@@ -328,8 +328,8 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// TestLosersEndWithTheRace, also of a call that has no deadline: the bubble ends only when no
-// goroutine is left.
+// TestLosersEndWithTheRace, also of a call that has no deadline: the bubble ends only when all
+// goroutines have ended.
 func TestLosersEndWithTheRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {isSilent: true}})

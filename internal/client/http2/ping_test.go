@@ -43,8 +43,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// A PING whose request gave up, and whose answer nobody has read, is no reason to end the
-// connection.
+// A PING is no reason to end the connection if its request gave up, and its answer was not
+// read.
 func TestHealthUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := newPair(t, Config{}, nil)

@@ -255,8 +255,8 @@ func TestLogOfTheProgram(t *testing.T) {
 	}
 }
 
-// Tickets resume sessions as they do with crypto/tls alone, whoever has chosen the
-// configuration and its keys.
+// Tickets resume sessions exactly when they do with crypto/tls alone, for every way to choose
+// the configuration and its keys.
 //
 // long: a table
 func TestTickets(t *testing.T) {

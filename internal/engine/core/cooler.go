@@ -63,7 +63,7 @@ func (all *coldConns) take(index int, state *tls13.State) {
 	kept.Erase()
 }
 
-// coolDown keeps what is left of an idle connection's tlsConn.
+// coolDown replaces the tlsConn of an idle connection by its state and facts.
 func (p place) coolDown(s *tlsConn) {
 	all := loadOrMake(&p.chunk.cold)
 	var state tls13.State

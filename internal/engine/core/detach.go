@@ -134,7 +134,7 @@ func (c *conn) giveAway() {
 		_ = tc.SetKeepAlive(false) // package net has begun to probe
 	}
 	if err != nil {
-		clear(p.TLS) // nobody gets it
+		clear(p.TLS) // it goes to no process
 		c.Fail(err)
 	}
 	defer func() { taker <- given{nc, p} }() // after Closed and Release

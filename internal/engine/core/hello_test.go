@@ -102,7 +102,7 @@ func TestPartOfHelloCostsASlot(t *testing.T) {
 	}
 }
 
-// waitsForHello returns how many connections wait for a ClientHello and have nothing but a
+// waitsForHello returns how many connections wait for a ClientHello and have only a
 // slot.
 func waitsForHello(d *driver) (count int) {
 	d.table.each(func(_ int, p place) {

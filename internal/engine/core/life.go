@@ -12,8 +12,8 @@ import (
 
 // begin opens a new connection: it asks for admission, makes the TLS handshake, and
 // gets a protocol. A result other than Read ends the connection. A TLS connection
-// waits for the whole ClientHello with nothing but its slot (waitHello); begin is then
-// called again.
+// waits for the whole ClientHello and has only its slot meanwhile (waitHello); begin is
+// then called again.
 func (c *conn) begin() engine.Next {
 	c.wait = waitInput
 	if c.phase == phaseFresh {

@@ -58,8 +58,8 @@ func TestDrainsAreLimited(t *testing.T) {
 	}
 }
 
-// TestDrainLimit: 256 KiB are received that nobody has read, within 50 ms; for more, the
-// connection ends at once.
+// TestDrainLimit: 256 KiB that the handler has not read are received, within 50 ms; for more,
+// the connection ends at once.
 func TestDrainLimit(t *testing.T) {
 	for size, want := range map[int]engine.Next{256 << 10: engine.Read, 256<<10 + 1: engine.CloseLinger} {
 		s := quietServer(func(*sluice.RequestCtx) {})

@@ -195,7 +195,7 @@ func (*hearing) Read([]byte) (int, error) { return 0, io.EOF }
 func clientHello() ([]byte, error) {
 	var h hearing
 	if err := tls.Client(&h, &tls.Config{ServerName: "localhost"}).Handshake(); err != io.EOF {
-		return nil, fmt.Errorf("a handshake with nobody: %w", err)
+		return nil, fmt.Errorf("the ClientHello of crypto/tls: %w", err)
 	}
 	return h.heard.Bytes(), nil
 }

@@ -79,8 +79,8 @@ type addressed interface {
 func newSecret(conn net.Conn) (*secret, error) {
 	var log bytes.Buffer
 	records := &recordConn{Conn: conn}
-	// Nobody is deceived: the servers are ours, on loopback, with certificates
-	// of their own making that nobody could verify.
+	// The servers are ours, on loopback, and make their own certificates, which no client
+	// could verify.
 	client := tls.Client(records, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, ClientSessionCache: noSessions{}, KeyLogWriter: &log})
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
