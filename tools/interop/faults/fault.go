@@ -14,7 +14,7 @@ import (
 // A fault replaces the bytes from..to of a file.
 type fault struct {
 	file     string
-	line     int
+	place    // of its first byte
 	from, to int
 	with     string
 	what     string // for the report
@@ -159,7 +159,7 @@ func (d *finder) offset(p token.Pos) int { return d.fset.Position(p).Offset }
 
 func (d *finder) add(from, to token.Pos, with string) {
 	at := d.fset.Position(from)
-	f := fault{file: d.file, line: at.Line, from: at.Offset, to: d.offset(to), with: with}
+	f := fault{file: d.file, place: place{at.Line, at.Column}, from: at.Offset, to: d.offset(to), with: with}
 	old := string(d.text[f.from:f.to])
 	if with == "" {
 		f.what = fmt.Sprintf("without %q", old)

@@ -5,7 +5,7 @@
 //	go -C tools/interop run ./faults -n 40 internal/wire/h1 tcp
 //	go -C tools/interop run ./faults -at tcp/adopt.go:38
 //
-// Only the folders whose tests run the line with the fault are asked (those that run it
+// Only the folders whose tests run the code with the fault are asked (those that run it
 // in a process of their own only are not known), and of their tests, those that take .1 s
 // or longer only where the others notice nothing.
 // Each line ends with the test that noticed: look at it where the machine is

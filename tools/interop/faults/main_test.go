@@ -11,7 +11,7 @@ import (
 // A package with functions that its test looks at, and one that it does not.
 var sample = map[string]string{
 	"go.mod":         "module sample\n\ngo 1.26\n",
-	"a.go":           "package sample\n\nfunc Seen(a, b int) bool { return a < b }\n\nfunc Unseen(a, b int) bool { return a > b }\n\nfunc Index(i int) int { return []int{7}[i-1] }\n\nfunc End() int { return 1 }\n\nfunc Loops(n int) {\n\tfor n > 0 {\n\t\tn--\n\t}\n}\n",
+	"a.go":           "package sample\n\nfunc Seen(a, b int) bool { return a < b }\n\nfunc Unseen(a, b int) bool { return a > b }\n\nfunc Index(i int) int { return []int{7}[i-1] }\n\nfunc End() int { return 1 }\n\nfunc Loops(n int) {\n\tfor n > 0 {\n\t\tn--\n\t}\n}\n\nfunc IsBig(n int) bool {\n\tswitch {\n\tcase n > 9:\n\t\treturn true\n\t}\n\treturn false\n}\n",
 	"other_plan9.go": "package sample\n\nfunc Elsewhere(a int) bool { return a == 1 }\n",
 	"a_test.go": `package sample
 
@@ -30,6 +30,9 @@ func TestEnd(t *testing.T) {
 
 func TestSeen(t *testing.T) {
 	if Seen(1, 1) || !Seen(1, 2) || Seen(2, 1) {
+		t.Fatal("wrong")
+	}
+	if IsBig(9) {
 		t.Fatal("wrong")
 	}
 	Index(1)
@@ -68,7 +71,9 @@ func TestRunTellsWhatTheTestsNotice(t *testing.T) {
 		`UNNOTICED  ./a.go:5  "<=", not ">"  no test runs it`,
 		`noticed    ./a.go:9  "2", not "1"  TestEnd`,
 		`noticed    ./a.go:13  without "n--"  no end within 5s`,
-		`.: seed 1, 6 of 12 noticed (0 more did not compile)`,
+		`noticed    ./a.go:19  ">=", not ">"  TestSeen`,
+		`UNNOTICED  ./a.go:20  "false", not "true"  no test runs it`,
+		`.: seed 1, 9 of 17 noticed (0 more did not compile)`,
 	} {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("no line %q in\n%s", line, out.String())
@@ -167,18 +172,24 @@ func TestRunAsksAllTestsOfRoot(t *testing.T) {
 	}
 }
 
-// TestIsRun: what a profile does not know may have effects elsewhere.
+// TestIsRun: what a profile does not know may have effects elsewhere. A block begins and ends
+// within a line.
 func TestIsRun(t *testing.T) {
-	blocks, err := parseProfile("mode: set\nm/p/a.go:3.20,9.4 2 1\nm/p/a.go:5.2,7.3 1 0\nm/p/b.go:3.2,4.3 1 0\n")
+	blocks, err := parseProfile("mode: set\nm/p/a.go:3.20,9.4 2 1\nm/p/a.go:5.2,7.3 1 0\nm/p/b.go:3.12,4.3 1 0\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, want := range map[fault]bool{
-		{file: "p/a.go", line: 2}: true, {file: "p/a.go", line: 3}: true, {file: "p/a.go", line: 6}: true, {file: "p/a.go", line: 10}: true,
-		{file: "p/b.go", line: 2}: true, {file: "p/b.go", line: 3}: false, {file: "p/b.go", line: 4}: false, {file: "p/c.go", line: 3}: true,
+	for _, test := range []struct {
+		file string
+		place
+		want bool
+	}{
+		{"p/a.go", place{2, 30}, true}, {"p/a.go", place{3, 20}, true}, {"p/a.go", place{6, 1}, true}, {"p/a.go", place{10, 1}, true},
+		{"p/b.go", place{3, 11}, true}, {"p/b.go", place{3, 12}, false}, {"p/b.go", place{4, 2}, false}, {"p/b.go", place{4, 3}, true},
+		{"p/c.go", place{3, 12}, true},
 	} {
-		if got := isRun(blocks, &f); got != want {
-			t.Errorf("%s:%d: %v", f.file, f.line, got)
+		if got := isRun(blocks, &fault{file: test.file, place: test.place}); got != test.want {
+			t.Errorf("%s:%v: %v", test.file, test.place, got)
 		}
 	}
 	if _, err := parseProfile("mode: set\nhalf"); err == nil {

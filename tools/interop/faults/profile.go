@@ -10,8 +10,15 @@ import (
 // A block is a part of a file: the statements of it run together.
 type block struct {
 	file     string // without its folder
-	from, to int    // lines
+	from, to place  // to is after its end
 	isRun    bool
+}
+
+// A place is where in a file something is. Both numbers begin with 1.
+type place struct{ line, column int }
+
+func (p place) before(q place) bool {
+	return p.line < q.line || p.line == q.line && p.column < q.column
 }
 
 // parseProfile reads a profile that a test writes with -test.coverprofile. A line of it is
@@ -26,9 +33,9 @@ func parseProfile(text string) ([]block, error) {
 			continue
 		}
 		var b block
-		var column, statements, count int
+		var statements, count int
 		at := strings.LastIndexByte(line, ':')
-		if _, err := fmt.Sscanf(line[at+1:], "%d.%d,%d.%d %d %d", &b.from, &column, &b.to, &column, &statements, &count); err != nil {
+		if _, err := fmt.Sscanf(line[at+1:], "%d.%d,%d.%d %d %d", &b.from.line, &b.from.column, &b.to.line, &b.to.column, &statements, &count); err != nil {
 			return nil, fmt.Errorf("line %q of a profile: %w", line, err)
 		}
 		b.file, b.isRun = path.Base(line[:max(at, 0)]), count > 0
@@ -37,12 +44,12 @@ func parseProfile(text string) ([]block, error) {
 	return blocks, nil
 }
 
-// isRun reports whether the line of a fault is run, as far as a profile says: what is in no
-// block, such as a constant, has effects elsewhere.
+// isRun reports whether a fault is run, as far as a profile says: what is in no block, such as a
+// constant or the expression of a case, has effects elsewhere.
 func isRun(blocks []block, f *fault) bool {
 	isKnown := false
 	for _, b := range blocks {
-		if b.file == filepath.Base(f.file) && b.from <= f.line && f.line <= b.to {
+		if b.file == filepath.Base(f.file) && !f.before(b.from) && f.before(b.to) {
 			if b.isRun {
 				return true
 			}
