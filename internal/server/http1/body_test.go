@@ -2,7 +2,9 @@ package http1_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,49 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
 )
+
+// TestReadsOfStreams: a handler gets a streamed body in parts of any size, within the time-out, and
+// learns whether it was whole.
+func TestReadsOfStreams(t *testing.T) {
+	const data = "hello, world"
+	for head, body := range map[string]string{
+		"Content-Length: 12":         data,
+		"Transfer-Encoding: chunked": "1\r\nh\r\nB;x=y\r\nello, world\r\n0\r\nX: y\r\n\r\n",
+	} {
+		whole := "POST / HTTP/1.1\r\nHost: h\r\n" + head + "\r\n\r\n" + body
+		for in, end := range map[string]error{whole + simpleGet: io.EOF, whole[:len(whole)-1]: io.ErrUnexpectedEOF} {
+			for _, piece := range []int{1, 3, len(in)} {
+				for _, size := range []int{1, 5, 12, 13, 100} {
+					c := &http1test.Conn{}
+					s := quietServer(func(ctx *sluice.RequestCtx) {
+						if ctx.IsGet() {
+							return
+						}
+						var got []byte
+						for {
+							p := make([]byte, size)
+							n, err := ctx.RequestBodyStream().Read(p)
+							if got = append(got, p[:n]...); err != nil {
+								if _, again := ctx.RequestBodyStream().Read(p); !errors.Is(err, end) || !errors.Is(again, end) || !strings.HasPrefix(data, string(got)) || end == io.EOF && string(got) != data {
+									t.Errorf("%q in pieces of %d, reads of %d: %q, %v, then %v", in, piece, size, got, err, again)
+								}
+								return
+							}
+							if n == 0 || c.ReadTimeout != time.Minute {
+								t.Fatalf("%q in pieces of %d, reads of %d: %d bytes within %v", in, piece, size, n, c.ReadTimeout)
+							}
+						}
+					})
+					s.StreamRequestBody, s.ReadTimeout, s.IdleTimeout = true, time.Minute, time.Hour
+					sent, _ := c.Converse(t, acceptorOf(s), slices.Collect(slices.Chunk([]byte(in), piece))...)
+					if codes := strings.Join(answeredCodes(sent), " "); codes != "200 200" && end == io.EOF {
+						t.Errorf("%q in pieces of %d, reads of %d: answered %s", in, piece, size, codes)
+					}
+				}
+			}
+		}
+	}
+}
 
 // TestUnreadBodiesAreDrained: the request after a streamed body that the handler
 // has not read is served, wherever the input is cut.
@@ -80,6 +125,28 @@ func TestDrainLimit(t *testing.T) {
 		}
 		p.Closed(nil)
 	}
+}
+
+// TestDrainLimitOfChunks: it counts what comes after the response, of each request anew.
+func TestDrainLimitOfChunks(t *testing.T) {
+	s := quietServer(func(*sluice.RequestCtx) {})
+	s.StreamRequestBody = true
+	c := &http1test.Conn{}
+	p := c.Open(acceptorOf(s))
+	const head, size = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", "3fff0\r\n"
+	data := strings.Repeat("x", 0x3fff0)
+	for i, step := range []struct {
+		in   string
+		next engine.Next
+	}{
+		{head, engine.Read}, {size + data + "\r\n0\r\n\r\n", engine.Read}, // 2 bytes less than the limit
+		{head, engine.Read}, {size + data + "\r\n", engine.Read}, {"4\r\nabcd", engine.Read}, {"\r", engine.CloseLinger}, // 1 more
+	} {
+		if next := c.Feed(t, p, []byte(step.in)); next != step.next {
+			t.Errorf("step %d: %v", i, next)
+		}
+	}
+	p.Closed(nil)
 }
 
 func TestMinBodyRate(t *testing.T) {

@@ -273,8 +273,7 @@ func (c *Conn) stepDrain(in []byte) (int, engine.Next) {
 	used, done, err := c.x.discard(in)
 	switch {
 	case err != nil:
-		c.phase = readClosed
-		return used, engine.CloseLinger
+		return used, c.end(engine.CloseLinger)
 	case done:
 		c.endRequest()
 		c.awaitRequest()
@@ -387,7 +386,7 @@ func (c *Conn) Rewind() []byte {
 // HalfClosed answers a request that has begun and cannot become complete.
 func (c *Conn) HalfClosed(out []byte) []byte {
 	if !c.isMidRequest() {
-		c.phase = readClosed
+		c.end(engine.Close)
 		return out
 	}
 	c.fail(h1.ErrTruncatedMessage)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -92,6 +94,12 @@ type testHost struct {
 	http2          engine.Protocol // of OpenHTTP2
 	begun          string          // what that got
 	failed, logged []error         // Fail, Log
+	states         []State         // TellState
+	left           server.BodyState
+
+	serve          func() (server.Request, server.Outcome) // nil: outcome
+	panics         bool                                    // the hijack handler does
+	held, hijacked int                                     // exchanges, and connections of handlers, while it ran
 }
 
 func open() (*testHost, *testConn, *Conn) {
@@ -110,28 +118,38 @@ func (h *testHost) Headers() (*message.RequestHeader, *message.ResponseHeader) {
 	return &h.header, &h.response
 }
 
-func (h *testHost) TellState(net.Conn, State)                    {}
-func (h *testHost) Fail(err error)                               { h.failed = append(h.failed, err) }
-func (h *testHost) Log(_ engine.Conn, err error)                 { h.logged = append(h.logged, err) }
-func (h *testHost) RunHijacked(net.Conn, func(net.Conn)) bool    { return true }
-func (h *testHost) Begin(*server.Facts, int64)                   {}
-func (h *testHost) HeadComplete(bool) error                      { return nil }
-func (h *testHost) HeaderReceived() error                        { return nil }
-func (h *testHost) ExpectBody(int64) (bool, error)               { return h.streams, nil }
-func (h *testHost) ExpectContinue(bool) (bool, error)            { return true, nil }
-func (h *testHost) BodyTimeout() time.Duration                   { return 0 }
-func (h *testHost) Serve(int64) (server.Request, server.Outcome) { return nil, h.outcome }
-func (h *testHost) Refuse(err, _ error)                          { h.failure = err }
-func (h *testHost) Decline(int)                                  {}
+func (h *testHost) TellState(_ net.Conn, s State)     { h.states = append(h.states, s) }
+func (h *testHost) Fail(err error)                    { h.failed = append(h.failed, err) }
+func (h *testHost) Log(_ engine.Conn, err error)      { h.logged = append(h.logged, err) }
+func (h *testHost) Begin(*server.Facts, int64)        {}
+func (h *testHost) HeadComplete(bool) error           { return nil }
+func (h *testHost) HeaderReceived() error             { return nil }
+func (h *testHost) ExpectBody(int64) (bool, error)    { return h.streams, nil }
+func (h *testHost) ExpectContinue(bool) (bool, error) { return true, nil }
+func (h *testHost) BodyTimeout() time.Duration        { return 0 }
+func (h *testHost) Refuse(err, _ error)               { h.failure = err }
+func (h *testHost) Decline(int)                       {}
 func (h *testHost) BeginBody() {
 	h.x.SendHead(&message.ResponseForm{Length: -1, HasContent: true}, nil, false)
 }
 func (h *testHost) Hijacker() func(net.Conn)          { return nil }
-func (h *testHost) Unread() (server.BodyState, error) { return server.BodyRead, h.unreadErr }
+func (h *testHost) Unread() (server.BodyState, error) { return h.left, h.unreadErr }
 func (h *testHost) MayWait() error                    { return nil }
 func (h *testHost) ReadLimit() (int64, time.Duration) { return 0, 0 }
 func (h *testHost) Shrink()                           { h.shrunk++ }
 func (h *testHost) Release(bool)                      { h.acquired-- }
+
+func (h *testHost) RunHijacked(net.Conn, func(net.Conn)) bool {
+	h.held, h.hijacked = h.acquired, int(h.cfg.Hijacked.Load())
+	return !h.panics
+}
+
+func (h *testHost) Serve(int64) (server.Request, server.Outcome) {
+	if h.serve != nil {
+		return h.serve()
+	}
+	return nil, h.outcome
+}
 
 func (h *testHost) OpenHTTP2(_ engine.Conn, _ *server.Facts, begun []byte, _ int64) engine.Protocol {
 	h.begun = string(begun)
@@ -241,6 +259,9 @@ func TestEndRequest(t *testing.T) {
 	}
 }
 
+// unread has the handler leave a part of a streamed body.
+func unread(h *testHost) { h.streams, h.left = true, server.BodyUnread }
+
 // A nextProtocol has a connection after HTTP/1.1.
 type nextProtocol struct {
 	engine.Protocol
@@ -269,6 +290,7 @@ func TestOutcomes(t *testing.T) {
 		"none":                    {server.OutcomeTakeover, func(h *testHost) { h.opens = nil }, get, engine.Close, true},
 		"none after the last one": {server.OutcomeTakeover, nil, last, engine.Close, true},
 		"a protocol, torn":        {server.OutcomeTakeover, torn, get, engine.Abort, false},
+		"a protocol and a body":   {server.OutcomeTakeover, unread, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n", engine.CloseLinger, true},
 		"a body":                  {server.OutcomeBody, nil, get, engine.Switch, true},
 		"a hijack handler":        {server.OutcomeHijack, nil, get, engine.Detach, true},
 		"without a response":      {server.OutcomeSilent, nil, get, engine.Detach, false},
@@ -276,10 +298,14 @@ func TestOutcomes(t *testing.T) {
 		h, c, p := open()
 		next := &nextProtocol{}
 		h.outcome, h.opens = test.outcome, next
+		h.cfg.TellsStates, h.cfg.Meter.Informational = true, new(atomic.Uint64)
 		if test.set != nil {
 			test.set(h)
 		}
 		got := c.feed(p, test.in)
+		if n := h.cfg.Meter.Informational.Load(); n == 1 != (test.outcome == server.OutcomeSilent) || n > 1 {
+			t.Errorf("%s: %d informational responses", name, n)
+		}
 		if isSent := strings.HasPrefix(string(c.sent), "HTTP/1.1 200"); got != test.next || isSent != test.isSent {
 			t.Errorf("%s: %v, %q", name, got, c.sent)
 		}
@@ -287,8 +313,9 @@ func TestOutcomes(t *testing.T) {
 			p.Closed(nil)
 			continue
 		}
-		if p.Closed(errors.ErrUnsupported); next.closed != errors.ErrUnsupported {
-			t.Errorf("%s: its connection ends with %v", name, next.closed)
+		p.Closed(errors.ErrUnsupported)
+		if next.closed != errors.ErrUnsupported || !slices.Equal(h.states, []State{StateActive, StateHijacked}) {
+			t.Errorf("%s: its connection ends with %v, after the states %v", name, next.closed, h.states)
 		}
 	}
 	h, c, p := open()
@@ -587,4 +614,164 @@ func TestMoreOfAChunk(t *testing.T) {
 		}
 	}
 	p.Closed(nil)
+}
+
+// TestNothingAfterTheEnd: a connection that has ended takes no input, and its last request has
+// ended before the engine has closed it.
+func TestNothingAfterTheEnd(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: h\r\n"
+	timeOut := func(p *Conn) engine.Next {
+		_, next := p.TimedOut(nil)
+		return next
+	}
+	halfClose := func(p *Conn) engine.Next {
+		p.HalfClosed(nil)
+		return engine.Close
+	}
+	for name, test := range map[string]struct {
+		set  func(h *testHost)
+		in   string
+		do   func(p *Conn) engine.Next
+		next engine.Next
+	}{
+		"a time-out before a request":    {nil, "", timeOut, engine.CloseLinger},
+		"one of a head":                  {nil, "G", timeOut, engine.CloseLinger},
+		"one of empty lines":             {nil, "\r\n", timeOut, engine.CloseLinger},
+		"one of the rest of a body":      {unread, post + "Content-Length: 9\r\n\r\n", timeOut, engine.CloseLinger},
+		"a FIN before a request":         {nil, "", halfClose, engine.Close},
+		"one after it":                   {nil, get, halfClose, engine.Close},
+		"one in a head":                  {nil, "G", halfClose, engine.Close},
+		"one in the rest of a body":      {unread, post + "Content-Length: 9\r\n\r\n", halfClose, engine.Close},
+		"the last response":              {nil, post + "Connection: close\r\n\r\n", nil, engine.Close},
+		"a refused request":              {nil, "GET / HTTP/1.1\r\n\r\n", nil, engine.CloseLinger},
+		"no response":                    {func(h *testHost) { h.outcome = server.OutcomeAbort }, get, nil, engine.Abort},
+		"a body that is too long":        {unread, post + "Content-Length: 9999999\r\n\r\n", nil, engine.CloseLinger},
+		"a hijack with such":             {func(h *testHost) { unread(h); h.outcome = server.OutcomeHijack }, post + "Content-Length: 9999999\r\n\r\n", nil, engine.CloseLinger},
+		"a body whose rest is malformed": {unread, post + "Transfer-Encoding: chunked\r\n\r\nx", nil, engine.CloseLinger},
+		"a protocol that is not there":   {func(h *testHost) { h.outcome = server.OutcomeTakeover }, get, nil, engine.Close},
+		"the handler's Close": {func(h *testHost) {
+			h.serve = func() (server.Request, server.Outcome) { return nil, closed(h.x.UserConn()) }
+		}, get, nil, engine.Close},
+	} {
+		h, c, p := open()
+		c.blocking = engine.NewBlockingConn(&interrupted{}, nil)
+		if test.set != nil {
+			test.set(h)
+		}
+		next := c.feed(p, test.in)
+		if test.do != nil {
+			next = test.do(p)
+		}
+		served := p.facts.Served
+		if next != test.next || h.ended < int(served) {
+			t.Errorf("%s: %v, %d of %d requests have ended", name, next, h.ended, served)
+		}
+		if used, next := p.Feed([]byte(get)); used != 0 || next != engine.Close || p.facts.Served != served {
+			t.Errorf("%s: it takes %d bytes more, then %v", name, used, next)
+		}
+		p.Closed(nil)
+	}
+}
+
+// closed closes the handler's connection.
+func closed(c net.Conn) server.Outcome {
+	c.Close()
+	return server.OutcomeResponse
+}
+
+// TestHandlerWithoutItsRequest: a response in place of a handler that goes on. The connection ends
+// where it may read the body or has had the connection, without a response where it has written.
+func TestHandlerWithoutItsRequest(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n"
+	for name, test := range map[string]struct {
+		in                    string
+		streams, uses, writes bool
+		next                  engine.Next
+	}{
+		"it has nothing":          {get, false, false, false, engine.Read},
+		"it has the whole body":   {post + "x", false, false, false, engine.Read},
+		"it reads the body":       {post, true, false, false, engine.CloseLinger},
+		"it has the connection":   {get, false, true, false, engine.Close},
+		"it has both":             {post, true, true, false, engine.CloseLinger},
+		"it has written":          {get, false, true, true, engine.Abort},
+		"it has written and read": {post, true, true, true, engine.Abort},
+	} {
+		h, c, p := open()
+		b := engine.NewBlockingConn(&interrupted{}, nil)
+		c.blocking, h.streams = b, test.streams
+		fresh := &testHost{body: []byte("late")}
+		h.serve = func() (server.Request, server.Outcome) {
+			if test.uses {
+				conn := h.x.UserConn()
+				if test.writes {
+					_, _ = conn.Write([]byte("x"))
+				}
+			}
+			fresh.x = h.x
+			return fresh, server.OutcomeResponse
+		}
+		next := c.feed(p, test.in)
+		isSent, saysClose := bytes.HasSuffix(c.sent, []byte("\r\n\r\nlate")), bytes.Contains(c.sent, []byte("\r\nConnection: close\r\n"))
+		if next != test.next || isSent == test.writes || saysClose != (isSent && next != engine.Read) || b.IsClosed() != test.uses {
+			t.Errorf("%s: %v, %q, the handler's connection is closed: %v", name, next, c.sent, b.IsClosed())
+		}
+		p.Closed(nil)
+	}
+}
+
+// TestDetached: a hijack handler may run for ever, so that it keeps no exchange. If it panics, the
+// connection ends.
+func TestDetached(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		h, c, p := open()
+		h.cfg.TellsStates, h.outcome, h.panics = true, server.OutcomeHijack, panics
+		c.feed(p, get)
+		conn := engine.NewBlockingConn(&interrupted{}, nil)
+		p.Detached(conn)
+		if h.held != 0 || h.hijacked != 1 || conn.IsClosed() != panics {
+			t.Errorf("panics %v: %d exchanges, %d connections, closed %v", panics, h.held, h.hijacked, conn.IsClosed())
+		}
+		p.Closed(nil)
+		if n := h.cfg.Hijacked.Load(); n != 0 || !slices.Equal(h.states, []State{StateActive, StateHijacked}) {
+			t.Errorf("panics %v: %d connections after the end, states %v", panics, n, h.states)
+		}
+	}
+}
+
+// TestCapabilities name what a Conn implements.
+func TestCapabilities(t *testing.T) {
+	_, _, p := open()
+	var protocol engine.Protocol = p
+	_, switches := protocol.(engine.Switcher)
+	_, rewinds := protocol.(engine.Rewinder)
+	_, sleeps := protocol.(engine.Sleeper)
+	for what, is := range map[engine.Capabilities]bool{engine.CanSwitch: switches, engine.CanRewind: rewinds, engine.CanSleep: sleeps, ^(engine.CanSwitch | engine.CanRewind | engine.CanSleep): false} {
+		if p.Capabilities().Has(what) != is {
+			t.Errorf("%b of %b", what, p.Capabilities())
+		}
+	}
+	p.Closed(nil)
+}
+
+// TestConnectionsDoNotAllocate: they use the memory of those before, however those have ended.
+func TestConnectionsDoNotAllocate(t *testing.T) {
+	for name, end := range map[string]func(p *Conn){
+		"closed":    func(p *Conn) { p.Closed(nil) },
+		"asleep":    func(p *Conn) { p.Pause(); p.Sleep() },
+		"succeeded": func(p *Conn) { p.Successor() },
+	} {
+		h, c, p := open()
+		end(p)
+		in, out := []byte(get), []byte(nil)
+		serve := func() {
+			p := Open(c, h, &h.cfg, server.Facts{})
+			p.Feed(in)
+			out, _ = p.Run(out[:0])
+			end(p)
+		}
+		serve()
+		if n := testing.AllocsPerRun(100, serve); n != 0 && !invariants.Enabled { // the race detector makes pools forget
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
 }

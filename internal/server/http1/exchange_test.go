@@ -3,11 +3,13 @@ package http1_test
 import (
 	"errors"
 	"io"
+	stdlog "log"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -50,6 +52,7 @@ func TestContinue(t *testing.T) {
 		"streamed":               {streams, read, []string{head, "abc"}, true, "200", engine.Read},
 		"streamed and not read":  {streams, func(*sluice.RequestCtx) {}, []string{head}, false, "200", engine.CloseLinger},
 		"streamed and echoed":    {streams, func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(ctx.RequestBodyStream(), 3) }, []string{head, "abc"}, true, "200", engine.Read},
+		"streamed in chunks":     {streams, read, []string{strings.Replace(head, "Content-Length: 3", "Transfer-Encoding: chunked", 1), "1\r\na\r\n0\r\n\r\n"}, true, "200", engine.Read},
 		"a file instead of that": {streams, func(ctx *sluice.RequestCtx) { ctx.SendFile("doc.go") }, []string{head}, false, "200", engine.CloseLinger},
 	} {
 		s := quietServer(test.handler)
@@ -90,6 +93,23 @@ func TestContinueWithoutClient(t *testing.T) {
 	p.Closed(nil)
 }
 
+// TestStreamWithoutClient: a handler that reads the body then does not wait for it.
+func TestStreamWithoutClient(t *testing.T) {
+	for _, framing := range []string{"Content-Length: 3", "Transfer-Encoding: chunked"} {
+		var n int
+		var err error
+		s := quietServer(func(ctx *sluice.RequestCtx) { n, err = ctx.RequestBodyStream().Read(make([]byte, 9)) })
+		s.StreamRequestBody = true
+		c := &http1test.Conn{Pieces: bytesOf([]string{"abc"})}
+		p, _ := acceptorOf(s).Open(withoutClient{c})
+		c.Feed(t, p, []byte("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n"+framing+"\r\n\r\n"))
+		if n != 0 || err == nil || len(c.Pieces) != 1 {
+			t.Errorf("%s: %d bytes, %v, %d pieces wait", framing, n, err, len(c.Pieces))
+		}
+		p.Closed(nil)
+	}
+}
+
 // TestEarlyHints: they are sent before the response, at once.
 func TestEarlyHints(t *testing.T) {
 	c := &http1test.Conn{}
@@ -106,8 +126,8 @@ func TestEarlyHints(t *testing.T) {
 	}
 }
 
-// TestSendFile: a small file goes with its head, and the engine gets a large one. One that
-// is too short ends the connection.
+// TestSendFile: a small file goes with its head, and the engine gets a large one, after which
+// nothing is written. One that is too short ends the connection.
 func TestSendFile(t *testing.T) {
 	for name, test := range map[string]struct {
 		size, announced int
@@ -132,7 +152,12 @@ func TestSendFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &http1test.Conn{DropsFiles: true}
-		p := c.Open(acceptorOf(quietServer(func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(f, test.announced) })))
+		p := c.Open(acceptorOf(quietServer(func(ctx *sluice.RequestCtx) {
+			if err := ctx.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
+				t.Error(err)
+			}
+			ctx.SetBodyStream(f, test.announced)
+		})))
 		last := c.Feed(t, p, []byte(simpleGet))
 		p.Closed(nil)
 		_, body, isWhole := strings.Cut(string(c.Sent), "\r\n\r\n")
@@ -236,6 +261,38 @@ func TestPublicFailures(t *testing.T) {
 		s.ErrorHandler = func(_ *sluice.RequestCtx, err error) { got = err }
 		if converse(t, s, []byte(test.in)); !test.is(got) {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestFieldsOfRefusedRequests: ErrorHandler sees those of a whole head, and none of one that is
+// refused itself, wherever the input is cut.
+func TestFieldsOfRefusedRequests(t *testing.T) {
+	for in, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nno field\r\n\r\n":                  "",
+		"GET / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nX":                                 "",
+		"POST / HTTP/1.1\r\nX-A: 1\r\nContent-Length: 1\r\n\r\n":                   "",
+		"POST / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nContent-Length: 9\r\n\r\na":       "1",
+		"POST / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nContent-Length: 99999999\r\n\r\n": "1",
+		scripts()["bad chunk"]: "",
+		strings.Replace(scripts()["bad chunk"], "Host: h", "Host: h\r\nX-A: 1", 1): "1",
+	} {
+		var log strings.Builder
+		s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}, Logger: stdlog.New(&log, "", 0)}
+		calls, got := 0, ""
+		s.ErrorHandler = func(ctx *sluice.RequestCtx, _ error) {
+			calls++
+			got = string(ctx.Request.Header.Peek("X-A"))
+			for range ctx.Request.Header.All() {
+				got += "."
+			}
+			got = strings.TrimRight(got, ".")
+		}
+		for cut := range in {
+			calls, got = 0, ""
+			if converse(t, s, []byte(in[:cut]), []byte(in[cut:])); calls != 1 || got != want || log.Len() > 0 {
+				t.Fatalf("%q cut at %d: %d calls, X-A is %q, logged %q", in, cut, calls, got, log.String())
+			}
 		}
 	}
 }

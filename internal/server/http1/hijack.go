@@ -12,9 +12,7 @@ import (
 func (c *Conn) hijack(outcome server.Outcome) engine.Next {
 	x := c.x
 	if left, err := x.unread(); left != server.BodyRead && !(x.mayDrain(left, err) && x.drainNow()) {
-		c.phase = readClosed
-		c.endRequest()
-		return engine.CloseLinger
+		return c.end(engine.CloseLinger)
 	}
 	if outcome == server.OutcomeSilent {
 		server.Add(c.cfg.Meter.Informational, 1) // as the status that the hijack handler sends is unknown

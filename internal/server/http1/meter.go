@@ -11,7 +11,6 @@ func (c *Conn) runMetered(m *server.Meter, out []byte) ([]byte, engine.Next) {
 	x := c.x
 	begun := x.start
 	if x.isPieced || c.sharesStart { // start is when the request, or the one before, began to arrive
-		x.isPieced = false
 		begun = clock.Nanos()
 	}
 	defer m.Flights.Begin(begun).Add(-1)

@@ -108,18 +108,18 @@ func TestMeterAge(t *testing.T) {
 		s.Control().Meter = m
 		c := &http1test.Conn{}
 		p := c.Open(acceptorOf(s))
-		for _, in := range []string{simpleGet, simpleGet + simpleGet, simpleGet[:9]} {
+		body := len(smallPost) - 3
+		for _, in := range []string{simpleGet, simpleGet + simpleGet, simpleGet[:9], simpleGet[9:], smallPost[:body], smallPost[body:]} {
 			c.Feed(t, p, []byte(in))
 			time.Sleep(5 * time.Second)
 		}
-		c.Feed(t, p, []byte(simpleGet[9:]))
 		p.Closed(nil)
 		for i, age := range ages {
 			if age < time.Second || age > 4*time.Second { // the words of a Meter count seconds
 				t.Errorf("request %d is %v old", i, age)
 			}
 		}
-		if len(ages) != 4 {
+		if len(ages) != 5 {
 			t.Errorf("%d requests", len(ages))
 		}
 	})

@@ -35,7 +35,7 @@ func (c *Conn) handle() engine.Next {
 		x.sequel = sequelClose
 	}
 	if x.hasUsedConn && x.isClosedByHandler() {
-		return c.drop()
+		return c.end(engine.Close) // bytes that were written before are still sent
 	}
 	return c.respond()
 }
@@ -70,24 +70,21 @@ func (x *Exchange) isClosedByHandler() bool {
 	return ok && closer.IsClosed()
 }
 
-// drop closes the connection without the response. Bytes that were written
-// before are still sent.
-func (c *Conn) drop() engine.Next {
+// end ends the request, and with it the connection, as next says.
+func (c *Conn) end(next engine.Next) engine.Next {
 	c.phase = readClosed
 	c.endRequest()
-	return engine.Close
+	return next
 }
 
 // abort closes the connection without sending another byte of the response. Whole
 // answers to earlier requests that wait in out are sent.
 func (c *Conn) abort() engine.Next {
-	c.phase = readClosed
-	c.endRequest()
 	if x := c.x; x.earlier > 0 {
 		x.out = x.out[:x.earlier]
-		return engine.CloseLinger
+		return c.end(engine.CloseLinger)
 	}
-	return engine.Abort
+	return c.end(engine.Abort)
 }
 
 // persists reports whether the connection may be used after this request: for
@@ -156,13 +153,9 @@ func (c *Conn) afterResponse() engine.Next {
 	}
 	switch {
 	case x.sequel == sequelClose && left == server.BodyRead:
-		c.phase = readClosed
-		c.endRequest()
-		return engine.Close
+		return c.end(engine.Close)
 	case x.sequel == sequelClose || left != server.BodyRead && !x.mayDrain(left, err):
-		c.phase = readClosed
-		c.endRequest()
-		return engine.CloseLinger
+		return c.end(engine.CloseLinger)
 	case left != server.BodyRead:
 		c.phase = readDrain
 		x.beginDrain()

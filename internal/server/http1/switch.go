@@ -74,7 +74,7 @@ func (c *Conn) open() engine.Next {
 	x := c.x
 	c.successor, x.out = x.request.Open(c.conn, x.out)
 	if c.successor == nil {
-		return c.drop()
+		return c.end(engine.Close)
 	}
 	c.phase = readGivenOver
 	c.tellState(StateHijacked)

@@ -37,10 +37,9 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		if c.facts.Served == 0 && !c.cfg.AllowsSilence {
 			c.host.Fail(server.ErrTimeout)
 		}
-		c.phase = readClosed
 		// A reset could cost the client the response, or would be no sign that a request
 		// which is on its way was not served.
-		return out, engine.CloseLinger
+		return out, c.end(engine.CloseLinger)
 	}
 	c.fail(server.ErrTimeout)
 	return c.Run(out)

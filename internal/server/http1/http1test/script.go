@@ -29,6 +29,7 @@ type Conn struct {
 	NetConns int  // calls of NetConn
 
 	DropsFiles bool // files are taken, and none of their bytes are sent
+	hasFile    bool // that the engine sends after the Run
 }
 
 var _ engine.Conn = (*Conn)(nil)
@@ -56,6 +57,13 @@ func (c *Conn) NetConn() net.Conn {
 func (c *Conn) mustLive() {
 	if c.IsOver {
 		panic("the conn is used after its end")
+	}
+}
+
+// mustNotHaveFile fails where bytes are written that belong before a file.
+func (c *Conn) mustNotHaveFile() {
+	if c.hasFile {
+		panic("a write after a file")
 	}
 }
 
@@ -110,6 +118,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Write implements engine.Conn.
 func (c *Conn) Write(p []byte) (int, error) {
+	c.mustNotHaveFile()
 	c.Sent = append(c.Sent, p...)
 	return len(p), nil
 }
@@ -119,6 +128,7 @@ func (c *Conn) WriteReady(*net.Buffers) int64 { return 0 }
 
 // WriteBuffers implements engine.Conn.
 func (c *Conn) WriteBuffers(v *net.Buffers) (n int64, err error) {
+	c.mustNotHaveFile()
 	for _, b := range *v {
 		c.Sent = append(c.Sent, b...)
 		n += int64(len(b))
@@ -189,6 +199,7 @@ func (c *Conn) Feed(t testing.TB, p engine.Protocol, in []byte) engine.Next {
 		c.unread = c.unread[used:]
 		for next == engine.Run {
 			c.out, next = p.Run(c.out[:0])
+			c.hasFile = false
 			if next != engine.Abort {
 				c.Sent = append(c.Sent, c.out...)
 			}
@@ -228,6 +239,7 @@ func (c *Conn) Converse(t testing.TB, a engine.Acceptor, pieces ...[]byte) (sent
 // SendFile implements engine.Conn. No engine is there that could write the file when Run has
 // returned.
 func (c *Conn) SendFile(f engine.File) {
+	c.hasFile = true
 	if err := f.Release(); err != nil {
 		panic(err)
 	}
@@ -260,6 +272,7 @@ func (c *Steady) RoundTrip(tb testing.TB, in []byte) []byte {
 		c.unread = c.unread[used:]
 		for next == engine.Run {
 			out, next = c.Protocol.Run(out)
+			c.hasFile = false
 		}
 		if next != engine.Read {
 			tb.Fatalf("the connection ends with %v: %q", next, out)
