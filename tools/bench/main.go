@@ -19,6 +19,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/h2"
 	"github.com/sluicehttp/sluice/tools/bench/internal/hold"
 	"github.com/sluicehttp/sluice/tools/bench/internal/idle"
+	"github.com/sluicehttp/sluice/tools/bench/internal/instructions"
 	"github.com/sluicehttp/sluice/tools/bench/internal/late"
 	"github.com/sluicehttp/sluice/tools/bench/internal/mix"
 	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
@@ -38,7 +39,7 @@ func main() {
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
 		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
-		prefork.Command(), ratios.Command(), seeds.Command(),
+		prefork.Command(), ratios.Command(), instructions.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

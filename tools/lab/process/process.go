@@ -52,6 +52,8 @@ type Options struct {
 	// Multipath gives a service a listener for Multipath TCP, as net.Listen does
 	// where the kernel has it.
 	Multipath bool
+	// Under is a command, with arguments, that runs the child, such as a profiler's.
+	Under []string
 
 	files []*os.File // descriptors 3 and up
 }
@@ -59,7 +61,7 @@ type Options struct {
 // Command returns how a program is started. Settings of Go's runtime that this
 // process has are not passed on: they would make the figures something else.
 func (o Options) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	command := append([]string{name}, args...)
+	command := append(slices.Concat(o.Under, []string{name}), args...)
 	if o.CPU != AnyCPU {
 		command = append([]string{"taskset", "-c", strconv.Itoa(o.CPU)}, command...)
 	}
@@ -123,6 +125,9 @@ func (c *Child) Stop() error {
 	c.input.Close()
 	return c.cmd.Wait()
 }
+
+// Signal sends the child a signal.
+func (c *Child) Signal(sig os.Signal) error { return c.cmd.Process.Signal(sig) }
 
 // Line waits for the next line of the child's output.
 func (c *Child) Line() (string, error) {

@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -30,6 +31,9 @@ func (p *Program) CPU() (time.Duration, error) { return treeCPU(p.cmd.Process.Pi
 
 // TreeUsage returns the CPU time of the program and of the processes that it started.
 func (p *Program) TreeUsage() (Usage, error) { return treeUsage(p.cmd.Process.Pid) }
+
+// Signal sends the program a signal.
+func (p *Program) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Stop ends the program and waits for it. That it ended by the signal is no
 // error.

@@ -95,7 +95,7 @@ func Progress(format string, args ...any) {
 // Require says what the machine lacks: a second CPU, for server and client to
 // have one each, or one of the tools.
 func Require(tools ...string) error {
-	packages := map[string]string{"taskset": "util-linux", "h2load": "nghttp2-client"}
+	packages := map[string]string{"taskset": "util-linux", "h2load": "nghttp2-client", "valgrind": "valgrind"}
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%s is not installed (Debian: package %s)", tool, packages[tool])

@@ -137,7 +137,7 @@ func Measure(ctx context.Context, o Options) ([]*Case, error) {
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "bench.test")
-	if err := build(ctx, o.Table, binary); err != nil {
+	if err := Build(ctx, o.Table, binary); err != nil {
 		return nil, err
 	}
 	cases, err := list(ctx, binary, o)
@@ -155,8 +155,8 @@ func Measure(ctx context.Context, o Options) ([]*Case, error) {
 	return cases, nil
 }
 
-// build makes the program of a table's benchmarks.
-func build(ctx context.Context, t Table, binary string) error {
+// Build makes the program of a table's benchmarks.
+func Build(ctx context.Context, t Table, binary string) error {
 	module, err := command.ModuleFolder(ctx)
 	if err != nil {
 		return err
