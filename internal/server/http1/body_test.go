@@ -264,3 +264,22 @@ func TestTrailerNamesAreKept(t *testing.T) {
 		}
 	}
 }
+
+// TestForbiddenTrailers: fields that a trailer section must not contain are dropped (RFC 9110
+// section 6.5.1).
+func TestForbiddenTrailers(t *testing.T) {
+	for _, isStreaming := range []bool{false, true} {
+		s := quietServer(func(ctx *sluice.RequestCtx) {
+			ctx.PostBody()
+			for name := range ctx.Request.Header.Trailers() {
+				fmt.Fprintf(ctx, "%s=%s;", name, ctx.Request.Header.PeekBytes(name))
+			}
+			fmt.Fprintf(ctx, "%s", ctx.Host())
+		})
+		s.StreamRequestBody = isStreaming
+		head := "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+		if got := converse(t, s, []byte(head+"0\r\nHost: other\r\nX: 1\r\nContent-Length: 5\r\nAuthorization: a\r\n\r\n")); !strings.HasSuffix(got, "\r\n\r\nX=1;h") {
+			t.Errorf("stream=%v: %q", isStreaming, got)
+		}
+	}
+}

@@ -97,6 +97,7 @@ type testHost struct {
 	states         []State         // TellState
 	left           server.BodyState
 
+	form           message.ResponseForm                    // of the response; a Length of 0 is that of body
 	serve          func() (server.Request, server.Outcome) // nil: outcome
 	panics         bool                                    // the hijack handler does
 	held, hijacked int                                     // exchanges, and connections of handlers, while it ran
@@ -172,7 +173,11 @@ func (h *testHost) End() server.Request {
 }
 
 func (h *testHost) Respond() bool {
-	f := message.ResponseForm{Length: int64(len(h.body)), HasContent: true}
+	f := h.form
+	f.HasContent = true
+	if f.Length == 0 {
+		f.Length = int64(len(h.body))
+	}
 	defer func() { h.body = h.body[:0] }()
 	return h.x.SendHead(&f, h.body, true) && !h.isTorn
 }
