@@ -96,6 +96,7 @@ func TestPoolIsFull(t *testing.T) {
 		"at once":              {0, (*sluice.HostClient).Do, sluice.ErrNoFreeConns},
 		"at once, with a time": {0, doHour, sluice.ErrNoFreeConns},
 		"after the wait":       {time.Millisecond, (*sluice.HostClient).Do, sluice.ErrNoFreeConns},
+		"after the shortest":   {1, (*sluice.HostClient).Do, sluice.ErrNoFreeConns},
 		"wait before time":     {time.Millisecond, doHour, sluice.ErrNoFreeConns},
 		"time before wait":     {time.Hour, doMillisecond, sluice.ErrTimeout},
 		"context":              {0, doContextMillisecond, context.DeadlineExceeded},
