@@ -158,10 +158,16 @@ func (c *conn) pump() engine.Next {
 	c.dropHeld() // even if a Run has used all of it
 	for pass := 1; ; pass++ {
 		room := c.Room()
+		if c.worker.isWide {
+			room = c.widened(room)
+		}
 		n, err := c.receive(room)
 		switch {
 		case n > 0:
 			c.isDrained = n < len(room) && c.tlsConn == nil
+			if c.worker.isWide && n <= len(c.In) {
+				room = c.narrowed(room[:n])
+			}
 			c.wake()
 			if next := c.Drive(room[:n]); next != engine.Read || c.isBlocked() {
 				return next
@@ -171,6 +177,7 @@ func (c *conn) pump() engine.Next {
 			if c.isDrained && !c.slot().has(flagGone) {
 				return engine.Read
 			}
+			c.measure(n)
 		case err == nil:
 			if c.tlsConn != nil && len(c.tlsConn.pending) > 0 {
 				return c.Resume() // TLS has output of its own

@@ -17,8 +17,12 @@ func (c *conn) park() bool {
 	if c.slot().has(flagInput|flagKill) && !c.isBlocked() {
 		return false
 	}
-	isFree := c.wait == waitHello || parked == 0 && c.sleep() && !c.driver.options.NetConnIsKept
+	isFree := c.wait == waitHello
 	if parked == 0 {
+		if c.isReceiver() {
+			parked = flagReceives
+		}
+		isFree = isFree || c.sleep() && !c.driver.options.NetConnIsKept
 		c.slim()
 	}
 	expiry := c.setExpiry()

@@ -65,6 +65,10 @@ const (
 	flagDuplex                              // waiting for room; input claims it, too
 )
 
+// flagReceives is flagDuplex of a connection that waits between requests: its Protocol, which
+// may be asleep, is a Receiver.
+const flagReceives = flagDuplex
+
 // reasonFlags are the flags that ask the owner for more than reading.
 const reasonFlags = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill | flagPromptOnly
 

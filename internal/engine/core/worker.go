@@ -19,7 +19,9 @@ type worker struct {
 	spare  *conn       // for the next connection that has none
 	input  *buf.Buffer
 	output *buf.Buffer
-	peer   netConn // lent to Acceptor's Admit and Release
+	wide   *buf.Buffer // in place of input during serve; see wideInput
+	isWide bool        // the last message of a Receiver fits into wide, and not into input
+	peer   netConn     // lent to Acceptor's Admit and Release
 
 	more   chan struct{} // buffered; receives when there is work, or on dismissal
 	below  *worker       // in runQueue.idle
@@ -77,6 +79,9 @@ func (w *worker) serve(fd int) {
 	c.attach(w)
 	c.serve()
 	w.conn = nil
+	if w.wide != nil {
+		w.dropWide()
+	}
 }
 
 // borrow returns a conn that no connection uses.
@@ -128,6 +133,14 @@ func (w *worker) dropBuffers() {
 	if w.output != nil {
 		w.output.Release()
 		w.output = nil
+	}
+	w.dropWide()
+}
+
+func (w *worker) dropWide() {
+	if w.wide != nil {
+		w.wide.Release()
+		w.wide = nil
 	}
 }
 
