@@ -116,12 +116,13 @@ func TestDownloadGivesTurns(t *testing.T) {
 	const size = 16 << 20
 	f, _ := openFile(t, size)
 	ln := listen(t)
-	isQueued, at, isOver := make(chan struct{}), make(chan int64, 1), make(chan struct{})
+	isRunning, isQueued, at, isOver := make(chan struct{}), make(chan struct{}), make(chan int64, 1), make(chan struct{})
 	var first *conn
 	a := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
 		c.Discard(len(c.Buffered()))
 		if first == nil {
 			first = c
+			close(isRunning)
 			<-isQueued
 			c.SendFile(engine.File{Source: f, Size: size})
 			return out, engine.Read
@@ -141,7 +142,7 @@ func TestDownloadGivesTurns(t *testing.T) {
 		defer close(isOver)
 		_, _ = io.CopyN(io.Discard, c, size)
 	}()
-	eventually(t, "the first is in its Run", func() bool { return sumOf(d).Active == 1 && sumOf(d).Queued == 0 })
+	<-isRunning
 	other := dial(t, ln)
 	if _, err := other.Write([]byte("x")); err != nil {
 		t.Fatal(err)
