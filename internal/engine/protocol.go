@@ -15,6 +15,10 @@ const (
 	// engine lingers (half-closes, and discards input for a bounded time), so
 	// that the last answer is not lost to a reset (RFC 9112 section 9.6).
 	Close
+	// CloseQuiet: like Close, but the peer has said that it sends no more. The
+	// engine need not look for input that has come since its last read, and the
+	// FIN may share a packet with the output.
+	CloseQuiet
 	// CloseLinger: like Close, but always linger, because the peer is known to
 	// be still sending.
 	CloseLinger

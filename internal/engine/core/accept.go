@@ -43,7 +43,7 @@ type serving struct {
 
 	// The rest is for the first kind.
 	control  syscall.RawConn // of listener; nil: another kind
-	isPrompt bool            // closing one of its connections never waits
+	isPrompt bool            // closing one of its connections never waits, nor resets it without unread input
 	inherits bool            // connections inherit TCP_NODELAY
 	stop     chan struct{}
 	gone     chan struct{} // closed when Serve no longer needs its loop

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -15,7 +16,7 @@ import (
 // A countingSource counts its calls.
 type countingSource struct {
 	*pollSource
-	accepts, reads, writes, adds atomic.Int64
+	accepts, reads, writes, more, adds atomic.Int64
 }
 
 func (s *countingSource) Open() (Poller, error) {
@@ -35,6 +36,9 @@ func (s *countingSource) Recv(fd int, p []byte) (int, syscall.Errno) {
 
 func (s *countingSource) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
 	s.writes.Add(1)
+	if more {
+		s.more.Add(1)
+	}
 	return s.pollSource.Send(fd, p, more)
 }
 
@@ -43,11 +47,12 @@ func (s *countingSource) SendBuffers(fd int, v *net.Buffers) (int64, syscall.Err
 	return s.pollSource.SendBuffers(fd, v)
 }
 
-// calls are how many system calls were made.
-type calls struct{ accepts, reads, writes, adds int64 }
+// calls are how many system calls were made. more are the writes that something follows
+// at once.
+type calls struct{ accepts, reads, writes, more, adds int64 }
 
 func (s *countingSource) calls() calls {
-	return calls{s.accepts.Load(), s.reads.Load(), s.writes.Load(), s.adds.Load()}
+	return calls{s.accepts.Load(), s.reads.Load(), s.writes.Load(), s.more.Load(), s.adds.Load()}
 }
 
 type countingPoller struct {
@@ -133,28 +138,57 @@ func TestCallsOfAPrompt(t *testing.T) {
 }
 
 // A connection for one request that is there takes five calls: it is accepted,
-// read, written, read again for further input, and closed.
+// read, written, read again for further input, and closed. If the peer has said that
+// there is none, it takes four, and the answer and the FIN are one packet.
 func TestCallsOfAConnection(t *testing.T) {
 	const connections = 20
-	ln := listen(t)
-	all := make([]net.Conn, connections)
-	for i := range all {
-		all[i] = dial(t, ln)
-		if _, err := all[i].Write([]byte("request")); err != nil {
-			t.Fatal(err)
+	// The listener is added, and its backlog found empty.
+	for next, want := range map[engine.Next]calls{
+		engine.Close:      {connections + 1, 2 * connections, connections, 0, 1},
+		engine.CloseQuiet: {connections + 1, connections, connections, connections, 1},
+	} {
+		ln := listen(t)
+		all := make([]net.Conn, connections)
+		for i := range all {
+			all[i] = dial(t, ln)
+			if _, err := all[i].Write([]byte("request")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		source := &countingSource{pollSource: newPollSource()}
+		once := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
+			return append(out, inputOf(c)...), next
+		}}
+		d := serveOver(t, source, ln, once, engine.Options{})
+		for _, c := range all {
+			expect(t, c, "request")
+		}
+		eventually(t, "they are closed", func() bool { return d.countOpen() == 0 })
+		if got := source.calls(); got != want {
+			t.Errorf("next %v: calls are %+v, want %+v", next, got, want)
 		}
 	}
-	source := &countingSource{pollSource: newPollSource()}
-	once := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
-		return append(out, inputOf(c)...), engine.Close
-	}}
-	d := serveOver(t, source, ln, once, engine.Options{})
-	for _, c := range all {
-		expect(t, c, "request")
-	}
-	eventually(t, "they are closed", func() bool { return d.countOpen() == 0 })
-	// The listener is added, and its backlog found empty.
-	if got, want := source.calls(), (calls{connections + 1, 2 * connections, connections, 1}); got != want {
-		t.Errorf("calls are %+v, want %+v", got, want)
+}
+
+// Over TLS, the last output and the closing alert are one packet.
+func TestCallsOfATLSEnd(t *testing.T) {
+	for _, next := range []engine.Next{engine.Close, engine.CloseQuiet, engine.CloseLinger} {
+		ln := listen(t)
+		source := &countingSource{pollSource: newPollSource()}
+		once := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
+			return append(out, inputOf(c)...), next
+		}}
+		d := serveOver(t, source, &engine.TLSListener{Listener: ln, Config: serverTLS(t)}, once, engine.Options{})
+		c := dialTLS(t, ln)
+		before := source.calls()
+		ask(t, c, "request")
+		if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("next %v: %d, %v", next, n, err)
+		}
+		_ = c.Close()
+		eventually(t, "it is closed", func() bool { return d.countOpen() == 0 })
+		if got := source.calls(); got.writes != before.writes+2 || got.more != before.more+1 {
+			t.Errorf("next %v: %+v before the request, %+v at the end", next, before, got)
+		}
 	}
 }

@@ -224,15 +224,15 @@ func (c *conn) Began(isSuccessor bool) {
 }
 
 // Flush implements drive.Host. It writes as much as there is room for.
-func (c *conn) Flush() drive.Written {
+func (c *conn) Flush(then engine.Next) drive.Written {
 	if c.tlsConn != nil {
-		return c.wrote(c.flushTLS())
+		return c.wrote(c.flushTLS(then))
 	}
 	if len(c.Out) > longOutput {
 		c.beginStall() // even if it never blocks
 	}
 	for len(c.Out) > 0 {
-		n, errno := c.sendOut()
+		n, errno := c.sendOut(then)
 		if n == len(c.Out) {
 			break
 		}
@@ -266,12 +266,12 @@ func (c *conn) wrote(ok bool) drive.Written {
 	return drive.WroteAll
 }
 
-// sendOut sends a part of the output. If a file follows, they may share a packet.
-func (c *conn) sendOut() (int, syscall.Errno) {
-	if c.hasFile() {
-		return c.driver.source.Send(c.fd, c.Out, true)
-	}
-	return c.driver.source.Send(c.fd, c.Out, false)
+// sendOut sends a part of the output. If a file follows, or the FIN, they may share a
+// packet. Output that waits for the FIN is lost if closing resets the connection: because
+// of unread input, or of SO_LINGER.
+func (c *conn) sendOut(then engine.Next) (int, syscall.Errno) {
+	more := c.hasFile() || then == engine.CloseQuiet && c.serving.isPrompt
+	return c.driver.source.Send(c.fd, c.Out, more)
 }
 
 // block notes that output waits for room, and starts the write time-out. If output

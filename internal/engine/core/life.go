@@ -104,7 +104,7 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 	}
 	if c.tlsConn != nil {
 		c.Out = append(c.Out[:0], refusal...)
-		c.flushTLS()
+		c.flushTLS(engine.Abort)
 		c.Out, c.wait = c.Out[:0], waitInput
 		c.refusePlain(nil)
 		return engine.Abort
@@ -139,7 +139,7 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 	case next == engine.Detach:
 		c.detachForGood()
 		return false
-	case next == engine.CloseLinger || c.hasInput():
+	case next == engine.CloseLinger || c.hasInput(next):
 		if c.linger() {
 			return true
 		}
@@ -151,8 +151,9 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 // hasInput reports whether there is unread input. On closing, it would reset the
 // connection, and the peer could lose the last answer. The flags do not tell: input
 // that has come since the last read may not have been reported yet.
-func (c *conn) hasInput() bool {
-	if len(c.Unread) > 0 || c.hasEnded {
+func (c *conn) hasInput(next engine.Next) bool {
+	isQuiet := next == engine.CloseQuiet && c.isDrained && !c.slot().has(flagInput)
+	if len(c.Unread) > 0 || c.hasEnded || isQuiet {
 		return len(c.Unread) > 0
 	}
 	n, _ := c.driver.source.Recv(c.fd, c.In)

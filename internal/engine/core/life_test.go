@@ -4,8 +4,10 @@ package core
 
 import (
 	"errors"
+	"io"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -125,5 +127,32 @@ func TestInputBehindFirstRequest(t *testing.T) {
 	expect(t, c, "last")
 	if _, err := c.Read(make([]byte, 1)); errors.Is(err, syscall.ECONNRESET) {
 		t.Error("the connection was reset: the answer could have been lost")
+	}
+}
+
+// A peer that has said that it sends no more, and does, gets its answer nevertheless if
+// the engine knows of the input, or cannot know that there is none.
+func TestInputAfterTheLast(t *testing.T) {
+	const size = 512
+	for name, sent := range map[string]string{
+		"read with the request":       "request and more",
+		"behind a read that was full": "request" + strings.Repeat("x", size-len("request")) + "more",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln := listen(t)
+			a := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
+				if len(sent) > size {
+					inputOf(c)
+				}
+				return append(out, "last"...), engine.CloseQuiet
+			}}
+			c := dial(t, ln)
+			_, _ = c.Write([]byte(sent)) // all of it is there before the engine looks
+			serveOn(t, ln, a, engine.Options{LingerTimeout: 50 * time.Millisecond, ReadBufferSize: size})
+			expect(t, c, "last")
+			if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("%d, %v: the answer could have been lost", n, err)
+			}
+		})
 	}
 }

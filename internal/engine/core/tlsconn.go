@@ -43,6 +43,7 @@ type tlsConn struct {
 	isBrief     bool   // it was cold for long, or woke at a deadline: it will be cold at once
 	waits       bool
 	isDrained   bool // the last read of the socket left nothing in it
+	more        bool // what is sent may share a packet with what follows at once
 }
 
 // A tlsSession is TLS over a tlsConn: a *tls.Conn or a *compact.Conn.
@@ -184,10 +185,11 @@ func (s *tlsConn) receive(p []byte) (int, error) {
 	return 0, err
 }
 
-// flushTLS is flush for a TLS connection.
-func (c *conn) flushTLS() bool {
+// flushTLS is Flush for a TLS connection. If that ends, the closing alert follows.
+func (c *conn) flushTLS(then engine.Next) bool {
 	s := c.tlsConn
 	s.waits = false
+	s.more = then == engine.Close || then == engine.CloseQuiet || then == engine.CloseLinger
 	if !s.drain() {
 		return c.isBlocked() // or it failed
 	}
@@ -254,7 +256,7 @@ func (s *tlsConn) writeBuffers(v *net.Buffers) (int64, error) {
 
 // sayGoodbye sends the closing alert, if there is room.
 func (s *tlsConn) sayGoodbye() {
-	s.waits = false
+	s.waits, s.more = false, false
 	_ = s.session.CloseWrite()
 	if len(s.pending) > 0 {
 		_, _ = s.driver.source.Send(s.conn.fd, s.pending, false)
@@ -302,7 +304,7 @@ func (s *tlsConn) Write(p []byte) (int, error) {
 	}
 	sent := 0
 	for sent < len(p) && len(s.pending) == 0 {
-		n, errno := s.driver.source.Send(s.conn.fd, p[sent:], false)
+		n, errno := s.driver.source.Send(s.conn.fd, p[sent:], s.more)
 		sent += n
 		if errno == syscall.EAGAIN {
 			break

@@ -17,8 +17,9 @@ type Host interface {
 	// it is false with Abort.
 	BeginRun()
 	EndRun(next engine.Next) (after engine.Next, isMuch bool)
-	// Flush writes Out and empties it, and then sends the file.
-	Flush() Written
+	// Flush writes Out and empties it, and then sends the file. then is the step
+	// that follows, unless FeedBlocked is called meanwhile.
+	Flush(then engine.Next) Written
 	// ReadInRun reads input during a Run. It may wait.
 	ReadInRun(p []byte) (int, error)
 	// Began is called when the connection has got a protocol, before Start.
@@ -232,7 +233,11 @@ func (s *State) ran(next engine.Next) engine.Next {
 // write writes the output. It returns the step after that: next, or what FeedBlocked
 // has left to do.
 func (s *State) write(next engine.Next) engine.Next {
-	switch s.host.Flush() {
+	then := next
+	if then == engine.Read {
+		then = s.After
+	}
+	switch s.host.Flush(then) {
 	case WroteNot:
 		return engine.Abort
 	case WroteSome:

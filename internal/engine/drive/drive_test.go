@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -17,8 +18,9 @@ type host struct {
 	isMuch  bool // EndRun says so
 	room    int  // of output; < 0: writing fails
 	written []byte
-	input   []byte // for ReadInRun
-	during  []byte // input that arrives during the next Flush
+	then    []engine.Next // what Flush was told
+	input   []byte        // for ReadInRun
+	during  []byte        // input that arrives during the next Flush
 	began   int
 	follow  int // how many of them were successors
 }
@@ -47,7 +49,8 @@ func (h *host) ReadInRun(p []byte) (n int, err error) {
 	return n, err
 }
 
-func (h *host) Flush() Written {
+func (h *host) Flush(then engine.Next) Written {
+	h.then = append(h.then, then)
 	if h.room < 0 {
 		h.Fail(io.ErrClosedPipe)
 		return WroteNot
@@ -178,6 +181,36 @@ func TestResume(t *testing.T) {
 		}
 		if next != test.next || string(h.written) != test.want || h.After != engine.Read {
 			t.Errorf("%s: %v, %q; want %v, %q", test.name, next, h.written, test.next, test.want)
+		}
+	}
+}
+
+// TestThen: a Host that writes learns what follows.
+func TestThen(t *testing.T) {
+	for _, test := range []struct {
+		in, during string
+		isMuch     bool
+		want       []engine.Next
+	}{
+		{"r", "", false, []engine.Next{engine.Read}},
+		{"rc", "", false, []engine.Next{engine.Close}},
+		{"rs", "", false, []engine.Next{engine.Switch}},
+		{"rrc", "", true, []engine.Next{engine.Read, engine.Read, engine.Close}},
+		{"r", "c", false, []engine.Next{engine.Read, engine.Close}}, // which is known when there is room again
+	} {
+		h := newHost(&letters{can: engine.IsDuplex})
+		h.isMuch = test.isMuch
+		if test.during != "" {
+			h.room = 0
+			h.Drive([]byte(test.in))
+			h.FeedBlocked([]byte(test.during))
+			h.room = 9
+			h.Resume()
+		} else {
+			h.Drive([]byte(test.in))
+		}
+		if !slices.Equal(h.then, test.want) {
+			t.Errorf("%s, then %q: told %v, want %v", test.in, test.during, h.then, test.want)
 		}
 	}
 }

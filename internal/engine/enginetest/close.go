@@ -33,16 +33,18 @@ func closeScenarios() []scenario {
 
 func testClose(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
-	p := s.connect(t)
-	sent := p.sendLater(frames("echo x", "close"))
-	p.expect(t, "x", "closing")
-	p.expectEnd(t)
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
-	if err := s.closeErrors()[0]; err != nil {
-		t.Errorf("Closed(%v) after an orderly end", err)
+	for i, command := range []string{"close", "close quietly"} {
+		p := s.connect(t)
+		sent := p.sendLater(frames("echo x", command))
+		p.expect(t, "x", "closing")
+		p.expectEnd(t)
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == int64(i+1) })
+		if err := s.closeErrors()[i]; err != nil {
+			t.Errorf("%s: Closed(%v) after an orderly end", command, err)
+		}
 	}
 }
 

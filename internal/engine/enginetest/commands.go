@@ -100,7 +100,11 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	case "rank":
 		return appendFrame(out, fmt.Sprint(s.keeps.rank)), engine.Read
 	case "close":
-		return appendFrame(out, "closing"), engine.Close
+		next := engine.Close
+		if rest == "quietly" {
+			next = engine.CloseQuiet
+		}
+		return appendFrame(out, "closing"), next
 	case "linger":
 		return appendFrame(out, "lingering"), engine.CloseLinger
 	case "abort":

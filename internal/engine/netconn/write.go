@@ -10,7 +10,7 @@ import (
 )
 
 // Flush implements drive.Host. It waits until everything is written.
-func (c *conn) Flush() drive.Written {
+func (c *conn) Flush(engine.Next) drive.Written {
 	if len(c.Out) == 0 && !c.hasFile() {
 		return drive.WroteAll
 	}

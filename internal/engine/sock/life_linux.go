@@ -44,14 +44,15 @@ func Duplicate(fd int) int {
 func ClosePromptly(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
 
 // Lingers reports whether closing a TCP socket may wait until its peer has taken
-// everything (socket(7), SO_LINGER). So may connections that it accepts, which
-// inherit the option. True also if the socket cannot be asked.
+// everything, or discards what is not sent (socket(7), SO_LINGER). The same holds for
+// connections that it accepts, which inherit the option. True also if the socket
+// cannot be asked.
 func Lingers(fd int) bool {
 	var l syscall.Linger
 	size := uint32(unsafe.Sizeof(l))
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
 		uintptr(unsafe.Pointer(&l)), uintptr(unsafe.Pointer(&size)), 0)
-	return errno != 0 || l.Onoff != 0 && l.Linger > 0
+	return errno != 0 || l.Onoff != 0
 }
 
 // Peek is Recv, but the bytes stay in the socket.

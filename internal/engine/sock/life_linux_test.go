@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Closing waits for the peer only where SO_LINGER has a time, or cannot be asked.
+// Closing is as usual only where SO_LINGER is off, and can be asked.
 func TestLingers(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -22,7 +22,7 @@ func TestLingers(t *testing.T) {
 	for _, c := range []struct {
 		set  syscall.Linger
 		want bool
-	}{{syscall.Linger{}, false}, {syscall.Linger{Onoff: 1}, false}, {syscall.Linger{Onoff: 1, Linger: 1}, true}, {syscall.Linger{Linger: 1}, false}} {
+	}{{syscall.Linger{}, false}, {syscall.Linger{Onoff: 1}, true}, {syscall.Linger{Onoff: 1, Linger: 1}, true}, {syscall.Linger{Linger: 1}, false}} {
 		if err := syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &c.set); err != nil {
 			t.Fatal(err)
 		}

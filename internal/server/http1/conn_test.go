@@ -293,7 +293,7 @@ func TestOutcomes(t *testing.T) {
 		"nothing":                 {server.OutcomeAbort, nil, get, engine.Abort, false},
 		"a protocol":              {server.OutcomeTakeover, nil, get, engine.Switch, true},
 		"none":                    {server.OutcomeTakeover, func(h *testHost) { h.opens = nil }, get, engine.Close, true},
-		"none after the last one": {server.OutcomeTakeover, nil, last, engine.Close, true},
+		"none after the last one": {server.OutcomeTakeover, nil, last, engine.CloseQuiet, true},
 		"a protocol, torn":        {server.OutcomeTakeover, torn, get, engine.Abort, false},
 		"a protocol and a body":   {server.OutcomeTakeover, unread, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n", engine.CloseLinger, true},
 		"a body":                  {server.OutcomeBody, nil, get, engine.Switch, true},

@@ -113,6 +113,14 @@ func (x *Exchange) persists(f *message.ResponseForm) bool {
 	return x.mayDrain(left, err)
 }
 
+// isLast reports whether the client has said that it sends nothing after this request
+// (RFC 9112 section 9.6). Some clients send an empty line after a body (section 2.2),
+// and the first bytes of another protocol before that is agreed on.
+func (x *Exchange) isLast() bool {
+	const more = h1.HasLength | h1.ChunkedBody | h1.AuthorityForm | h1.ConnectionUpgrade
+	return !x.parser.KeepsAlive() && !x.parser.Has(more)
+}
+
 // respond sends the response. If the connection persists, it stays open, or is
 // handed over if it was hijacked.
 func (c *Conn) respond() engine.Next {
@@ -153,6 +161,9 @@ func (c *Conn) afterResponse() engine.Next {
 	}
 	switch {
 	case x.sequel == sequelClose && left == server.BodyRead:
+		if x.isLast() {
+			return c.end(engine.CloseQuiet)
+		}
 		return c.end(engine.Close)
 	case x.sequel == sequelClose || left != server.BodyRead && !x.mayDrain(left, err):
 		return c.end(engine.CloseLinger)

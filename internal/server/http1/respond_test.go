@@ -90,6 +90,35 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 	}
 }
 
+// TestQuietClose: the engine learns whether the client has said that it sends no more. After
+// a body, and where another protocol could follow, that is not sure.
+func TestQuietClose(t *testing.T) {
+	const fields = " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"
+	for in, want := range map[string]engine.Next{
+		"GET /" + fields + "\r\n":                                         engine.CloseQuiet,
+		"HEAD /" + fields + "\r\n":                                        engine.CloseQuiet,
+		"GET / HTTP/1.0\r\n\r\n":                                          engine.CloseQuiet,
+		"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n":                engine.Read,
+		"GET /close HTTP/1.1\r\nHost: h\r\n\r\n":                          engine.Close, // the client may have sent more requests
+		"POST /" + fields + "Content-Length: 0\r\n\r\n":                   engine.Close,
+		"POST /" + fields + "Content-Length: 1\r\n\r\nx":                  engine.Close,
+		"CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\n\r\n":  engine.Close,
+		"GET /" + fields + "Connection: upgrade\r\nUpgrade: x\r\n\r\n":    engine.Close,
+		"POST /" + fields + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n": engine.Close,
+	} {
+		c := &http1test.Conn{}
+		p := c.Open(acceptorOf(quietServer(func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/close" {
+				ctx.SetConnectionClose()
+			}
+		})))
+		if next := c.Feed(t, p, []byte(in)); next != want {
+			t.Errorf("%q: %v, want %v", in, next, want)
+		}
+		p.Closed(nil)
+	}
+}
+
 // TestCorrectedStatusesKeepTheClose that a handler has asked for.
 func TestCorrectedStatusesKeepTheClose(t *testing.T) {
 	for _, closes := range []bool{false, true} {

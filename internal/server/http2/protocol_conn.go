@@ -369,7 +369,7 @@ func (x *protocolConn) EndRun(next engine.Next) (after engine.Next, isMuch bool)
 func (x *protocolConn) Began(bool) {}
 
 // Flush implements drive.Host: the Stream holds as much as it may.
-func (x *protocolConn) Flush() drive.Written {
+func (x *protocolConn) Flush(engine.Next) drive.Written {
 	if len(x.Out) == 0 {
 		return drive.WroteAll
 	}
