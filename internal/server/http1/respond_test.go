@@ -52,6 +52,7 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 		{"too much is unread, with a context", post + "99999999\r\n\r\nabc", true, true, engine.CloseLinger},
 		{"the body is not asked for", post + "3\r\nExpect: 100-continue\r\n\r\n", true, false, engine.CloseLinger},
 		{"a broken body, found late", "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nbroken\r\n", true, false, engine.CloseLinger},
+		{"drained in vain", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nbroken\r\n", true, false, engine.CloseLinger},
 		{"drained", post + "3\r\n\r\nabc", true, false, engine.Read},
 		{"drained, with a context", post + "3\r\n\r\nabc", true, true, engine.Read},
 	} {
