@@ -18,22 +18,36 @@ import (
 func Header(w io.Writer, command string) {
 	fmt.Fprintf(w, "command: %s\n", command)
 	fmt.Fprintf(w, "commit:  %s\n", Commit())
-	fmt.Fprintf(w, "machine: %s, %d CPUs, %s\n", cpuModel(), runtime.NumCPU(), kernel())
+	fmt.Fprintf(w, "machine: %s\n", Machine())
 	fmt.Fprintf(w, "go:      %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(w, "date:    %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"))
 }
 
-func cpuModel() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
+// Machine returns the model of the CPU, the number of processors, and the kernel. The name of
+// a virtual machine's model is often the maker's alone, so its family and number are there, too.
+func Machine() string {
+	return fmt.Sprintf("%s, %d CPUs, %s", cpuModel("/proc/cpuinfo"), runtime.NumCPU(), kernel())
+}
+
+// cpuModel returns the model that a file in the form of /proc/cpuinfo names.
+func cpuModel(file string) string {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return runtime.GOARCH
 	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
+	first, _, _ := strings.Cut(string(text), "\n\n") // processor
+	of := make(map[string]string)
+	for line := range strings.Lines(first) {
+		name, value, _ := strings.Cut(line, ":")
+		of[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
-	return runtime.GOARCH
+	if of["model name"] == "" {
+		return runtime.GOARCH
+	}
+	if of["cpu family"] == "" {
+		return of["model name"]
+	}
+	return fmt.Sprintf("%s (family %s, model %s)", of["model name"], of["cpu family"], of["model"])
 }
 
 func kernel() string {
