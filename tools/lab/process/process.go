@@ -54,6 +54,9 @@ type Options struct {
 	Multipath bool
 	// Under is a command, with arguments, that runs the child, such as a profiler's.
 	Under []string
+	// Program is another build of this program, of another commit perhaps, that plays
+	// the role; "": this one.
+	Program string
 
 	files []*os.File // descriptors 3 and up
 }
@@ -81,7 +84,7 @@ func isRuntimeSetting(variable string) bool {
 	return name == "GOMAXPROCS" || name == "GOGC" || name == "GOMEMLIMIT"
 }
 
-// A Child is this program, started again.
+// A Child is this program, or another build of it, started again.
 type Child struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
@@ -91,17 +94,20 @@ type Child struct {
 // longestLine bounds what a child says in one line, in bytes.
 const longestLine = 1 << 20
 
-// Start starts this program in a role, which gets config as JSON.
+// Start starts this program, or o.Program, in a role, which gets config as JSON.
 func Start(ctx context.Context, o Options, role string, config any) (*Child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	program := o.Program
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
-	c := &Child{cmd: o.Command(ctx, self, role, string(text))}
+	c := &Child{cmd: o.Command(ctx, program, role, string(text))}
 	if c.input, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

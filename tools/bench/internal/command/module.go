@@ -19,6 +19,27 @@ func ModuleFolder(ctx context.Context) (string, error) {
 	return cachedFolder(ctx, info.Main.Path+"@"+info.Main.Version)
 }
 
+// ModuleVersion returns the version of a module that this program was built with.
+func ModuleVersion(path string) string {
+	info, _ := debug.ReadBuildInfo()
+	return versionIn(info, path)
+}
+
+func versionIn(info *debug.BuildInfo, path string) string {
+	if info != nil {
+		for _, module := range info.Deps {
+			switch {
+			case module.Path != path:
+			case module.Replace != nil:
+				return module.Replace.Path + " " + module.Replace.Version
+			default:
+				return module.Version
+			}
+		}
+	}
+	return "of an unknown version" // tests are built without it
+}
+
 func cachedFolder(ctx context.Context, module string) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "mod", "download", "-json", module).Output()
 	if err != nil {

@@ -4,6 +4,7 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -20,6 +21,7 @@ const (
 	NetHTTP         = "net/http"
 	Fiber           = "fiber"
 	Hertz           = "hertz"
+	Gnet            = "gnet" // with a handler of ours that knows just enough of HTTP
 )
 
 // Body is what every handler answers, as ContentType.
@@ -60,6 +62,38 @@ func New(kind string, o Options) (Server, error) {
 	default:
 		return nil, fmt.Errorf("no server of kind %q", kind)
 	}
+}
+
+// ErrCannot says that a server has no such answer, or not without waiting.
+var ErrCannot = errors.New("it has no files, compression, TLS, or handlers that may wait")
+
+// OwnsListener reports whether servers of a kind take an address, for ListenAndServe, and no
+// listener, for New.
+func OwnsListener(kind string) bool {
+	return kind == Gnet
+}
+
+// CheckOwn returns ErrCannot if a kind that OwnsListener has no such case.
+func CheckOwn(o Options) error {
+	if o.TLS || o.Answer == AnswerGzip || o.Answer == AnswerFile || o.Handler != (Handler{}) {
+		return ErrCannot
+	}
+	return nil
+}
+
+// ListenAndServe serves an address, 127.0.0.1 and a port, with a kind that OwnsListener.
+func ListenAndServe(kind, addr string, o Options) error {
+	if err := CheckOwn(o); err != nil {
+		return err
+	}
+	answer, err := o.Answer.content()
+	if err != nil {
+		return err
+	}
+	if !OwnsListener(kind) {
+		return fmt.Errorf("no server of kind %q takes an address", kind)
+	}
+	return serveGnet(addr, o, answer)
 }
 
 // ParseKinds reads a list such as "perconn,epoll". Every kind of it must be one

@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -81,6 +82,9 @@ func everyKind() []string {
 // serveKind starts a server that ends with the test process: not every kind
 // ends with its listener.
 func serveKind(t *testing.T, kind string, o Options) (addr string) {
+	if OwnsListener(kind) {
+		return serveAddress(t, kind, o)
+	}
 	server, err := New(kind, o)
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +96,29 @@ func serveKind(t *testing.T, kind string, o Options) (addr string) {
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(func() { ln.Close() })
 	return ln.Addr().String()
+}
+
+// serveAddress is serveKind for a kind that takes no listener.
+func serveAddress(t *testing.T, kind string, o Options) (addr string) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = ln.Addr().String()
+	ln.Close()
+	failed := make(chan error, 1)
+	go func() { failed <- ListenAndServe(kind, addr, o) }()
+	for {
+		if c, err := net.Dial("tcp4", addr); err == nil {
+			c.Close()
+			return addr
+		}
+		select {
+		case err := <-failed:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // Every kind answers the same, and refuses a body that it does not expect.
@@ -106,7 +133,13 @@ func TestAnswers(t *testing.T) {
 	}{
 		{AnswerHello, []byte(Body)}, {AnswerLarge, Large()}, {AnswerJSON, JSONBody()}, {AnswerGzip, Text()}, {AnswerFile, Text()},
 	} {
-		for _, kind := range everyKind() {
+		for _, kind := range append(everyKind(), Gnet) {
+			if OwnsListener(kind) && (c.answer == AnswerGzip || c.answer == AnswerFile) {
+				if err := ListenAndServe(kind, "127.0.0.1:0", Options{Answer: c.answer}); !errors.Is(err, ErrCannot) {
+					t.Errorf("%s, %s: %v", kind, c.answer, err)
+				}
+				continue
+			}
 			if c.answer == AnswerGzip && (kind == NetHTTP || kind == Hertz) {
 				if _, err := New(kind, Options{Answer: AnswerGzip}); err == nil {
 					t.Errorf("%s says that it compresses", kind)

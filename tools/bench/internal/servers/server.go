@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
@@ -12,7 +14,10 @@ import (
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
-const serveRole = "serve"
+const (
+	serveRole  = "serve"
+	listenRole = "listen"
+)
 
 const (
 	probeCommand   = "probe" // and a Probe
@@ -54,7 +59,50 @@ func newServer(text []byte) (s process.Service, err error) {
 func Roles() map[string]process.Role {
 	all := load.Roles()
 	all[serveRole] = process.ServiceRole(newServer)
+	all[listenRole] = listen
 	return all
+}
+
+// listenConfig is what the process of a server gets that takes no listener.
+type listenConfig struct {
+	serverConfig
+	Addr  string
+	Procs int // GOMAXPROCS
+}
+
+func listen(text []byte) error {
+	var config listenConfig
+	if err := json.Unmarshal(text, &config); err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(config.Procs)
+	return peers.ListenAndServe(config.Kind, config.Addr, config.Options)
+}
+
+// StartProgram starts a server of a kind of peers that OwnsListener, and returns when a client
+// can connect. peers.ErrCannot: it has no such case.
+func StartProgram(ctx context.Context, service process.Options, kind string, o peers.Options) (program *process.Program, addr string, err error) {
+	if err := peers.CheckOwn(o); err != nil {
+		return nil, "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	if addr, err = process.FreeAddress(ctx); err != nil {
+		return nil, "", err
+	}
+	text, err := json.Marshal(listenConfig{serverConfig{Kind: kind, Options: o}, addr, service.Procs})
+	if err != nil {
+		return nil, "", err
+	}
+	if program, err = process.StartProgram(ctx, service.CPU, self, listenRole, string(text)); err != nil {
+		return nil, "", err
+	}
+	if err := process.AwaitServer(ctx, addr); err != nil {
+		return nil, "", errors.Join(err, program.Stop())
+	}
+	return program, addr, nil
 }
 
 // A Server is a server of peers in a process of its own.

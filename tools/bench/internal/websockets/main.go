@@ -49,7 +49,7 @@ type echoCase struct {
 var echoCases = []echoCase{
 	{"echo of 32 B, 64 connections", 64, 32},
 	{"echo of 1 KiB, 64 connections", 64, 1 << 10},
-	{"echo of 64 KiB, 16 connections", 16, 64 << 10},
+	{"echo of 64 KiB, 64 connections", 64, 64 << 10},
 }
 
 const (
@@ -62,8 +62,9 @@ const (
 type options struct {
 	rounds    int
 	duration  time.Duration
-	messages  int64 // of a turn of echoes; 0: duration ends it
-	conns     int   // of broadcasts, and idle
+	messages  int64  // of a turn of echoes; 0: duration ends it
+	before    string // another build of this program; "": none
+	conns     int    // of broadcasts, and idle
 	untilIdle time.Duration
 	kinds     []string
 	cases     []echoCase
@@ -81,6 +82,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.DurationVar(&o.duration, "duration", time.Second, "how long a server has messages to answer in a round")
 	flags.IntVar(&o.conns, "conns", 10_000, "connections of a server that are idle, and get broadcasts")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
+	flags.StringVar(&o.before, "before", "", "a `program` bench of another commit, in which epoll is measured, too")
 	servers := flags.String("servers", strings.Join(allKinds, ","), "servers to compare; "+echoBaseline+" always is")
 	return func() (_ options, err error) {
 		if o.rounds < 1 || o.duration <= 0 {
@@ -96,7 +98,9 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.cases = chosen; chosen[len(chosen)-1].name == broadcastName {
 			o.broadcast, o.cases = true, chosen[:len(chosen)-1]
 		}
-		o.kinds, err = peers.ParseKinds(*servers+","+echoBaseline, allKinds)
+		if o.kinds, err = peers.ParseKinds(*servers+","+echoBaseline, allKinds); o.before != "" {
+			o.kinds = append(o.kinds, before)
+		}
 		return o, err
 	}
 }
@@ -126,8 +130,8 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 func runEchoes(ctx context.Context, o options) (report.Section, error) {
 	s := report.Section{
 		Title: "CPU µs of the server per message, medians of the rounds",
-		Head:  []string{"load", "server", "CPU µs/message", "CPU ÷ " + echoBaseline, "failures"},
-		Notes: []string{fmt.Sprintf("%d rounds of %v for each server, in random order, after one to warm up. A message is text; the handler checks that it is UTF-8 "+
+		Head:  []string{"load", "server", "CPU µs/message", "CPU ÷ " + echoBaseline, "CPU ÷ before", "failures"},
+		Notes: []string{machineNote(), fmt.Sprintf("%d rounds of %v for each server, in random order, after one to warm up. A message is text; the handler checks that it is UTF-8 "+
 			"(where the library does not), and makes the answer from it. epoll and perconn are Sluice with callbacks and these engines, accept is Endpoint.Accept on epoll. floor is epoll_wait(2), read(2) and write(2) with no check. "+
 			"In brackets the lowest and the highest round's ratio; gaps under 15 %% are ties.", o.rounds, o.duration)},
 	}
@@ -139,10 +143,23 @@ func runEchoes(ctx context.Context, o options) (report.Section, error) {
 		for _, kind := range o.kinds {
 			got := all[kind]
 			s.Rows = append(s.Rows, []string{c.name, kind, fmt.Sprintf("%.2f", report.Median(got.cpu)),
-				report.Ratio(report.Ratios(got.cpu, all[echoBaseline].cpu)), fmt.Sprint(got.failures)})
+				report.Ratio(report.Ratios(got.cpu, all[echoBaseline].cpu)), besideBefore(all, kind), fmt.Sprint(got.failures)})
 		}
 	}
 	return s, nil
+}
+
+// besideBefore compares the CPU time of a kind with that of the program of --before.
+func besideBefore(all map[string]*samples, kind string) string {
+	if all[before] == nil {
+		return "-"
+	}
+	return report.Ratio(report.Ratios(all[kind].cpu, all[before].cpu))
+}
+
+// machineNote says where the figures of a table come from, and of which versions they are.
+func machineNote() string {
+	return fmt.Sprintf("Machine: %s. A server has one of the CPUs and the client another. gws is %s.", report.Machine(), command.ModuleVersion("github.com/lxzan/gws"))
 }
 
 func withoutFloor(kinds []string) []string {
@@ -157,8 +174,8 @@ func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
 	}
 	broadcasts := report.Section{
 		Title: fmt.Sprintf("CPU µs of the server per member, %s to %d", broadcastName, o.conns),
-		Head:  []string{"server", "CPU µs/member", "CPU ÷ " + broadcastBaseline, "ms first to last", "÷ " + broadcastBaseline},
-		Notes: []string{fmt.Sprintf("%d rounds of %d broadcasts for each server, in random order, after one to warm up. The next broadcast begins when all members have the last. "+
+		Head:  []string{"server", "CPU µs/member", "CPU ÷ " + broadcastBaseline, "CPU ÷ before", "ms first to last", "÷ " + broadcastBaseline},
+		Notes: []string{machineNote(), fmt.Sprintf("%d rounds of %d broadcasts for each server, in random order, after one to warm up. The next broadcast begins when all members have the last. "+
 			"epoll, perconn and accept are a room of websocket/room. gws, gorilla and fasthttp send what is prepared once, gobwas a frame. %s is a loop of the system call over the sockets.", o.rounds, perTurn, bare)},
 	}
 	idle := report.Section{
@@ -169,7 +186,7 @@ func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
 	for _, kind := range o.kinds {
 		got := all[kind]
 		broadcasts.Rows = append(broadcasts.Rows, []string{kind, fmt.Sprintf("%.2f", report.Median(got.cpu)),
-			report.Ratio(report.Ratios(got.cpu, all[broadcastBaseline].cpu)), fmt.Sprintf("%.1f", report.Median(got.spans)),
+			report.Ratio(report.Ratios(got.cpu, all[broadcastBaseline].cpu)), besideBefore(all, kind), fmt.Sprintf("%.1f", report.Median(got.spans)),
 			report.Ratio(report.Ratios(got.spans, all[broadcastBaseline].spans))})
 		if kind != bare {
 			idle.Rows = append(idle.Rows, []string{kind, fmt.Sprint(got.idleBytes), fmt.Sprintf("%.2f", got.goroutines)})

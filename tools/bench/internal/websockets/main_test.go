@@ -40,19 +40,19 @@ func TestMeasure(t *testing.T) {
 	if err := command.Require("taskset"); err != nil {
 		t.Skip(err)
 	}
-	o := options{rounds: 1, messages: 400, conns: 20, kinds: allKinds}
+	o := options{rounds: 1, messages: 400, conns: 20, kinds: append(slices.Clone(allKinds), before), before: os.Args[0]}
 	for _, c := range []echoCase{echoCases[0], echoCases[2]} {
 		all, err := measureEcho(t.Context(), o, c)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		for _, kind := range allKinds {
+		for _, kind := range o.kinds {
 			if got := all[kind]; len(got.cpu) != 1 || got.failures != 0 {
 				t.Errorf("%s, %s: %+v", c.name, kind, got)
 			}
 		}
 	}
-	o.kinds = append(withoutFloor(allKinds), bare)
+	o.kinds = append(withoutFloor(o.kinds), bare)
 	all, err := measureBroadcast(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

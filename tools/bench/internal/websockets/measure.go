@@ -46,9 +46,13 @@ func (c *contender) stop() (err error) {
 }
 
 // startAll starts a server of each kind. What it returns is to be stopped even if it failed.
-func startAll(ctx context.Context, kinds []string) (all []*contender, err error) {
-	for _, kind := range kinds {
-		s, err := process.StartService(ctx, process.Options{CPU: serverCPU, Procs: 1}, serveRole, kind)
+func startAll(ctx context.Context, o options) (all []*contender, err error) {
+	for _, kind := range o.kinds {
+		service, served := process.Options{CPU: serverCPU, Procs: 1}, kind
+		if kind == before {
+			service.Program, served = o.before, epoll
+		}
+		s, err := process.StartService(ctx, service, serveRole, served)
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", kind, err)
 		}
@@ -91,7 +95,7 @@ func inRounds(name string, rounds int, servers []*contender, take func(c *conten
 
 // measureEcho starts a case's servers, runs its rounds, and stops them.
 func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*samples, err error) {
-	servers, err := startAll(ctx, o.kinds)
+	servers, err := startAll(ctx, o)
 	defer func() { err = errors.Join(err, stopAll(servers)) }()
 	if err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // measureBroadcast holds connections to all servers, measures what they cost while they are
 // idle, and sends them broadcasts.
 func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, err error) {
-	servers, err := startAll(ctx, o.kinds)
+	servers, err := startAll(ctx, o)
 	defer func() { err = errors.Join(err, stopAll(servers)) }()
 	if err != nil {
 		return nil, err

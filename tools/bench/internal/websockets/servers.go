@@ -30,6 +30,7 @@ const (
 	gobwas   = "gobwas"
 	bare     = "write(2)" // gobwas, whose sockets a loop of write(2) sends to
 	floor    = "floor"    // epoll_wait(2), read(2), write(2)
+	before   = "before"   // epoll, in the program of --before
 )
 
 const (

@@ -5,8 +5,9 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 )
 
 // Requests are what the table of cases says, and the floor's responses pass the
@@ -46,13 +47,36 @@ func TestRequestsAndAnswers(t *testing.T) {
 	}
 }
 
-func TestBrowserHead(t *testing.T) {
+// A head has two fields or a browser's twelve, and besides them only what the load needs.
+func TestHeads(t *testing.T) {
 	var o options
-	if err := o.choose("^browser", true); err != nil {
+	var err error
+	if o.heads, err = parseHeads("both"); err != nil {
 		t.Fatal(err)
 	}
-	head := string(o.cases[0].request())
-	if fields := strings.Count(head, "\r\n") - 2; fields != 12 || len(head) < 600 || len(head) > 720 {
-		t.Errorf("%d fields, %d bytes", fields, len(head))
+	if err := o.choose(".", true); err != nil {
+		t.Fatal(err)
+	}
+	needed := map[string]int{"connection per request": 1, "POST 1 KiB": 1, "gzip of 10 KiB": 1}
+	labels := make(map[string]bool)
+	for _, c := range o.cases {
+		want := 2 + needed[c.name]
+		if c.head == browserHead {
+			want = 12 + needed[c.name]
+			if c.peer.Answer == peers.AnswerGzip {
+				want-- // in place of the browser's own field
+			}
+		}
+		head, _, _ := bytes.Cut(c.request(), []byte("\r\n\r\n"))
+		if fields := bytes.Count(head, []byte("\r\n")); fields != want || c.head == browserHead && (len(head) < 600 || len(head) > 720) {
+			t.Errorf("%s: %d fields, %d bytes, want %d fields", c.label(), fields, len(head), want)
+		}
+		if n := bytes.Count(head, []byte("Accept-Encoding:")); n > 1 {
+			t.Errorf("%s: Accept-Encoding %d times", c.label(), n)
+		}
+		labels[c.label()] = true
+	}
+	if len(labels) != len(o.cases) || len(o.cases) != 2*len(offeredCases(true)) {
+		t.Errorf("%d cases, %d names, of %d", len(o.cases), len(labels), len(offeredCases(true)))
 	}
 }

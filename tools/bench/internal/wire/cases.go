@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
@@ -21,14 +23,17 @@ type sample struct {
 type wireCase struct {
 	name   string
 	load   load.Load
-	fields string // further fields of the request's head
+	head   head
+	fields string // of the request's head that the load needs, in place of a browser's
 	target string // "": peers.Target
 	peer   peers.Options
 	file   []byte // of peers.AnswerFile; nil: peers.Text
 	idle   int    // connections that do nothing, besides the load's
 	shared bool   // nothing is pinned: servers have all CPUs, and share them with the client
-	extra  bool   // not with -quick
-	spread bool   // with -full, this case is repeated on all CPUs
+	apart  bool   // servers have as many Ps, or processes, as there are CPUs, on a CPU of their own
+	half   bool   // an open loop, at half of the rate that the baseline reaches in a closed one
+	extra  bool   // not with --quick
+	spread bool   // with --full, this case is repeated with as many Ps as there are CPUs
 
 	goal goal // of Sluice on the engine epoll
 
@@ -46,12 +51,53 @@ type goal struct {
 	nginx float64 // ÷ nginx's
 }
 
-// browserFields make a request's head as long as a browser's, some 677 bytes.
-const browserFields = "Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n" +
-	"Accept-Encoding: gzip, deflate, br, zstd\r\n" +
-	"Referer: http://www.example.com/articles/2026/11/\r\n" +
-	"Cookie: session=2f7d9c1e8a6b4350; theme=dark; consent=all; _ga=GA1.1.1234567890.1700000000; _gid=GA1.1.987654321.1700000000; cart=8e1f0c7a5b3d9246f01e; last=%2Farticles%2F2026%2F10%2F\r\n" +
-	"Upgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\nCache-Control: max-age=0\r\n"
+// A head is what the requests of a case say besides what the load needs. What a server
+// saves by reading less of it depends on its length.
+type head uint8
+
+const (
+	twoFields   head = iota // Host and User-Agent, as programs send
+	browserHead             // 12 fields, some 650 bytes, as browsers send
+)
+
+// String returns what the tables say.
+func (h head) String() string {
+	if h == browserHead {
+		return "browser"
+	}
+	return "two fields"
+}
+
+// parseHeads reads the flag --head.
+func parseHeads(text string) ([]head, error) {
+	switch text {
+	case "two":
+		return []head{twoFields}, nil
+	case "browser":
+		return []head{browserHead}, nil
+	case "both":
+		return []head{twoFields, browserHead}, nil
+	}
+	return nil, fmt.Errorf("--head %q: want two, browser or both", text)
+}
+
+// lines returns the field lines of the head, with those that the load needs.
+func (h head) lines(needed string) string {
+	if h == twoFields {
+		return "Host: www.example.com\r\nUser-Agent: bench\r\n" + needed
+	}
+	encodings := "Accept-Encoding: gzip, deflate, br, zstd\r\n"
+	if strings.HasPrefix(needed, "Accept-Encoding:") {
+		encodings = ""
+	}
+	return "Host: www.example.com\r\n" +
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" +
+		"Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n" + encodings +
+		"Referer: http://www.example.com/articles/2026/11/\r\n" +
+		"Cookie: session=2f7d9c1e8a6b4350; theme=dark; consent=all; _ga=GA1.1.1234567890.1700000000; _gid=GA1.1.987654321.1700000000; cart=8e1f0c7a5b3d9246f01e; last=%2Farticles%2F2026%2F10%2F\r\n" +
+		"Upgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\nCache-Control: max-age=0\r\n" + needed
+}
 
 // fileName is the file of the case of static files.
 const fileName = "file.html"
@@ -70,11 +116,13 @@ func allCases() []*wireCase {
 		{name: "JSON", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}, goal: goal{cpu: .85}},
 		{name: "gzip of 10 KiB", load: load.Load{Conns: 64}, fields: "Accept-Encoding: gzip\r\n", peer: peers.Options{Answer: peers.AnswerGzip}},
 		{name: "TLS", load: load.Load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}, goal: goal{cpu: .85}},
-		{name: "browser-size head", load: load.Load{Conns: 64}, fields: browserFields, extra: true},
 		{name: "sleeps 1 ms, 64 connections", load: load.Load{Conns: 64}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
 		{name: "sleeps 1 ms, 512 connections", load: load.Load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
 	}
 }
+
+// label names the case with its head.
+func (c *wireCase) label() string { return c.name + ", " + c.head.String() }
 
 // begin makes room for what is measured.
 func (c *wireCase) begin() *wireCase {
@@ -85,25 +133,22 @@ func (c *wireCase) begin() *wireCase {
 
 // request returns the case's request.
 func (c *wireCase) request() []byte {
-	target, method, fields := c.target, "GET", c.fields
+	target, method, needed := c.target, "GET", c.fields
 	if target == "" {
 		target = peers.Target
 	}
 	if c.load.Close {
-		fields += "Connection: close\r\n"
+		needed += "Connection: close\r\n"
 	}
 	body := make([]byte, c.peer.BodySize)
 	if len(body) > 0 {
 		method = "POST"
-		fields += "Content-Type: application/octet-stream\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
+		needed += "Content-Length: " + strconv.Itoa(len(body)) + "\r\n"
 		for i := range body {
 			body[i] = 'x'
 		}
 	}
-	head := method + " " + target + " HTTP/1.1\r\nHost: www.example.com\r\n" +
-		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
-		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" + fields + "\r\n"
-	return append([]byte(head), body...)
+	return append([]byte(method+" "+target+" HTTP/1.1\r\n"+c.head.lines(needed)+"\r\n"), body...)
 }
 
 // body returns what every answer's body has to be.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
@@ -47,6 +48,7 @@ type startOptions struct {
 	procs  int    // processes, or CPUs of one
 	folder string // for files
 	others map[string]string
+	before string
 	floor  string // the program; "": it cannot be built
 	noGCC  error  // why not
 }
@@ -59,12 +61,17 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 		return startNginx(ctx, kind, c, o)
 	case floorKind:
 		return startFloor(ctx, c, o)
+	case preforkKind:
+		return startPrefork(ctx, c, o)
 	}
 	if command, ok := o.others[kind]; ok {
 		return startOther(ctx, kind, command, c, o)
 	}
 	if c.peer.Answer == peers.AnswerGzip && (kind == peers.NetHTTP || kind == peers.Hertz) {
 		return nil, errNoGzip
+	}
+	if peers.OwnsListener(kind) {
+		return startAddressed(ctx, kind, c, o)
 	}
 	options := c.peer
 	if options.Answer == peers.AnswerFile {
@@ -77,8 +84,11 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 		}
 	}
 	service := servers.Options{Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options}
-	if kind == multipath {
+	switch kind {
+	case multipath:
 		service.Kind, service.Multipath = peers.Epoll, true
+	case before:
+		service.Kind, service.Program = peers.Epoll, o.before
 	}
 	server, err := servers.Start(ctx, service)
 	if err != nil {
@@ -99,12 +109,13 @@ var (
 	errNoGzip  = errors.New("has no compression of its own")
 	errNoTLS   = errors.New("the floor has no TLS")
 	errNoSleep = errors.New("the floor does not sleep")
+	errPrefork = errors.New("prefork is measured in the cases with all CPUs only")
 	errOther   = errors.New("a program of --program is asked for a short text only")
 )
 
 // isAbsence reports whether an error means that a server has no such case here.
 func isAbsence(err error) bool {
-	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errOther, errNginx, nginx.ErrAbsent, process.ErrNoCompiler} {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errPrefork, errOther, errNginx, peers.ErrCannot, nginx.ErrAbsent, process.ErrNoCompiler} {
 		if errors.Is(err, absence) {
 			return true
 		}
@@ -200,6 +211,27 @@ func startOther(ctx context.Context, kind, command string, c *wireCase, o startO
 		server.isOther = true
 	}
 	return server, err
+}
+
+// startPrefork starts Sluice with a process on each CPU.
+func startPrefork(ctx context.Context, c *wireCase, o startOptions) (*contender, error) {
+	if !c.shared || c.peer != (peers.Options{}) {
+		return nil, errPrefork
+	}
+	server, err := prefork.Start(ctx, prefork.Options{Kind: peers.Epoll, Prefork: true, Workers: o.procs})
+	if err != nil {
+		return nil, err
+	}
+	return &contender{kind: preforkKind, addr: server.Addr, process: server}, nil
+}
+
+// startAddressed starts a server of peers that takes no listener.
+func startAddressed(ctx context.Context, kind string, c *wireCase, o startOptions) (*contender, error) {
+	program, addr, err := servers.StartProgram(ctx, process.Options{CPU: o.cpu, Procs: o.procs}, kind, c.peer)
+	if err != nil {
+		return nil, err
+	}
+	return &contender{kind: kind, addr: addr, process: program}, nil
 }
 
 // startedProgram waits until a program serves that takes no listener.

@@ -2,13 +2,13 @@
 // serves: CPU time per request. Run it in the bench module, on Linux with
 // taskset and two CPUs:
 //
-//	go -C tools/bench run . wire --quick|-full [--out DIR] [--case REGEXP] [--servers LIST]
+//	go -C tools/bench run . wire [--quick|--full] [--head two|browser|both] [--out DIR] [--case REGEXP] [--servers LIST]
 //
 // Every server is a process pinned to CPU 0, the clients are one thread pinned
 // to CPU 1. The servers of a case take turns in random order in every round;
 // ratios are medians of the rounds' ratios. Requests per second are capped by
-// the client, so trust the CPU time. --full repeats some cases with nothing
-// pinned.
+// the client, so trust the CPU time. --full repeats some cases with servers that have as many
+// Ps as there are CPUs: with nothing pinned, at half load too, and on one CPU.
 package wire
 
 import (
@@ -36,15 +36,21 @@ const (
 // allKinds are the servers that can be compared. The baseline always is. The first
 // ordinaryKinds of them are if no flag says which.
 var allKinds = [...]string{
-	peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP, nginxKind, floorKind,
-	multipath,
+	peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP, peers.Gnet, nginxKind, floorKind,
+	multipath, preforkKind,
 }
 
-const ordinaryKinds = len(allKinds) - 1
+const ordinaryKinds = len(allKinds) - 2
 
 // multipath is the kind of peers.Epoll with a listener for Multipath TCP, as
 // net.Listen makes it.
 const multipath = "multipath"
+
+// preforkKind is Sluice with a worker process on each CPU.
+const preforkKind = "prefork"
+
+// before is the kind of peers.Epoll in the program of --before.
+const before = "before"
 
 const baseline = peers.FastHTTP
 
@@ -54,6 +60,8 @@ type options struct {
 	duration time.Duration
 	kinds    []string
 	others   map[string]string // commands of servers, by their kinds
+	before   string            // another build of this program; "": none
+	heads    []head
 	cases    []*wireCase
 	list     bool // name the cases, and do nothing else
 }
@@ -76,8 +84,10 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds, after one to warm up, but for clients in memory; 0: as --quick or --full says")
 	flags.DurationVar(&o.duration, "duration", 0, "time of one server in one round over the wire; 0: as --quick or --full says")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run; --list names them")
-	servers := flags.String("servers", strings.Join(allKinds[:ordinaryKinds], ","), "servers to compare over the wire, also "+multipath+"; "+baseline+" always is one")
+	heads := flags.String("head", "two", "heads of the requests: two (Host, User-Agent and what the load needs), browser (12 fields), or both, which takes twice the time")
+	servers := flags.String("servers", strings.Join(allKinds[:ordinaryKinds], ","), "servers to compare over the wire, also "+strings.Join(allKinds[ordinaryKinds:], ", ")+"; "+baseline+" always is one")
 	programs := flags.StringArray("program", nil, "a further server, as `NAME=COMMAND`: a program with its arguments, in which {addr} or {port} is where it is to listen; it must answer GET with 200")
+	flags.StringVar(&o.before, "before", "", "a `program` bench of another commit, in which epoll is measured, too, with the same handlers")
 	flags.BoolVar(&o.list, "list", false, "list the cases and do nothing else")
 	return func() (_ options, err error) {
 		if *quick && *full {
@@ -95,16 +105,22 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if err := o.add(*programs); err != nil {
 			return o, err
 		}
+		if o.heads, err = parseHeads(*heads); err != nil {
+			return o, err
+		}
 		return o, o.choose(*pattern, *full || *pattern != ".")
 	}
 }
 
-// add makes programs of others kinds of servers.
+// add makes kinds of servers of programs.
 func (o *options) add(programs []string) error {
 	o.others = make(map[string]string)
+	if o.before != "" {
+		o.kinds = append(o.kinds, before)
+	}
 	for _, program := range programs {
 		name, command, _ := strings.Cut(program, "=")
-		if name == "" || strings.TrimSpace(command) == "" || slices.Contains(allKinds[:], name) || o.others[name] != "" {
+		if name == "" || strings.TrimSpace(command) == "" || slices.Contains(allKinds[:], name) || name == before || o.others[name] != "" {
 			return fmt.Errorf("--program %q: want NAME=COMMAND, with a name that no other server has", program)
 		}
 		o.others[name] = command
@@ -141,20 +157,36 @@ func offeredCases(full bool) (cases []*wireCase) {
 	if !full {
 		return cases
 	}
+	return append(cases, spreadCases()...)
+}
+
+// spreadCases returns cases in which servers have as many Ps, or processes, as there are CPUs.
+func spreadCases() (cases []*wireCase) {
 	for _, c := range allCases() {
-		if c.spread {
-			c.name, c.shared, c.goal = c.name+", all CPUs", true, goal{}
-			cases = append(cases, c)
+		if !c.spread {
+			continue
+		}
+		c.goal = goal{}
+		shared, apart, half := *c, *c, *c
+		shared.name, shared.shared = c.name+", all CPUs", true
+		apart.name, apart.apart = c.name+", all Ps on one CPU", true
+		half.name, half.shared, half.half = c.name+", all CPUs, half load", true, true
+		if cases = append(cases, &shared); c.load.Depth == 0 {
+			cases = append(cases, &apart, &half)
 		}
 	}
 	return cases
 }
 
-// choose chooses the cases: of all of them, or of those that are quick.
-func (o *options) choose(pattern string, full bool) (err error) {
-	o.cases, err = command.Choose("case", pattern, offeredCases(full), func(c *wireCase) string { return c.name })
-	for _, c := range o.cases {
-		c.begin()
+// choose chooses the cases, of all of them or of those that are quick, with each of the heads.
+func (o *options) choose(pattern string, full bool) error {
+	chosen, err := command.Choose("case", pattern, offeredCases(full), func(c *wireCase) string { return c.name })
+	for _, c := range chosen {
+		for _, h := range o.heads {
+			one := *c
+			one.head = h
+			o.cases = append(o.cases, one.begin())
+		}
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func TestParseFlags(t *testing.T) {
 	if want := []string{peers.Epoll, baseline}; !slices.Equal(o.kinds, want) {
 		t.Errorf("servers %q, want %q", o.kinds, want)
 	}
-	for _, bad := range [][]string{{"--rounds", "-1"}, {"--duration", "1ms"}, {"--case", "("}, {"--case", "none"}, {"--servers", "gopher"}, {"--quick", "--full"},
+	for _, bad := range [][]string{{"--rounds", "-1"}, {"--duration", "1ms"}, {"--case", "("}, {"--case", "none"}, {"--servers", "gopher"}, {"--quick", "--full"}, {"--head", "three"},
 		{"--program", "x"}, {"--program", "x= "}, {"--program", "=x"}, {"--program", "nginx=x"}, {"--program", "x=y", "--program", "x=z"}} {
 		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
@@ -57,6 +57,10 @@ func TestQuickAndFull(t *testing.T) {
 	}
 	if quick.rounds != quickRounds || full.rounds != fullRounds || quick.duration != quickDuration || full.duration != fullDuration {
 		t.Errorf("quick %d of %v, full %d of %v", quick.rounds, quick.duration, full.rounds, full.duration)
+	}
+	both, err := command.Parse(flags, "--head", "both")
+	if err != nil || len(both.cases) != 2*len(quick.cases) {
+		t.Errorf("%d cases with both heads, %d with two fields, %v", len(both.cases), len(quick.cases), err)
 	}
 	shared := func(c *wireCase) bool { return c.shared }
 	if slices.ContainsFunc(quick.cases, shared) || !slices.ContainsFunc(full.cases, shared) || len(full.cases) <= len(quick.cases) {
@@ -89,7 +93,7 @@ func used(perRequest time.Duration) sample {
 }
 
 func TestTables(t *testing.T) {
-	var o options
+	o := options{heads: []head{browserHead}}
 	if err := o.choose("^64 connections$", true); err != nil {
 		t.Fatal(err)
 	}
@@ -106,15 +110,15 @@ func TestTables(t *testing.T) {
 		got = append(got, strings.Join(row[1:], "; "))
 	}
 	want := []string{
-		"epoll; 3.38; 10.12; 0.90, ≤ 0.50 missed; 0.90; 1.80, ≤ 1.12 missed",
-		"fasthttp; 3.75; 11.25; 1.00; 1.00; 2.00",
-		"floor; 1.88; 5.62; 0.50; 0.50; 1.00",
+		"browser; epoll; 3.38; 10.12; 0.90, ≤ 0.50 missed; 0.90; 1.80, ≤ 1.12 missed; -",
+		"browser; fasthttp; 3.75; 11.25; 1.00; 1.00; 2.00; -",
+		"browser; floor; 1.88; 5.62; 0.50; 0.50; 1.00; -",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("rows %q, want %q", got, want)
 	}
 	s := measured(m)
-	if len(s.Rows) != 4 || s.Rows[1][2] != "15.00" || s.Rows[2][2] != "-" || len(s.Rows[2]) != len(s.Head) {
+	if len(s.Rows) != 4 || s.Rows[1][3] != "15.00" || s.Rows[2][3] != "-" || len(s.Rows[2]) != len(s.Head) {
 		t.Errorf("rows %q", s.Rows)
 	}
 	if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, "nginx is left out: it is not there") {
@@ -134,8 +138,8 @@ func TestSmoke(t *testing.T) {
 	}
 	folder := t.TempDir()
 	o, err := command.Parse(flags,
-		"--rounds", "1", "--servers", "epoll,multipath,nginx,floor", // and the baseline
-		"--program", "other="+os.Args[0]+" "+otherRole+" {addr}",
+		"--rounds", "1", "--head", "browser", "--servers", "epoll,multipath,gnet,nginx,floor", // and the baseline
+		"--before", os.Args[0], "--program", "other="+os.Args[0]+" "+otherRole+" {addr}",
 		"--case", "^(pipeline of 16|connection per request|TLS|JSON)$")
 	if err != nil {
 		t.Fatal(err)
@@ -153,10 +157,10 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range m.cases {
-		for _, kind := range []string{peers.Epoll, multipath, peers.FastHTTP} {
+		for _, kind := range []string{peers.Epoll, multipath, peers.FastHTTP, before} {
 			samples := c.samples[kind]
 			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].usage.CPU <= 0 || samples[0].Latency.Percentile(99) <= 0 || samples[0].resident == 0 {
-				t.Errorf("%s, %s: %+v", c.name, kind, samples)
+				t.Errorf("%s, %s: %+v", c.label(), kind, samples)
 			}
 		}
 		if got, want := len(c.samples["other"]) == 1, c.peer == (peers.Options{}); got != want {

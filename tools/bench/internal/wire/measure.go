@@ -46,8 +46,8 @@ func (m *measurement) measureCases(ctx context.Context) (err error) {
 		}
 	}
 	for i, c := range m.cases {
-		if err := m.measureCase(ctx, c, fmt.Sprintf("case %d/%d, %s", i+1, len(m.cases), c.name)); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+		if err := m.measureCase(ctx, c, fmt.Sprintf("case %d/%d, %s", i+1, len(m.cases), c.label())); err != nil {
+			return fmt.Errorf("%s: %w", c.label(), err)
 		}
 	}
 	return nil
@@ -74,6 +74,11 @@ func (m *measurement) measureCase(ctx context.Context, c *wireCase, title string
 		return err
 	}
 	defer func() { err = errors.Join(err, generator.Stop()) }()
+	if c.half {
+		if err := m.halve(c, servers, generator); err != nil {
+			return err
+		}
+	}
 	var kinds []string
 	for _, server := range servers {
 		kinds = append(kinds, server.kind)
@@ -87,9 +92,12 @@ func (m *measurement) measureCase(ctx context.Context, c *wireCase, title string
 // build starts the servers, each with the idle connections that the case wants.
 // What it returns is to be stopped even if it failed.
 func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*contender, err error) {
-	o := startOptions{cpu: serverCPU, procs: 1, folder: m.folder, others: m.others, floor: m.floor, noGCC: m.noGCC}
+	o := startOptions{cpu: serverCPU, procs: 1, folder: m.folder, others: m.others, before: m.before, floor: m.floor, noGCC: m.noGCC}
+	if c.shared || c.apart {
+		o.procs = runtime.NumCPU()
+	}
 	if c.shared {
-		o.cpu, o.procs = process.AnyCPU, runtime.NumCPU()
+		o.cpu = process.AnyCPU
 	}
 	for _, kind := range m.kinds {
 		server, err := start(ctx, kind, c, o)
@@ -115,6 +123,14 @@ func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*conten
 		}
 	}
 	return servers, nil
+}
+
+// halve gives a case half of the rate that the baseline reaches.
+func (m *measurement) halve(c *wireCase, servers []*contender, generator *load.Generator) error {
+	i := slices.IndexFunc(servers, func(s *contender) bool { return s.kind == baseline })
+	full, err := m.turn(c, servers[i], generator, false)
+	c.load.Rate = full.Rate() / 2
+	return err
 }
 
 // turn puts the load on a server once.

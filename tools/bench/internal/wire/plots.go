@@ -38,7 +38,7 @@ func scaled(values []float64, by float64) (out []float64) {
 func (m *measurement) plot(file, title, unit string, figure func(*wireCase, string, columns) []float64) report.Plot {
 	p := report.Plot{File: file, Title: title, Unit: unit}
 	for _, c := range m.cases {
-		panel := report.Panel{Title: c.name}
+		panel := report.Panel{Title: c.label()}
 		for _, kind := range m.kinds {
 			if len(c.samples[kind]) == 0 {
 				continue
