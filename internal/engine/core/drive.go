@@ -6,16 +6,46 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
-// yieldAfter is how many reads a worker makes on one connection before it yields to
-// other goroutines.
-const yieldAfter = 16
+// A worker that reads much from one connection yields to other goroutines, after yieldAfter
+// reads at the earliest. A yield takes a round of all that are ready. So the worker first reads
+// for a spell, which is a share of what the last yield took: beside slow handlers an upload does
+// not wait for a round after every few reads, and each upload makes the rounds longer by that
+// share only.
+const (
+	yieldAfter = 16
+	yieldShare = 32
+	longSpell  = 10 * time.Millisecond // the longest; Go's scheduler ends what takes longer anyway
+)
+
+// A spell is how long a loop's workers read from a connection without a yield, in nanoseconds.
+type spell struct{ length atomic.Int64 }
+
+// yield is called after every yieldAfter reads of a turn. It yields unless the spell lasts, until
+// the time that the last call has returned; the first call of a turn gets 0. now and gosched are
+// clock.Nanos and runtime.Gosched.
+func (s *spell) yield(until int64, now func() int64, gosched func()) int64 {
+	began := now()
+	if until == 0 {
+		until = began + s.length.Load()
+	}
+	if began < until {
+		return until
+	}
+	gosched()
+	ended := now()
+	length := min((ended-began)/yieldShare, int64(longSpell))
+	s.length.Store(length)
+	return ended + length
+}
 
 // serve serves the claimed connection until it waits or has ended. Afterwards
 // another worker may own c.
@@ -156,6 +186,7 @@ func (c *conn) pump() engine.Next {
 		}
 	}
 	c.dropHeld() // even if a Run has used all of it
+	var until int64
 	for pass := 1; ; pass++ {
 		room := c.Room()
 		if c.worker.isWide {
@@ -194,7 +225,7 @@ func (c *conn) pump() engine.Next {
 			return engine.Abort
 		}
 		if pass%yieldAfter == 0 {
-			runtime.Gosched()
+			until = c.loop.spell.yield(until, clock.Nanos, runtime.Gosched)
 		}
 	}
 }

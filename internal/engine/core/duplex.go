@@ -6,11 +6,13 @@ import (
 	"io"
 	"runtime"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // feedBlocked feeds a protocol that IsDuplex while its output waits for room.
 func (c *conn) feedBlocked() engine.Next {
+	var until int64
 	for pass := 1; c.TakesInput(); pass++ {
 		if len(c.Unread) == 0 {
 			c.dropHeld()
@@ -31,7 +33,7 @@ func (c *conn) feedBlocked() engine.Next {
 			return next
 		}
 		if pass%yieldAfter == 0 {
-			runtime.Gosched()
+			until = c.loop.spell.yield(until, clock.Nanos, runtime.Gosched)
 		}
 	}
 	return engine.Read

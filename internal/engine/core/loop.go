@@ -20,6 +20,7 @@ type loop struct {
 	compact atomic.Int64   // of them, compact TLS connections
 	cold    atomic.Int64   // of these, those that have cooled down
 	held    atomic.Int64   // buffers that connections keep while they wait
+	spell   spell          // of the workers
 	gone    sync.WaitGroup // the loop's goroutine and the workers'
 
 	// The loop's goroutine has what follows, but for the mutex of probes.
