@@ -60,7 +60,7 @@ const (
 
 // try has one engine serve for a while.
 func (o options) try(ctx context.Context, engine string, procs int) (result tally, err error) {
-	server, err := process.StartService(ctx, process.Options{CPU: process.AnyCPU, Procs: procs}, serverRole, engine)
+	server, err := process.StartService(ctx, process.Options{CPU: process.AnyCPU, Procs: procs}, serverRole, serverConfig{Engine: engine, Streams: true})
 	if err != nil {
 		return result, err
 	}

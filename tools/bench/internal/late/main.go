@@ -5,10 +5,14 @@
 // in the bench module, on Linux:
 //
 //	go -C tools/bench run . late [--duration 1m] [--late 100ms] [--engines epoll,perconn] [--procs 1,2,4]
+//	go -C tools/bench run . late --uploads ROUNDS --duration 4s [--before PROGRAM]
 //
 // Processes that take the CPUs make requests late, too. The report therefore says how
 // late the clients' own timer was. A server that has lost a wake-up shows a request that
 // does not end: it is stuck.
+//
+// With --uploads it measures instead how long uploads take beside handlers that compute, and
+// how long small requests take beside both.
 package late
 
 import (
@@ -34,6 +38,8 @@ type options struct {
 	engines               []string
 	procs                 []int
 	clients, hogs         int
+	uploads               int    // rounds; 0: no uploads beside busy handlers
+	before                string // another build of this program; "": none
 }
 
 // Command returns the subcommand.
@@ -48,11 +54,13 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.DurationVar(&o.stuck, "stuck", 10*time.Second, "how much longer a stuck one takes; it fails the command")
 	flags.IntVar(&o.clients, "clients", 64, "clients, each with one request at a time")
 	flags.IntVar(&o.hogs, "hogs", 2, "processes that take the CPUs half of the time")
+	flags.IntVar(&o.uploads, "uploads", 0, "instead measure uploads beside busy handlers, in so many `rounds`, after one to warm up, of --duration for each server")
+	flags.StringVar(&o.before, "before", "", "with --uploads: a `program` bench of another commit, in which epoll takes part, too")
 	engines := flags.String("engines", peers.Epoll+","+peers.PerConn, "engines to try")
 	procs := flags.String("procs", "1,2,4", "values of GOMAXPROCS")
 	return func() (_ options, err error) {
-		if o.duration <= 0 || o.late <= 0 || o.stuck <= o.late || o.clients < 1 || o.hogs < 0 {
-			return o, fmt.Errorf("--duration %v --late %v --stuck %v --clients %d --hogs %d: want positive times, --stuck the longer one, and a client", o.duration, o.late, o.stuck, o.clients, o.hogs)
+		if o.duration <= 0 || o.late <= 0 || o.stuck <= o.late || o.clients < 1 || o.hogs < 0 || o.uploads < 0 {
+			return o, fmt.Errorf("--duration %v --late %v --stuck %v --clients %d --hogs %d --uploads %d: want positive times, --stuck the longer one, and a client", o.duration, o.late, o.stuck, o.clients, o.hogs, o.uploads)
 		}
 		if o.procs, err = command.ParseProcs(*procs); err != nil {
 			return o, err
@@ -63,6 +71,9 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 }
 
 func run(ctx context.Context, o options) (d report.Document, err error) {
+	if o.uploads > 0 {
+		return runUploads(ctx, o)
+	}
 	table := report.Section{
 		Title: "Requests that took longer than their handlers",
 		Head:  []string{"engine", "GOMAXPROCS", "requests", "late", "latest", "stuck", "failed", "clients' timer late"},

@@ -23,7 +23,7 @@ func TestParseFlags(t *testing.T) {
 		t.Errorf("options %+v, %v", o, err)
 	}
 	for _, bad := range [][]string{
-		{"--duration", "0s"}, {"--late", "0s"}, {"--stuck", "1ms"}, {"--procs", "0"}, {"--engines", "fasthttp"}, {"--clients", "0"}, {"--hogs", "-1"},
+		{"--duration", "0s"}, {"--late", "0s"}, {"--stuck", "1ms"}, {"--procs", "0"}, {"--engines", "fasthttp"}, {"--clients", "0"}, {"--hogs", "-1"}, {"--uploads", "-1"},
 	} {
 		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
@@ -43,6 +43,27 @@ func TestRun(t *testing.T) {
 	}
 	if table := d.Sections[0]; len(table.Rows) != 2 || len(table.Rows[0]) != len(table.Head) || table.Rows[0][2] == "0" || len(table.Notes) != 1 {
 		t.Errorf("table %+v", table)
+	}
+}
+
+// Every server of the uploads has all kinds of requests answered.
+func TestUploads(t *testing.T) {
+	if err := command.Require("taskset"); err != nil {
+		t.Skip(err)
+	}
+	o := options{duration: 50 * time.Millisecond, engines: []string{peers.Epoll, peers.PerConn}, uploads: 1, before: os.Args[0]}
+	d, err := run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := d.Sections[0]
+	if len(table.Rows) != 3 {
+		t.Fatalf("rows %q", table.Rows)
+	}
+	for _, row := range table.Rows {
+		if len(row) != len(table.Head) || row[1] == "0" || row[5] == "0" || row[9] == "0" {
+			t.Errorf("row %q", row)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package late
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -28,7 +29,7 @@ const (
 	sleepPath    = "/sleep"    // milliseconds
 	computePath  = "/compute"  // peers.Spin
 	downloadPath = "/download" // bytes
-	uploadPath   = "/upload"   // bytes of the request, which the handler reads as they come
+	uploadPath   = "/upload"   // bytes of the request
 )
 
 // handlerTime is the field that says how long the handler ran, in nanoseconds.
@@ -39,14 +40,20 @@ const (
 	stacksCommand = "stacks"
 )
 
-// newServer makes the service of a server's process. config names the engine.
-func newServer(config []byte) (service process.Service, err error) {
-	var name string
-	if err := json.Unmarshal(config, &name); err != nil {
+// A serverConfig is what a server's process gets.
+type serverConfig struct {
+	Engine  string
+	Streams bool // handlers read the bodies of requests as they come
+}
+
+// newServer makes the service of a server's process.
+func newServer(text []byte) (service process.Service, err error) {
+	var config serverConfig
+	if err := json.Unmarshal(text, &config); err != nil {
 		return service, err
 	}
-	s := &sluice.Server{Handler: newHandler(), StreamRequestBody: true}
-	if s.Engine, err = sluice.ParseEngine(name); err != nil {
+	s := &sluice.Server{Handler: newHandler(), StreamRequestBody: config.Streams, MaxRequestBodySize: 2 * largest}
+	if s.Engine, err = sluice.ParseEngine(config.Engine); err != nil {
 		return service, err
 	}
 	return process.Service{Serve: s.Serve, Answers: map[string]func(string) (any, error){
@@ -77,11 +84,19 @@ func handle(ctx *sluice.RequestCtx, content []byte) {
 	case downloadPath:
 		ctx.SetBody(content[:min(n, largest)])
 	case uploadPath:
-		if size, err := io.Copy(io.Discard, ctx.RequestBodyStream()); err != nil || size != int64(n) {
+		if size, err := io.Copy(io.Discard, requestBody(ctx)); err != nil || size != int64(n) {
 			ctx.SetStatusCode(sluice.StatusBadRequest)
 		}
 	}
 	ctx.Response.Header.Set(handlerTime, strconv.FormatInt(int64(time.Since(began)), 10))
+}
+
+// requestBody returns the body of a request, as it comes or as a whole.
+func requestBody(ctx *sluice.RequestCtx) io.Reader {
+	if stream := ctx.RequestBodyStream(); stream != nil {
+		return stream
+	}
+	return bytes.NewReader(ctx.PostBody())
 }
 
 // hog takes a CPU for half of the time, until its standard input ends.
