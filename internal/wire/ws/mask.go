@@ -18,7 +18,8 @@ const notASCII = 0x8080808080808080
 func Mask(p []byte, key Key) (next Key, isASCII bool) {
 	next = Key(bits.RotateLeft32(uint32(key), -8*(len(p)&3)))
 	wide := uint64(key)<<32 | uint64(key)
-	var seen uint64
+	n, seen := maskBlocks(p, wide)
+	p = p[n:]
 	for len(p) >= 32 {
 		b := p[:32:32]
 		w0 := binary.LittleEndian.Uint64(b[0:]) ^ wide
