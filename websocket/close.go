@@ -64,7 +64,8 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	if s.isOpening { // whoever sends it counts it
 		s.isOpening, written = false, 0
 	}
-	s.run, s.out = notRunning, nil
+	s.restLocked()
+	s.out = nil
 	s.conn.guarded.makeRoomLocked()
 	isClosing := s.conn.phase != phaseOpen
 	mu.Unlock()

@@ -474,6 +474,7 @@ type session struct {
 	overHTTP2 bool // by HTTP/2, which counts the bytes
 	isOpening bool // in open, or Unpack
 	isInParts bool // the loop gets the message that arrives in parts
+	isResting bool // at the end of the last call the connection was open, and no message was half sent
 
 	// The lock of conn guards these.
 	run     runPhase

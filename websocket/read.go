@@ -461,7 +461,10 @@ func (s *session) handleInput() engine.Next {
 			s.handlePiece(p)
 		}
 		s.engine.Discard(used)
-		if isEnding, hasMuch := s.state(); isEnding || used == len(in) {
+		if used == len(in) {
+			return engine.Read
+		}
+		if isEnding, hasMuch := s.state(); isEnding {
 			return engine.Read
 		} else if hasMuch {
 			return engine.Run

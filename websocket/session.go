@@ -70,7 +70,7 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	}
 	s.goAway()
 	if hasInput { // output does not end the peer's silence
-		s.arm()
+		s.armOpen()
 	}
 	return s.leave(next)
 }
@@ -80,11 +80,11 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
 	if s.readMeanwhile() {
 		s.heard()
-		s.arm()
+		s.armOpen()
 	}
 	s.goAway()
 	if s.host.server.Closing() != upgrade.CloseNot && s.awaits != awaitsPong {
-		s.arm() // the time of its end
+		s.armOpen() // the time of its end
 	}
 	return s.leave(engine.Read)
 }
@@ -110,11 +110,18 @@ func (s *session) leaveToOutbox() {
 	s.awaitFlushLocked()
 	s.takeLocked(math.MaxInt)
 	out, m := s.out, s.conn.guarded
-	s.run, s.out, s.isOpening = notRunning, nil, false
+	s.restLocked()
+	s.out, s.isOpening = nil, false
 	if len(out) > 0 {
 		s.conn.waitingLocked(m).addRaw(out)
 	}
 	m.makeRoomLocked()
+}
+
+// restLocked is the end of a call.
+func (s *session) restLocked() {
+	s.run = notRunning
+	s.isResting = s.conn.phase == phaseOpen && s.conn.writingLocked() == nil
 }
 
 // HalfClosed ends a connection whose peer sends no more; see engine.Protocol.
@@ -133,12 +140,7 @@ func (s *session) Detached(c net.Conn) { _ = c.Close() }
 
 // Pause implements engine.Protocol.
 func (s *session) Pause() (isIdle bool) {
-	if !s.reader.IsBetween() {
-		return false
-	}
-	s.conn.lock().Lock()
-	defer s.conn.lock().Unlock()
-	return s.conn.phase == phaseOpen && s.conn.writingLocked() == nil
+	return s.isResting && s.reader.IsBetween()
 }
 
 // Sleep releases s while the connection is idle; see engine.Sleeper.

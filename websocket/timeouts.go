@@ -29,26 +29,37 @@ func (s *session) heard() {
 // arm sets the time-out of the next wait for input. There is one: while a message is
 // incomplete, it is that of the message, otherwise that of the peer's silence.
 func (s *session) arm() {
-	if s.armClosing() {
+	if !s.armClosing() {
+		s.armOpen()
+	}
+}
+
+// armOpen is arm in a call that ends with leave, which sets the time-out of a connection that
+// is closing.
+func (s *session) armOpen() {
+	if s.awaits == awaitsClose {
 		return
 	}
-	now := clock.Nanos()
 	if s.reader.IsBetween() {
 		s.began = 0
-		s.engine.SetReadDeadline(now, s.silence(now))
+		after, now := s.silence(), int64(0)
+		if after > 0 {
+			now = clock.Nanos()
+		}
+		s.engine.SetReadDeadline(now, after)
 		return
 	}
 	if s.began == 0 || s.isInParts {
-		s.began = now
+		s.began = clock.Nanos()
 	}
 	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
 }
 
 // silence returns how long a connection that is between messages waits for input.
-func (s *session) silence(now int64) time.Duration {
+func (s *session) silence() time.Duration {
 	after := s.pingAfter()
 	if s.host.server.Closing() == upgrade.CloseSoon && s.leavesSoon() {
-		left := max(time.Duration(s.host.restartAt(s.conn.index)-now), 1)
+		left := max(time.Duration(s.host.restartAt(s.conn.index)-clock.Nanos()), 1)
 		if after == 0 || left < after {
 			return left
 		}

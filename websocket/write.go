@@ -431,31 +431,34 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := message{kind: k, p: p}
-	c.pack(&w)
-	defer w.release()
+	m := message{kind: k, p: p}
+	c.pack(&m)
 	mu := c.lock()
 	mu.Lock()
-	for {
+	err := c.writeLocked(ctx, &m)
+	mu.Unlock()
+	m.release()
+	return err
+}
+
+// writeLocked appends m when there is room for it. It does not hold the lock while it waits.
+func (c *Conn) writeLocked(ctx context.Context, m *message) (err error) {
+	for err == nil {
 		switch {
 		case c.phase != phaseOpen:
-			defer mu.Unlock()
 			return c.endedLocked()
-		case !c.fitsLocked(&w):
-			mu.Unlock()
-			c.pack(&w)
-			mu.Lock()
-			continue
-		case c.hasRoomLocked(w.size()):
-			c.appendLocked(&w)
-			mu.Unlock()
+		case !c.fitsLocked(m):
+			c.lock().Unlock()
+			c.pack(m)
+			c.lock().Lock()
+		case c.hasRoomLocked(m.size()):
+			c.appendLocked(m)
 			return nil
-		}
-		if err := c.awaitRoomLocked(ctx); err != nil {
-			mu.Unlock()
-			return err
+		default:
+			err = c.awaitRoomLocked(ctx)
 		}
 	}
+	return err
 }
 
 // awaitRoomLocked waits for room, or for the end of a Writer or of the connection. It does
