@@ -52,8 +52,9 @@ func (d *driver) castTo(fd int, gen uint32, frame []byte) (isSent bool) {
 // again.
 func (d *driver) letGo(fd int, p place) {
 	s := p.slot()
-	gen, expiry := generation(s.word.Load()), s.expiry.Load()
-	if !s.release(0) {
+	word, expiry := s.word.Load(), s.expiry.Load()
+	gen := generation(word)
+	if !s.release(word & flagReceives) {
 		d.loopOf(s).queue.push(int32(fd)) // a worker handles what has come
 		return
 	}

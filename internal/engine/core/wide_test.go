@@ -34,9 +34,15 @@ func (s *wholeSource) Recv(fd int, p []byte) (int, syscall.Errno) {
 
 // receivers is an Acceptor. Its protocols are Receivers, sleep between two messages, and answer
 // each with its checksum. A message is its length in 4 bytes, and that many bytes.
-type receivers struct{ *echoAcceptor }
+type receivers struct {
+	*echoAcceptor
+	targets chan engine.Target
+}
 
-func (a receivers) Open(c engine.Conn) (engine.Protocol, []byte)      { return &receiver{}, nil }
+func (a receivers) Open(c engine.Conn) (engine.Protocol, []byte) {
+	a.targets <- c.Target()
+	return &receiver{}, nil
+}
 func (a receivers) Wake(c engine.Conn, _ engine.Memo) engine.Protocol { return &receiver{} }
 
 type receiver struct {
@@ -79,8 +85,10 @@ func (r *receiver) Run(out []byte) ([]byte, engine.Next) {
 func TestWideInput(t *testing.T) {
 	source := &wholeSource{countingSource: countingSource{pollSource: newPollSource()}}
 	ln := listen(t)
-	d := serveOver(t, source, ln, receivers{newEcho()}, engine.Options{ReadBufferSize: 2 << 10, Loops: 1, MaxWorkers: 1})
+	targets := make(chan engine.Target, 2)
+	d := serveOver(t, source, ln, receivers{newEcho(), targets}, engine.Options{ReadBufferSize: 2 << 10, Loops: 1, MaxWorkers: 1})
 	conns := []net.Conn{dial(t, ln), dial(t, ln)}
+	all := []engine.Target{<-targets, <-targets}
 	const short, fits, long, longer = 100, 2<<10 - 4, 2<<10 - 3, 40_000
 	for i, step := range []struct {
 		size  int
@@ -109,6 +117,10 @@ func TestWideInput(t *testing.T) {
 			if reads := source.calls().reads - before; reads != step.reads[j] {
 				t.Errorf("step %d, connection %d: %d bytes took %d reads, want %d", i, j, step.size, reads, step.reads[j])
 			}
+		}
+		d.Cast(all, []byte("cast"), func(int) { t.Error("a connection is not idle") })
+		for _, c := range conns {
+			expect(t, c, "cast")
 		}
 	}
 }
