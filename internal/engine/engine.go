@@ -34,6 +34,9 @@ type Options struct {
 	// deadline then keeps its buffers. With ReduceMemory it keeps none, which costs
 	// another read.
 	SparesDeadlines, ReduceMemory bool
+	// IOUring: event engines send the responses of several connections with one system
+	// call, where package uring works.
+	IOUring bool
 }
 
 // handshakesPerProc is about how many handshakes a processor begins in a second. So the limit

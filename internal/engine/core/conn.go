@@ -62,6 +62,7 @@ type connState struct {
 	lingerLeft int
 	isDated    bool // deadline is valid; otherwise the slot's expiry is
 	isShown    bool // place.conn holds it
+	isHeld     bool // Out waits for a batch
 	isStuck    bool // the peer has not accepted the output within the write time-out
 	isDrained  bool // the last read left nothing
 	hasEnded   bool // and found the peer's FIN

@@ -78,6 +78,7 @@ func (c *conn) turn() engine.Next {
 	}
 	reasons := s.take(reasonFlags &^ flagPrompt)
 	if reasons != 0 {
+		c.worker.mayHold = false
 		if next := c.handleReasons(reasons); next != engine.Read {
 			return next
 		}
@@ -92,6 +93,10 @@ func (c *conn) turn() engine.Next {
 		}
 	}
 	if c.isBlocked() {
+		if c.Err != nil {
+			return engine.Abort // see leaveRest
+		}
+		c.wake()
 		if next := c.Resume(); next != engine.Read || c.isBlocked() {
 			return next
 		}
@@ -178,6 +183,15 @@ func (c *conn) expired() engine.Next {
 
 // pump reads and drives until the socket is drained.
 func (c *conn) pump() engine.Next {
+	if c.isHeld {
+		c.sendHeld()
+		if c.Err != nil {
+			return engine.Abort
+		}
+		if c.isBlocked() {
+			return engine.Read
+		}
+	}
 	if in := c.Unread; len(in) > 0 {
 		c.wake()
 		next := c.Drive(in)
@@ -205,7 +219,7 @@ func (c *conn) pump() engine.Next {
 			}
 			// A short read has emptied the socket, and further input causes an event.
 			// A FIN that arrived before the read does not cause another one.
-			if c.isDrained && !c.slot().has(flagGone) {
+			if c.isHeld || c.isDrained && !c.slot().has(flagGone) {
 				return engine.Read
 			}
 			c.measure(n)
@@ -254,8 +268,18 @@ func (c *conn) Began(isSuccessor bool) {
 	}
 }
 
-// Flush implements drive.Host. It writes as much as there is room for.
+// Flush implements drive.Host. It writes as much as there is room for, or leaves the output
+// for a batch.
 func (c *conn) Flush(then engine.Next) drive.Written {
+	if then == engine.Read && c.canHold() {
+		c.isHeld = true
+		return drive.WroteAll
+	}
+	c.isHeld = false
+	return c.flush(then)
+}
+
+func (c *conn) flush(then engine.Next) drive.Written {
 	if c.tlsConn != nil {
 		return c.wrote(c.flushTLS(then))
 	}

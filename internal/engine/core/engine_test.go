@@ -40,3 +40,20 @@ func TestEngineCooling(t *testing.T) {
 		return e
 	}, enginetest.CompactTLS(), enginetest.Sleeping(enginetest.CompactTLS()))
 }
+
+// The suite with responses that wait for batches. What is told of a Source, a ring does not
+// tell: EAGAIN above all.
+func TestEngineIOUring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("package epoll runs the suite")
+	}
+	needsRing(t)
+	enginetest.Run(t, func(options engine.Options) engine.Engine {
+		options.IOUring = true
+		e, err := newEngine(options, netconn.New(options))
+		if err != nil {
+			panic(err)
+		}
+		return e
+	}, enginetest.TCP(), enginetest.Sleeping(enginetest.TCP()))
+}

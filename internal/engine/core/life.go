@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // begin opens a new connection: it asks for admission, makes the TLS handshake, and
@@ -131,6 +132,9 @@ func (c *conn) refusePlain(refusal []byte) {
 // finish ends the connection in the way that next asks for. The result true means
 // that it lingers first.
 func (c *conn) finish(next engine.Next) (waits bool) {
+	if invariants.Enabled && c.isHeld {
+		panic("sluice: connection ends with output that waits for a batch")
+	}
 	switch {
 	case c.phase == phaseHanded:
 		c.giveAway()

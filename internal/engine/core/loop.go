@@ -48,6 +48,7 @@ func (l *loop) start() error {
 	l.poller = poller
 	l.gone.Add(1)
 	l.probes.begin(poller)
+	l.openBatches()
 	go func() { // until the poller is closed
 		defer l.gone.Done()
 		defer l.probes.end()
@@ -61,6 +62,7 @@ func (l *loop) close() {
 	l.queue.close()
 	_ = l.poller.Close()
 	l.gone.Wait()
+	l.closeBatches()
 }
 
 func (l *loop) startWorker(w *worker) {

@@ -5,7 +5,7 @@ package core
 import "github.com/sluicehttp/sluice/internal/engine"
 
 // park releases a connection that has nothing to do. If it returns true, the
-// connection is idle, has ended, or was claimed again; c must not be used. If it
+// connection is idle, has ended, was claimed again, or is in a batch; c must not be used. If it
 // returns false, the connection has something to do, and the worker still owns it.
 func (c *conn) park() bool {
 	if err := c.add(); err != nil {
@@ -14,6 +14,14 @@ func (c *conn) park() bool {
 		return true
 	}
 	parked := c.preparePark()
+	if c.isHeld && (parked != 0 || c.slot().has(flagInput|flagPrompt|flagKill)) {
+		c.sendHeld()
+		if c.Err != nil {
+			c.end(engine.Abort)
+			return true
+		}
+		parked = c.preparePark()
+	}
 	if c.slot().has(flagInput|flagKill) && !c.isBlocked() {
 		return false
 	}
@@ -26,6 +34,10 @@ func (c *conn) park() bool {
 		c.slim()
 	}
 	expiry := c.setExpiry()
+	if c.isHeld {
+		c.hold(parked, isFree, expiry)
+		return true
+	}
 
 	w, s, d, fd := c.worker, c.slot(), c.driver, c.fd
 	c.detach()

@@ -18,7 +18,7 @@ import (
 // and leaves others makes one spare worker runnable, unless there is one already.
 // If nothing blocks, one goroutine serves all connections, and the spare finds the
 // queue empty: one wake-up in a pass. If a handler blocks, the spare serves the
-// rest.
+// rest, and sends what waits in batches.
 //
 // The tasks that a connection begins are ahead of the other connections, and so is the
 // connection when the tasks have output for it. If the input of all connections were
@@ -53,6 +53,8 @@ type runQueue struct {
 	maxIdle     time.Duration // how long the others are kept
 	low         int           // least length of idle since the last sweep
 	timer       *time.Timer   // of the sweep; nil: none is due
+
+	batches []*batch // what workers fill; none: they send themselves. It never changes while there are workers
 }
 
 // ring is a queue.
@@ -107,6 +109,13 @@ func (q *runQueue) push(fds ...int32) {
 		return
 	}
 	q.mu.Lock()
+	q.pushLocked(fds)
+	w, isNew := q.spareLocked()
+	q.mu.Unlock()
+	q.wake(w, isNew)
+}
+
+func (q *runQueue) pushLocked(fds []int32) {
 	for _, fd := range fds {
 		if q.limit > 0 && q.neverBlocks(fd) {
 			q.quick++
@@ -114,9 +123,6 @@ func (q *runQueue) push(fds ...int32) {
 		}
 		q.ready.push(fd)
 	}
-	w, isNew := q.spareLocked()
-	q.mu.Unlock()
-	q.wake(w, isNew)
 }
 
 // pushAhead queues a connection that was claimed because a task has something to send.
@@ -160,7 +166,7 @@ func (q *runQueue) spareLocked() (w *worker, isNew bool) {
 	}
 	q.workers++
 	q.isSpare = true
-	return &worker{role: roleSpare, more: make(chan struct{}, 1)}, true
+	return &worker{role: roleSpare, number: q.workers, more: make(chan struct{}, 1)}, true
 }
 
 // queuedLocked returns the number of items.
@@ -197,12 +203,20 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		}
 		if fd, ok := q.popLocked(w); ok {
 			spare, isNew := q.spareLocked()
+			w.mayHold = q.isSpare && len(q.batches) > 0
 			q.mu.Unlock()
 			q.wake(spare, isNew)
 			return fd, true
 		}
 		if q.closed || w.isLast || w.role == roleDismissed {
 			return 0, q.leaveLocked()
+		}
+		if q.hasUnsent() {
+			q.mu.Unlock()
+			claimed := w.sendBatches()
+			q.mu.Lock()
+			q.pushLocked(claimed) // w looks again
+			continue
 		}
 		q.parkLocked(w)
 		q.mu.Unlock()

@@ -13,21 +13,24 @@ import (
 // A worker is a goroutine that serves claimed connections, one after the other.
 // It lends each of them its buffers, and a conn to those that have none.
 type worker struct {
-	loop   *loop
-	conn   *conn       // what it serves; nil: nothing
-	task   engine.Task // what it runs instead, or has run; nil: nothing
-	spare  *conn       // for the next connection that has none
-	input  *buf.Buffer
-	output *buf.Buffer
-	wide   *buf.Buffer // in place of input during serve; see wideInput
-	isWide bool        // the last message of a Receiver fits into wide, and not into input
-	peer   netConn     // lent to Acceptor's Admit and Release
+	loop    *loop
+	conn    *conn       // what it serves; nil: nothing
+	task    engine.Task // what it runs instead, or has run; nil: nothing
+	spare   *conn       // for the next connection that has none
+	input   *buf.Buffer
+	output  *buf.Buffer
+	wide    *buf.Buffer // in place of input during serve; see wideInput
+	isWide  bool        // the last message of a Receiver fits into wide, and not into input
+	peer    netConn     // lent to Acceptor's Admit and Release
+	claimed []int32     // see sendBatches
 
-	more   chan struct{} // buffered; receives when there is work, or on dismissal
-	below  *worker       // in runQueue.idle
-	role   role          // guarded by runQueue.mu
-	isDone bool          // run has returned normally
-	isLast bool          // it ends when it finds nothing to do: a handshake has failed, maybe one of thousands
+	more    chan struct{} // buffered; receives when there is work, or on dismissal
+	below   *worker       // in runQueue.idle
+	number  int           // the batch that it fills first
+	role    role          // guarded by runQueue.mu
+	mayHold bool          // a spare worker is runnable, so output may wait in a batch
+	isDone  bool          // run has returned normally
+	isLast  bool          // it ends when it finds nothing to do: a handshake has failed, maybe one of thousands
 }
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
@@ -54,15 +57,20 @@ func (w *worker) run() {
 		if !ok {
 			break
 		}
+		if len(w.loop.queue.batches) > 0 {
+			w.sendBeforeWork()
+		}
 		if w.task != nil {
 			engine.RunTask(w.task)
 		} else {
 			w.serve(fd)
 		}
 		if served++; served%connectionsInARow == 0 {
+			w.loop.queue.push(w.sendBatches()...)
 			runtime.Gosched()
 		}
 	}
+	w.loop.queue.push(w.sendBatches()...)
 	w.isDone = true
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/enginetest"
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
+	"github.com/sluicehttp/sluice/internal/engine/uring"
 )
 
 func newEngine(options engine.Options) engine.Engine {
@@ -20,9 +21,28 @@ func newEngine(options engine.Options) engine.Engine {
 
 func TestEngine(t *testing.T) { enginetest.RunProcs(t, newEngine) }
 
+// newRingEngine returns an engine with batches.
+func newRingEngine(options engine.Options) engine.Engine {
+	options.IOUring = true
+	return newEngine(options)
+}
+
+// The suite with responses that wait for batches; of TLS, none does.
+func TestEngineIOUring(t *testing.T) {
+	if err := uring.Obstacle(); err != nil {
+		t.Skip(err)
+	}
+	networks := []enginetest.Network{enginetest.Sleeping(enginetest.TCP()), enginetest.TCP()}
+	if !testing.Short() {
+		networks = append(networks, enginetest.Unix(), enginetest.Sleeping(enginetest.TLSListener()))
+	}
+	enginetest.RunProcs(t, newRingEngine, networks...)
+}
+
 func TestSoak(t *testing.T) {
 	enginetest.Soak(t, 1,
 		enginetest.NamedEngine{Name: "epoll", New: newEngine},
+		enginetest.NamedEngine{Name: "epoll and io_uring", New: newRingEngine},
 		enginetest.NamedEngine{Name: "perconn", New: netconn.New})
 }
 

@@ -1,0 +1,299 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/uring"
+)
+
+// A batch holds responses of several connections, which one system call sends. What must
+// hold:
+//
+//   - Only the output of a connection that is about to be idle waits, and is all that it has:
+//     see canHold. The connection has no worker any more, but its slot stays busy. So nobody
+//     claims it, closes its descriptor or writes to it, and what is delivered to it is noted
+//     in its slot. Whoever sends the batch owns it meanwhile, and makes it idle or queues it.
+//   - A handler may block, and must not keep what others have answered. While there is
+//     something in a batch of the loop, a spare worker is runnable, or a worker is about to
+//     look at the queue: see runQueue.next. One that finds no work, or ends, sends all
+//     batches. So does one that has found work for which it cannot have a spare worker.
+//   - A connection that has failed, or whose peer does not take everything, becomes one that
+//     waits for room and is queued (leaveRest): sending runs no code of a protocol.
+//
+// Workers share the batches. Each begins with another one; if that is in use, it takes the
+// next, and it sends the output itself if all are.
+type batch struct {
+	count atomic.Int32 // of entries; written with mu
+	since atomic.Int64 // when the first one came, in clock.Nanos
+
+	mu      sync.Mutex
+	ring    *uring.Ring // nil: the kernel takes no sends any more
+	entries [batchSize]heldOut
+	output  *buf.Buffer // of the entries, one after the other; nil: there are none
+	single  [1]uring.Failure
+}
+
+const (
+	batchSize   = 64       // most responses in a batch
+	batchOutput = 16 << 10 // their bytes
+	longestHeld = 4 << 10  // bytes of one of them
+	// batchPatience is how long a response waits for handlers that do not block, or a
+	// little longer. Nanoseconds.
+	batchPatience = 100_000
+)
+
+// A heldOut is an entry of a batch: a connection and its output.
+type heldOut struct {
+	place      place
+	fd         int32
+	gen        uint32
+	expiry     uint32 // of the wait that follows
+	parked     uint32 // its flags
+	start, end int32  // in batch.output
+}
+
+// openBatches gives the loop its batches: together, the loops have one for each processor, or
+// a few more. Without the descriptors there are none.
+func (l *loop) openBatches() {
+	if !l.driver.options.IOUring {
+		return
+	}
+	loops := len(l.driver.loops)
+	for range (runtime.GOMAXPROCS(0) + loops - 1) / loops {
+		if ring, err := uring.Open(batchSize); err == nil {
+			l.queue.batches = append(l.queue.batches, &batch{ring: ring})
+		}
+	}
+}
+
+// closeBatches is called when the loop has no workers any more.
+func (l *loop) closeBatches() {
+	for _, b := range l.queue.batches {
+		if b.ring != nil {
+			b.ring.Close()
+		}
+	}
+	l.queue.batches = nil
+}
+
+// hasUnsent reports whether responses wait in a batch.
+func (q *runQueue) hasUnsent() bool {
+	for _, b := range q.batches {
+		if b.count.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// canHold reports whether Out may wait in a batch, before the connection waits for input. It
+// is all that there is to send, nothing is left to read, and no event but input has made the
+// connection busy.
+func (c *conn) canHold() bool {
+	if !c.worker.mayHold || c.After != engine.Read || !c.isDrained || c.tlsConn != nil || len(c.Out) == 0 || len(c.Out) > longestHeld {
+		return false
+	}
+	if len(c.Unread) > 0 || c.hasFile() || c.pendingOut != nil || c.stalledSince != 0 || c.phase != phaseOpen || c.taker != nil {
+		return false
+	}
+	return c.slot().word.Load()&(flagAdded|flagGone|flagKill) == flagAdded
+}
+
+// sendHeld sends the output that canHold has left.
+func (c *conn) sendHeld() {
+	c.isHeld = false
+	c.flush(engine.Read)
+}
+
+// hold is the end of park for an idle connection whose output waits. isFree says that it
+// needs no conn.
+func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
+	w, d := c.worker, c.driver
+	u := heldOut{place: c.place, fd: int32(c.fd), gen: c.gen, expiry: expiry, parked: uint32(parked)}
+	out := c.Out // in the worker's buffer, which nobody else gets meanwhile
+	c.isHeld, c.Out = false, c.Out[:0]
+	c.detach()
+	if isFree {
+		c.hide()
+		c.reset()
+		w.keep(c)
+	} else {
+		c.show()
+	}
+	if w.addHeld(u, out) {
+		return
+	}
+	n, errno := d.source.Send(int(u.fd), out, false)
+	if n < len(out) {
+		w.leaveRest(&u, out[n:], errno)
+	} else if u.letGo(d) {
+		return
+	}
+	w.loop.queue.push(u.fd)
+}
+
+// addHeld adds an entry to a batch. The result false means that all are full or in use.
+func (w *worker) addHeld(u heldOut, out []byte) bool {
+	all := w.loop.queue.batches
+	for i := range all {
+		if all[(w.number+i)%len(all)].add(u, out) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *batch) add(u heldOut, out []byte) bool {
+	if !b.mu.TryLock() {
+		return false
+	}
+	defer b.mu.Unlock()
+	n := b.count.Load()
+	if n == 0 {
+		if b.ring == nil {
+			return false
+		}
+		b.since.Store(clock.Nanos())
+		b.output = buf.Get(batchOutput)
+	}
+	if n == batchSize || len(b.output.B)+len(out) > batchOutput {
+		return false
+	}
+	u.start = int32(len(b.output.B))
+	b.output.B = append(b.output.B, out...)
+	u.end = int32(len(b.output.B))
+	b.entries[n] = u
+	b.count.Store(n + 1)
+	return true
+}
+
+// isDue reports whether the batch must be sent before another handler runs.
+func (b *batch) isDue() bool {
+	n := b.count.Load()
+	return n == batchSize || n > 0 && clock.Nanos()-b.since.Load() > batchPatience
+}
+
+// sendBeforeWork sends what must not wait for the handler that w is about to run.
+func (w *worker) sendBeforeWork() {
+	q := &w.loop.queue
+	if !w.mayHold {
+		q.push(w.sendBatches()...)
+		return
+	}
+	for _, b := range q.batches {
+		if b.isDue() {
+			q.push(w.sendBatch(b)...)
+		}
+	}
+}
+
+// sendBatches sends all batches. It returns the connections that are to be queued, until the
+// next call.
+func (w *worker) sendBatches() (claimed []int32) {
+	w.claimed = w.claimed[:0]
+	for _, b := range w.loop.queue.batches {
+		if b.count.Load() > 0 {
+			w.send(b)
+		}
+	}
+	return w.claimed
+}
+
+// sendBatch is sendBatches for one.
+func (w *worker) sendBatch(b *batch) (claimed []int32) {
+	w.claimed = w.claimed[:0]
+	w.send(b)
+	return w.claimed
+}
+
+// send sends the batch, and makes its connections idle. It adds those to w.claimed that have
+// something to do.
+func (w *worker) send(b *batch) {
+	d := w.loop.driver
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.count.Load()
+	if n == 0 {
+		return // another worker has sent it
+	}
+	for _, f := range b.submitLocked(d.source) {
+		u := &b.entries[f.Token]
+		w.leaveRest(u, b.outputLocked(u)[f.N:], f.Errno)
+		w.claimed = append(w.claimed, u.fd)
+		u.fd = -1
+	}
+	for i := range b.entries[:n] {
+		u := &b.entries[i]
+		if u.fd >= 0 && !u.letGo(d) {
+			w.claimed = append(w.claimed, u.fd)
+		}
+		u.place = place{}
+	}
+	b.output.Release()
+	b.output = nil
+	b.count.Store(0)
+}
+
+func (b *batch) outputLocked(u *heldOut) []byte { return b.output.B[u.start:u.end] }
+
+// submitLocked sends, and returns what was not sent completely.
+func (b *batch) submitLocked(source Source) []uring.Failure {
+	entries := b.entries[:b.count.Load()]
+	if len(entries) == 1 { // a call of its own costs less
+		out := b.outputLocked(&entries[0])
+		n, errno := source.Send(int(entries[0].fd), out, false)
+		if n == len(out) {
+			return nil
+		}
+		b.single[0] = uring.Failure{N: n, Errno: errno}
+		return b.single[:]
+	}
+	for i := range entries {
+		b.ring.Add(int(entries[i].fd), b.outputLocked(&entries[i]), uint32(i))
+	}
+	failed, works := b.ring.Submit()
+	if !works {
+		b.ring.Close()
+		b.ring = nil
+	}
+	return failed
+}
+
+// letGo makes the connection idle. The result false means that something has happened to it
+// meanwhile, and the caller must queue it.
+func (u *heldOut) letGo(d *driver) bool {
+	slot := u.place.slot()
+	if !slot.release(uint64(u.parked)) {
+		return false
+	}
+	d.released(int(u.fd), slot, u.gen, u.expiry)
+	return true
+}
+
+// leaveRest makes the connection one that waits for room, with the rest of its output, or
+// that has failed with errno. The caller must queue it.
+func (w *worker) leaveRest(u *heldOut, rest []byte, errno syscall.Errno) {
+	c := u.place.conn().Load()
+	if c == nil {
+		c = w.borrow()
+		c.bind(w.loop.driver, u.place, int(u.fd))
+	}
+	if errno != 0 && errno != syscall.EAGAIN {
+		c.Fail(os.NewSyscallError("send", errno))
+	}
+	c.pendingOut = buf.Get(len(rest))
+	c.pendingOut.B = append(c.pendingOut.B, rest...)
+	c.Out = c.pendingOut.B
+	c.loop.held.Add(1)
+	c.block(false)
+	c.show()
+}
