@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/uring"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
@@ -139,6 +140,7 @@ func (s *Server) engineOptions() engine.Options {
 		NetConnIsKept:   s.ConnState != nil,
 		SparesDeadlines: true, // listeners may have set deadlines of their own
 		ReduceMemory:    s.ReduceMemoryUsage,
+		IOUring:         s.wantsIOUring() && uring.Obstacle() == nil,
 	}
 	if s.TCPKeepalive {
 		o.KeepAlivePeriod = positiveOr(s.TCPKeepalivePeriod, defaultKeepAlive)

@@ -87,11 +87,16 @@ type EngineInfo struct {
 	// CompactObstacle is why CompactTLS is false although Server.CompactTLS is set,
 	// for humans; empty otherwise.
 	CompactObstacle string `json:"compact_obstacle,omitempty"`
+	// IOUring is true if responses are sent by io_uring, see Server.IOUring.
+	IOUring bool `json:"io_uring"`
+	// IOUringObstacle is why IOUring is false although Server.IOUring is IOUringOn,
+	// or IOUringAuto with GOMAXPROCS=1 and EngineEpoll, for humans; empty otherwise.
+	IOUringObstacle string `json:"io_uring_obstacle,omitempty"`
 }
 
 // String describes i for logs: "epoll (auto: linux, TCP listener)". After the
-// reason it says "multipath TCP" if i.MultipathTCP is true, and "compact TLS" if
-// i.CompactTLS is true, or why not.
+// reason it says "multipath TCP" if i.MultipathTCP is true, "compact TLS" if
+// i.CompactTLS is true and "io_uring" if i.IOUring is true, or why not.
 func (i EngineInfo) String() string {
 	about := i.Reason
 	if i.MultipathTCP {
@@ -102,6 +107,12 @@ func (i EngineInfo) String() string {
 		about += "; compact TLS"
 	case i.CompactObstacle != "":
 		about += "; no compact TLS: " + i.CompactObstacle
+	}
+	switch {
+	case i.IOUring:
+		about += "; io_uring"
+	case i.IOUringObstacle != "":
+		about += "; no io_uring: " + i.IOUringObstacle
 	}
 	return fmt.Sprintf("%v (%s)", i.Engine, about)
 }
@@ -118,6 +129,10 @@ func (s *Server) EngineInfo(ln net.Listener) EngineInfo {
 	if s.CompactTLS {
 		info.CompactObstacle = s.compactObstacle(e)
 		info.CompactTLS = info.CompactObstacle == ""
+	}
+	if s.wantsIOUring() && (e == EngineEpoll || s.IOUring == IOUringOn) {
+		info.IOUringObstacle = ioURingObstacle(e)
+		info.IOUring = info.IOUringObstacle == ""
 	}
 	return info
 }

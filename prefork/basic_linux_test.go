@@ -18,6 +18,8 @@ func TestWorkersServe(t *testing.T) {
 	for name, s := range map[string]setup{
 		"epoll":     {Engine: sluice.EngineEpoll},
 		"perconn":   {Engine: sluice.EnginePerConn},
+		"io_uring":  {Engine: sluice.EngineEpoll, IOUring: sluice.IOUringOn, TellsEngine: true},
+		"auto":      {Engine: sluice.EngineEpoll, TellsEngine: true},
 		"shared":    {Shared: true},
 		"several":   {Listen: []string{"127.0.0.1:0", "unix:" + path}},
 		"unix":      {Addr: "unix:" + path + "2"},
@@ -54,6 +56,12 @@ func TestWorkersServe(t *testing.T) {
 					served[body] = true
 					return len(served) == 2
 				})
+			}
+			if s.TellsEngine { // each worker has probed the kernel
+				info := (&sluice.Server{Engine: s.Engine, IOUring: sluice.IOUringOn}).EngineInfo(nil)
+				if told := f.printed("engine "); len(told) != 2 || told[0] != told[1] || told[0] != "engine "+info.String() {
+					t.Errorf("the workers tell %q, want twice %v", told, info)
+				}
 			}
 			f.signal(os.Interrupt)
 			if status := f.wait(); status != 0 {

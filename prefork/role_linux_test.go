@@ -29,6 +29,8 @@ type setup struct {
 	Window, Interval        time.Duration
 	Grace, Drain, Linger    time.Duration
 	Engine                  sluice.Engine
+	IOUring                 sluice.IOUring
+	TellsEngine             bool // workers print the engine's EngineInfo
 	Addr                    string
 	Listen                  []string
 	Network                 string
@@ -156,7 +158,7 @@ func serveTLSFiles(p *Prefork, addr, folder string) error {
 // newFleet returns the Prefork of s.
 // long: one line for each field of the setup
 func newFleet(s setup) *Prefork {
-	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Disable: !s.HTTP2}}
+	server := &sluice.Server{Engine: s.Engine, IOUring: s.IOUring, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Disable: !s.HTTP2}}
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})
@@ -204,6 +206,9 @@ func newFleet(s setup) *Prefork {
 	}
 	p.OnWorkerStart = func(i WorkerInfo) error {
 		info = i
+		if s.TellsEngine {
+			fmt.Println("engine", server.EngineInfo(nil))
+		}
 		if string(i.Config) == "bad" {
 			return errors.New("bad configuration")
 		}

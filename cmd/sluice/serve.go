@@ -22,6 +22,7 @@ import (
 type serveOptions struct {
 	addr         string
 	engine       sluice.Engine
+	ioURing      sluice.IOUring
 	http2        bool
 	tls          tlsOptions
 	readTimeout  time.Duration
@@ -95,6 +96,7 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&o.accessLog, "access-log", "", "append a line in Combined Log Format for each request to `FILE`; - is stdout")
 	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
+	flags.TextVar(&o.ioURing, "io-uring", sluice.IOUringAuto, "send responses by io_uring (Linux): on, off, or auto, which is on with GOMAXPROCS=1, as in workers of --prefork")
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
@@ -105,6 +107,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
 	flags.Var(cli.SecondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
 	cli.Values(cmd, "engine", sluice.EngineAuto.String(), sluice.EngineEpoll.String(), sluice.EnginePerConn.String())
+	cli.Values(cmd, "io-uring", sluice.IOUringAuto.String(), sluice.IOUringOn.String(), sluice.IOUringOff.String())
 	cli.Values(cmd, "prefork", automatic)
 	return cmd
 }
@@ -195,6 +198,7 @@ func serve(ctx context.Context, o serveOptions) error {
 func (o *serveOptions) newServer() *sluice.Server {
 	return &sluice.Server{
 		Engine:             o.engine,
+		IOUring:            o.ioURing,
 		HTTP2:              sluice.HTTP2Config{Disable: !o.http2},
 		CompactTLS:         o.tls.isCompact,
 		ReadTimeout:        o.readTimeout,

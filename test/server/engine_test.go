@@ -72,7 +72,7 @@ func TestEngineInfo(t *testing.T) {
 		{sluice.EngineEpoll, memory, "perconn (epoll is set, but *fasthttputil.InmemoryListener may yield more than bare sockets)"},
 	}
 	for _, test := range tests {
-		s := &sluice.Server{Engine: test.engine}
+		s := &sluice.Server{Engine: test.engine, IOUring: sluice.IOUringOff}
 		got := s.EngineInfo(test.ln)
 		switch {
 		case harness.HasEpoll() || test.engine == sluice.EnginePerConn:

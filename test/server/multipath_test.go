@@ -83,7 +83,7 @@ func TestEngineInfoOfMultipath(t *testing.T) {
 		plain = append(plain, ln)
 	}
 	for _, engine := range []sluice.Engine{sluice.EngineAuto, sluice.EnginePerConn, sluice.EngineEpoll} {
-		s := &sluice.Server{Engine: engine}
+		s := &sluice.Server{Engine: engine, IOUring: sluice.IOUringOff}
 		for _, ln := range append(plain, nil) {
 			if info := s.EngineInfo(ln); info.MultipathTCP || strings.Contains(info.String(), "multipath") {
 				t.Errorf("%v, plain: %v", engine, info)

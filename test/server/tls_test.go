@@ -408,7 +408,7 @@ func TestEngineInfoOfCompactTLS(t *testing.T) {
 		{sluice.EngineEpoll, true, &tls.Config{MaxVersion: tls.VersionTLS12}, "epoll (as set; no compact TLS: TLSConfig allows no TLS 1.3)"},
 		{sluice.EngineEpoll, true, &tls.Config{MaxVersion: tls.VersionTLS12, GetConfigForClient: other}, "epoll (as set; compact TLS)"},
 	} {
-		s := &sluice.Server{Engine: test.engine, CompactTLS: test.isSet, TLSConfig: test.config}
+		s := &sluice.Server{Engine: test.engine, IOUring: sluice.IOUringOff, CompactTLS: test.isSet, TLSConfig: test.config}
 		info := s.EngineInfo(ln)
 		if info.String() != test.want || info.CompactTLS != strings.Contains(test.want, "; compact TLS)") {
 			t.Errorf("%+v: %v\nwant %s", info, info, test.want)
