@@ -63,17 +63,13 @@ func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (m *http2Member, c
 		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
 		call.upstream = addr
 		var nc net.Conn
-		isHTTP2 := false
-		if nc, err = c.dialAddr(call, addr, offersHTTP2); err == nil && offersHTTP2 {
-			isHTTP2, err = c.chosen(nc)
-		}
+		var isHTTP2 bool
+		nc, isHTTP2, err = c.dialAddr(call, addr, offersHTTP2)
 		switch {
 		case err == nil && !isHTTP2:
 			return nil, newClientConn(nc, addr), nil
 		case err == nil:
 			return c.newHTTP2Peer(nc, addr), nil, nil
-		case nc != nil: // the server has chosen what is not spoken
-			dial.Close(nc)
 		}
 		err = call.dialError(err, addr)
 		if call.err() != nil {
@@ -83,46 +79,43 @@ func (c *HostClient) dial(call *clientCall, offersHTTP2 bool) (m *http2Member, c
 	return nil, nil, err
 }
 
-// chosen reports whether HTTP/2 is spoken on a new connection, whose handshake is done.
-func (c *HostClient) chosen(nc net.Conn) (isHTTP2 bool, err error) {
-	isOnly := c.HTTP2 == HTTP2Only
-	if !c.IsTLS {
-		return isOnly, nil
-	}
-	secure, ok := nc.(*tls.Conn)
-	if !ok {
-		return false, nil // impossible: dialTLS returns no other connection
-	}
-	isHTTP2 = secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
-	if !isHTTP2 && isOnly {
-		return false, ErrNoHTTP2
-	}
-	return isHTTP2, nil
-}
-
 // dialAddr connects to addr, with TLS if IsTLS is set. With TLS, WriteTimeout
-// limits dialing and handshake together.
-func (c *HostClient) dialAddr(call *clientCall, addr string, offersHTTP2 bool) (net.Conn, error) {
+// limits dialing and handshake together. isHTTP2: HTTP/2 is spoken on the connection.
+func (c *HostClient) dialAddr(call *clientCall, addr string, offersHTTP2 bool) (nc net.Conn, isHTTP2 bool, err error) {
+	isOnly := offersHTTP2 && c.HTTP2 == HTTP2Only
 	if !c.IsTLS {
-		return c.callDialer(call, addr)
+		nc, err = c.callDialer(call, addr)
+		return nc, isOnly, err
 	}
 	own := call.Bounds
 	if c.WriteTimeout > 0 {
 		call.Allow(c.WriteTimeout)
 	}
-	nc, err := c.dialTLS(call, addr, offersHTTP2)
+	secure, err := c.dialTLS(call, addr, offersHTTP2)
 	isOver := call.err() != nil
 	call.Restore(own)
-	if err != nil && isOver && call.err() == nil {
-		return nil, ErrTLSHandshakeTimeout
+	if err != nil {
+		if isOver && call.err() == nil {
+			err = ErrTLSHandshakeTimeout
+		}
+		return nil, false, err
 	}
-	return nc, err
+	isHTTP2 = offersHTTP2 && secure.ConnectionState().NegotiatedProtocol == dial.HTTP2
+	if isOnly && !isHTTP2 {
+		dial.Close(secure)
+		return nil, false, ErrNoHTTP2
+	}
+	return secure, isHTTP2, nil
 }
 
 // dialTLS connects to addr with TLS. It does not dial an address whose host would be
 // no server name.
-func (c *HostClient) dialTLS(call *clientCall, addr string, offersHTTP2 bool) (net.Conn, error) {
-	if err := dial.CheckServerName(c.prepared().tls, addr); err != nil {
+func (c *HostClient) dialTLS(call *clientCall, addr string, offersHTTP2 bool) (*tls.Conn, error) {
+	config := c.prepared().tls
+	if offersHTTP2 {
+		config = c.prepared().alpn
+	}
+	if err := dial.CheckServerName(config, addr); err != nil {
 		return nil, err
 	}
 	nc, err := c.callDialer(call, addr)
@@ -130,54 +123,19 @@ func (c *HostClient) dialTLS(call *clientCall, addr string, offersHTTP2 bool) (n
 		return nil, err
 	}
 	call.phase = PhaseTLS
-	hasReturned := false
-	defer func() {
-		if !hasReturned { // a hook, or a callback of TLSConfig, has panicked
-			_ = nc.Close()
-		}
-	}()
-	secure, ok := nc.(*tls.Conn)
-	if ok { // the dialer has set up TLS itself, but may have left the handshake to the first write
-		ctx, cancel := call.Within()
-		defer cancel()
-		err = dial.Complete(ctx, secure)
-	} else {
-		secure, err = c.handshake(call, nc, addr, offersHTTP2)
+	ctx, cancel := call.Within()
+	defer cancel()
+	secure, err := dial.MakeSecure(ctx, nc, config, addr, call.trace.ofDial())
+	if clock.IsTimeout(err) {
+		err = ErrTLSHandshakeTimeout
 	}
-	hasReturned = true
-	if err != nil {
-		_ = nc.Close()
-		if clock.IsTimeout(err) {
-			err = ErrTLSHandshakeTimeout
-		}
-		return nil, err
-	}
-	return secure, nil
+	return secure, err
 }
 
 var (
 	errNoConn = errors.New("sluice: the dialer returned neither a connection nor an error")
 	errNoAddr = errors.New("sluice: HostClient.Addr has no address")
 )
-
-// handshake performs the TLS handshake and calls the trace.
-func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string, offersHTTP2 bool) (*tls.Conn, error) {
-	trace := call.trace
-	if trace != nil && trace.TLSStart != nil {
-		trace.TLSStart()
-	}
-	ctx, cancel := call.Within()
-	defer cancel()
-	config := c.prepared().tls
-	if offersHTTP2 {
-		config = c.prepared().alpn
-	}
-	secure, err := dial.Handshake(ctx, nc, config, addr)
-	if trace != nil && trace.TLSDone != nil {
-		trace.TLSDone(secure.ConnectionState(), err)
-	}
-	return secure, err
-}
 
 // callDialer connects to addr with the dialer that takes precedence.
 func (c *HostClient) callDialer(call *clientCall, addr string) (nc net.Conn, err error) {

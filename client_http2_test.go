@@ -328,11 +328,3 @@ func TestHTTP2CallForgets(t *testing.T) {
 		t.Errorf("the stream keeps %+v", s)
 	}
 }
-
-// TestHTTP2NotChosen: HTTP/2 needs a TLS connection.
-func TestHTTP2NotChosen(t *testing.T) {
-	c := &HostClient{IsTLS: true, HTTP2: HTTP2Auto}
-	if isHTTP2, err := c.chosen(&stubConn{}); isHTTP2 || err != nil {
-		t.Errorf("not TLS: %v, %v", isHTTP2, err)
-	}
-}

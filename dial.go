@@ -193,5 +193,8 @@ func (t *ClientTrace) ofDial() *dial.Trace {
 	if t == nil {
 		return nil
 	}
-	return &dial.Trace{DNSStart: t.DNSStart, DNSDone: t.DNSDone, DialStart: t.DialStart, DialDone: t.DialDone}
+	return &dial.Trace{
+		DNSStart: t.DNSStart, DNSDone: t.DNSDone, DialStart: t.DialStart, DialDone: t.DialDone,
+		TLSStart: t.TLSStart, TLSDone: t.TLSDone,
+	}
 }

@@ -6,6 +6,7 @@ package dial
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -36,13 +37,15 @@ type Config struct {
 	KeepAlive time.Duration
 }
 
-// Trace holds functions that a call calls before and after lookup and
-// connecting. Each may be nil.
+// Trace holds functions that are called before and after lookup and connecting, by a
+// Call, and the TLS handshake, by MakeSecure. Each may be nil.
 type Trace struct {
 	DNSStart  func(host string)
 	DNSDone   func(addrs []net.IPAddr, err error)
 	DialStart func(network, addr string)
 	DialDone  func(network, addr string, err error)
+	TLSStart  func()
+	TLSDone   func(state tls.ConnectionState, err error)
 }
 
 // A Dialer is the state that calls share: the cache and the limit of concurrent

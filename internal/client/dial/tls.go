@@ -31,6 +31,36 @@ func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr stri
 	return secure, Complete(ctx, secure)
 }
 
+// MakeSecure returns conn as a connection of TLS, until ctx ends. It makes the handshake and
+// calls trace, which may be nil; or it completes the handshake if the dialer has set up
+// TLS itself. It closes conn after a failure, also if a hook or a callback of config panics.
+func MakeSecure(ctx context.Context, conn net.Conn, config *tls.Config, addr string, trace *Trace) (*tls.Conn, error) {
+	isSecure := false
+	defer func() {
+		if !isSecure {
+			_ = conn.Close()
+		}
+	}()
+	secure, isOwn := conn.(*tls.Conn)
+	var err error
+	if isOwn {
+		err = Complete(ctx, secure)
+	} else {
+		if trace != nil && trace.TLSStart != nil {
+			trace.TLSStart()
+		}
+		secure, err = Handshake(ctx, conn, config, addr)
+		if trace != nil && trace.TLSDone != nil {
+			trace.TLSDone(secure.ConnectionState(), err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	isSecure = true
+	return secure, nil
+}
+
 // CheckServerName returns an error if a handshake could not choose the server name: config
 // has none, and addr is malformed.
 func CheckServerName(config *tls.Config, addr string) error {

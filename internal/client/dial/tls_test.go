@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
 // serverNames makes a handshake to addr and returns the name that the server is asked for.
@@ -62,6 +65,63 @@ func TestHandshakeServerName(t *testing.T) {
 		if err := CheckServerName(config, "a:b:c"); !errors.As(err, &malformed) {
 			t.Errorf("a malformed address is dialed: %v", err)
 		}
+	}
+}
+
+// TestMakeSecure: a trace is told of a handshake that MakeSecure makes, and not of one that the dialer has
+// begun. A connection is closed if it does not become secure.
+func TestMakeSecure(t *testing.T) {
+	certificate, err := selfsigned.New("h.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	trace := &Trace{
+		TLSStart: func() { told = append(told, "start") },
+		TLSDone: func(state tls.ConnectionState, err error) {
+			told = append(told, fmt.Sprint(state.HandshakeComplete, " ", err != nil))
+		},
+	}
+	config := &tls.Config{InsecureSkipVerify: true}
+	for _, tc := range []struct {
+		isOwn, hasTrace bool
+		want            []string
+	}{{false, false, nil}, {false, true, []string{"start", "true false"}}, {true, true, nil}} {
+		mine, other := net.Pipe()
+		ended := make(chan bool)
+		go func() {
+			defer close(ended)
+			_ = tls.Server(other, &tls.Config{Certificates: []tls.Certificate{certificate}, SessionTicketsDisabled: true}).Handshake()
+		}()
+		var conn net.Conn = mine
+		if tc.isOwn {
+			conn = tls.Client(mine, config)
+		}
+		told = nil
+		hooks := trace
+		if !tc.hasTrace {
+			hooks = &Trace{}
+		}
+		secure, err := MakeSecure(t.Context(), conn, config, "h.test:443", hooks)
+		if err != nil || !secure.ConnectionState().HandshakeComplete || tc.isOwn && secure != conn || !slices.Equal(told, tc.want) {
+			t.Errorf("%+v: %v, told %q", tc, err, told)
+		}
+		<-ended
+		_ = mine.Close()
+	}
+	told = nil
+	failed := &fakeConn{}
+	if secure, err := MakeSecure(t.Context(), failed, &tls.Config{}, "a:b:c", trace); secure != nil || err == nil || !failed.isClosed.Load() || !slices.Equal(told, []string{"start", "false true"}) {
+		t.Errorf("a malformed address: %v, told %q", err, told)
+	}
+	failed = &fakeConn{}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = MakeSecure(t.Context(), failed, config, "h.test:443", &Trace{TLSStart: func() { panic("hook") }})
+		t.Error("the panic of a hook is lost")
+	}()
+	if !failed.isClosed.Load() {
+		t.Error("a hook panics, and the connection stays open")
 	}
 }
 
