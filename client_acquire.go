@@ -2,11 +2,9 @@ package sluice
 
 import (
 	"errors"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/client/pool"
-	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // connKind says what connection is acquired.
@@ -80,13 +78,7 @@ func (c *HostClient) wait(call *clientCall, settings pool.Settings[clientConn]) 
 	if limit <= 0 && call.Done() == nil {
 		return got, ErrNoFreeConns
 	}
-	var expired <-chan time.Time
-	if left := call.Left(limit); left > 0 {
-		timer := clock.AcquireTimer(left)
-		defer clock.ReleaseTimer(timer)
-		expired = timer.C
-	}
-	got, ok := c.pool.Wait(settings, call.isFresh, call.Done(), expired)
+	got, ok := c.pool.Wait(settings, call.isFresh, &call.Bounds, limit)
 	if ok {
 		return got, nil
 	}
@@ -130,13 +122,7 @@ func (c *HostClient) waitShared(call *clientCall, settings pool.SharedSettings[*
 	if patience == 0 && call.Done() != nil {
 		patience = -1
 	}
-	var expired <-chan time.Time
-	if call.Deadline != 0 {
-		timer := clock.AcquireTimer(call.Left(0))
-		defer clock.ReleaseTimer(timer)
-		expired = timer.C
-	}
-	got, ok := c.http2.Wait(settings, patience, call.Done(), expired)
+	got, ok := c.http2.Wait(settings, patience, &call.Bounds)
 	if ok {
 		return got, nil
 	}

@@ -1,11 +1,14 @@
 package pool
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // fakeConn is a connection that knows only whether it was closed.
@@ -127,7 +130,7 @@ func TestTakeByStrategy(t *testing.T) {
 		p := newPool(3, time.Hour)
 		p.IsLIFO = isLIFO
 		p.use(t, 3)
-		got, ok := p.Wait(p.Settings, false, nil, nil)
+		got, ok := p.Wait(p.Settings, false, new(clock.Bounds), 0)
 		if !ok || got.Conn.id != want {
 			t.Errorf("LIFO %v: connection %d, want %d", isLIFO, got.Conn.id, want)
 		}
@@ -158,7 +161,7 @@ func TestFreshWaiterIsServedInTurn(t *testing.T) {
 func TestFreshWaiterBesideIdleConnection(t *testing.T) {
 	p := newPool(1, time.Hour)
 	p.use(t, 1)
-	if got, ok := p.Wait(p.Settings, true, nil, nil); !ok || got.Conn != nil {
+	if got, ok := p.Wait(p.Settings, true, new(clock.Bounds), 0); !ok || got.Conn != nil {
 		t.Error("no permission although the only connection idles")
 	}
 	p.wantCounts(t, 1, 0)
@@ -191,15 +194,15 @@ func TestWaitersThatGiveUp(t *testing.T) {
 	p := newPool(1, time.Hour)
 	c := p.get(t)
 	var waiting sync.WaitGroup
-	expired := make(chan time.Time)
+	ctx, cancel := context.WithCancel(t.Context())
 	for range 1000 {
 		waiting.Go(func() {
-			if _, ok := p.Wait(p.Settings, false, nil, expired); ok {
+			if _, ok := p.Wait(p.Settings, false, &clock.Bounds{Context: ctx}, 0); ok {
 				t.Error("a waiter was served")
 			}
 		})
 	}
-	close(expired)
+	cancel()
 	waiting.Wait()
 	if n := p.waiting.Len(); n != 0 {
 		t.Errorf("%d waiters remain", n)

@@ -356,8 +356,8 @@ func (p *Shared[T]) Waiting() int {
 
 // Wait waits for what Take takes, while a connection is being opened, and for patience
 // while none is: a patience of 0 ends with ErrFull at once, a negative one never. Wait
-// returns false if done or expired ended the wait; nil channels do not end it.
-func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-chan struct{}, expired <-chan time.Time) (got Grant[T], ok bool) {
+// returns false if the call has ended.
+func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, call *clock.Bounds) (got Grant[T], ok bool) {
 	w := &waiter[Grant[T]]{ready: make(chan struct{}), patience: patience}
 	if got, ok = p.enqueue(s, w); ok {
 		return got, true
@@ -368,6 +368,12 @@ func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-cha
 	if patience <= 0 {
 		tired = nil
 	}
+	var expired <-chan time.Time
+	if left := call.Left(0); left > 0 {
+		end := clock.AcquireTimer(left)
+		defer clock.ReleaseTimer(end)
+		expired = end.C
+	}
 	for isWaiting := true; isWaiting; {
 		select {
 		case <-w.ready:
@@ -377,7 +383,7 @@ func (p *Shared[T]) Wait(s SharedSettings[T], patience time.Duration, done <-cha
 				return Grant[T]{Err: ErrFull}, true
 			}
 			timer.Reset(patience)
-		case <-done:
+		case <-call.Done():
 			isWaiting = false
 		case <-expired:
 			isWaiting = false

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // sharedPool is a Shared with its settings. Its connections are numbers.
@@ -64,7 +66,7 @@ func (p *sharedPool) wantShared(t *testing.T, open, idle int) {
 func (p *sharedPool) wait(patience time.Duration) chan Grant[int] {
 	got := make(chan Grant[int], 1)
 	go func() {
-		g, _ := p.Wait(p.SharedSettings, patience, nil, nil)
+		g, _ := p.Wait(p.SharedSettings, patience, new(clock.Bounds))
 		got <- g
 	}()
 	synctest.Wait()
@@ -187,14 +189,23 @@ func TestSharedPatience(t *testing.T) {
 		if got := <-waiting; got.Err != ErrFull {
 			t.Errorf("got %+v, want ErrFull", got)
 		}
-		expired := make(chan time.Time, 1)
-		expired <- time.Time{}
-		if _, ok := p.Wait(p.SharedSettings, -1, nil, expired); ok {
-			t.Error("waited beyond its time")
-		}
 		p.Release(p.SharedSettings, m)
 		p.wantShared(t, 1, 1)
 	})
+}
+
+// Nobody waits beyond the deadline of the call, whoever opens. See TestWaitersExpire.
+func TestSharedExpires(t *testing.T) {
+	p := newShared(1)
+	p.take(t)
+	for _, patience := range []time.Duration{-1, 0, time.Hour} {
+		if got, ok := p.Wait(p.SharedSettings, patience, &clock.Bounds{Deadline: 1}); ok || p.Waiting() != 0 {
+			t.Errorf("patience %v: %+v, and %d wait", patience, got, p.Waiting())
+		}
+	}
+	m := p.opened(1, 1)
+	p.Release(p.SharedSettings, m)
+	p.wantShared(t, 1, 1)
 }
 
 // A connection that is drained gets no new streams, is closed after the last one, and
@@ -308,7 +319,7 @@ func TestSharedUnderLoad(t *testing.T) {
 			for range 500 {
 				got, ok := p.Take(p.SharedSettings)
 				if !ok {
-					got, ok = p.Wait(p.SharedSettings, -1, nil, nil)
+					got, ok = p.Wait(p.SharedSettings, -1, new(clock.Bounds))
 				}
 				m := got.Member
 				switch {

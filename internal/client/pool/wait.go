@@ -3,6 +3,8 @@ package pool
 import (
 	"container/list"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // A waiter waits for a G: a connection, or the permission to open one. The waiting call
@@ -32,17 +34,23 @@ func (w *waiter[G]) serve(got G) {
 	close(w.ready)
 }
 
-// Wait waits for what Take takes. It returns false if done or expired ended the
-// wait; nil channels do not end it.
-func (p *Pool[T]) Wait(s Settings[T], isFresh bool, done <-chan struct{}, expired <-chan time.Time) (got Idle[T], ok bool) {
+// Wait waits for what Take takes. It returns false if the call has ended, or waited for
+// limit; 0 is no limit.
+func (p *Pool[T]) Wait(s Settings[T], isFresh bool, call *clock.Bounds, limit time.Duration) (got Idle[T], ok bool) {
 	w := &waiter[Idle[T]]{ready: make(chan struct{}), isFresh: isFresh}
 	if got, ok = p.enqueue(s, w); ok {
 		return got, true
 	}
+	var expired <-chan time.Time
+	if left := call.Left(limit); left > 0 {
+		timer := clock.AcquireTimer(left)
+		defer clock.ReleaseTimer(timer)
+		expired = timer.C
+	}
 	select {
 	case <-w.ready:
 		return w.got, true
-	case <-done:
+	case <-call.Done():
 	case <-expired:
 	}
 	if p.abandon(w) {

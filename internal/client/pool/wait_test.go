@@ -1,9 +1,12 @@
 package pool
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // waiting is what a Wait on a goroutine of its own comes to.
@@ -13,11 +16,11 @@ type waiting struct {
 }
 
 // waitAside waits for a connection, and returns when it is in the queue.
-func (p *testPool) waitAside(isFresh bool, done <-chan struct{}, expired <-chan time.Time) <-chan waiting {
+func (p *testPool) waitAside(isFresh bool, call *clock.Bounds) <-chan waiting {
 	ended := make(chan waiting, 1)
 	go func() {
 		var w waiting
-		w.got, w.ok = p.Wait(p.Settings, isFresh, done, expired)
+		w.got, w.ok = p.Wait(p.Settings, isFresh, call, 0)
 		ended <- w
 	}()
 	synctest.Wait()
@@ -38,7 +41,7 @@ func TestWaitersAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(1, time.Hour)
 		c := p.get(t)
-		first, fresh, last := p.waitAside(false, nil, nil), p.waitAside(true, nil, nil), p.waitAside(false, nil, nil)
+		first, fresh, last := p.waitAside(false, new(clock.Bounds)), p.waitAside(true, new(clock.Bounds)), p.waitAside(false, new(clock.Bounds))
 		p.counts(t, 1, 0, 3)
 		p.put(c)
 		if w := <-first; !w.ok || w.got.Conn != c {
@@ -56,7 +59,7 @@ func TestWaitersAreServed(t *testing.T) {
 		c = &fakeConn{}
 		p.put(c)
 		p.counts(t, 1, 1, 0)
-		if got, ok := p.Wait(p.Settings, false, nil, nil); !ok || got.Conn != c {
+		if got, ok := p.Wait(p.Settings, false, new(clock.Bounds), 0); !ok || got.Conn != c {
 			t.Errorf("an idle connection: %+v, %v", got, ok)
 		}
 		p.Discard(p.Settings, c)
@@ -71,7 +74,7 @@ func TestWaitersInTurn(t *testing.T) {
 			p := newPool(1, time.Hour)
 			p.IsLIFO = isLIFO
 			c := p.get(t)
-			first, second := p.waitAside(false, nil, nil), p.waitAside(false, nil, nil)
+			first, second := p.waitAside(false, new(clock.Bounds)), p.waitAside(false, new(clock.Bounds))
 			if isLIFO {
 				first, second = second, first
 			}
@@ -90,18 +93,32 @@ func TestWaitersInTurn(t *testing.T) {
 	})
 }
 
-// TestWaitersGiveUp: by both channels; what one was given at that moment goes back.
+// TestWaitersExpire: at their limit, or at the deadline of the call, whichever is first. It has no
+// bubble, because clock keeps timers, which could not be used outside of it.
+func TestWaitersExpire(t *testing.T) {
+	p := newPool(1, time.Hour)
+	c := p.get(t)
+	for _, tc := range []struct {
+		deadline int64
+		limit    time.Duration
+	}{{0, 1}, {1, 0}, {1, time.Hour}, {clock.Later(clock.Nanos(), time.Hour), 1}} {
+		if got, ok := p.Wait(p.Settings, false, &clock.Bounds{Deadline: tc.deadline}, tc.limit); ok {
+			t.Errorf("%+v: %+v", tc, got)
+		}
+		p.counts(t, 1, 0, 0)
+	}
+	p.Discard(p.Settings, c)
+}
+
+// TestWaitersGiveUp: when the context ends; what one was given at that moment goes back.
 func TestWaitersGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(1, time.Hour)
 		c := p.get(t)
-		done := make(chan struct{})
-		cancelled, expired := p.waitAside(false, done, nil), p.waitAside(false, nil, time.After(time.Second))
-		close(done)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := p.waitAside(false, &clock.Bounds{Context: ctx})
+		cancel()
 		if w := <-cancelled; w.ok {
-			t.Errorf("%+v", w)
-		}
-		if w := <-expired; w.ok {
 			t.Errorf("%+v", w)
 		}
 		p.counts(t, 1, 0, 0)
@@ -125,7 +142,7 @@ func TestSetMax(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(1, time.Hour)
 		a := p.get(t)
-		w := p.waitAside(false, nil, nil)
+		w := p.waitAside(false, new(clock.Bounds))
 		p.SetMax(p.Settings, 2)
 		if w := <-w; !w.ok || w.got.Conn != nil {
 			t.Errorf("%+v", w)
