@@ -197,14 +197,16 @@ func (t *Table) matches(f *entry, name []byte) bool {
 // Add appends a field. It does not validate name. If id != Other and normalisation is
 // on, it does not store name's bytes.
 func (t *Table) Add(id ID, name, value []byte) {
+	if t.KeepNames {
+		t.addExact(id, name, value)
+		return
+	}
 	t.own()
 	t.reserve(len(name) + len(value))
-	f := entry{id: id, isExact: t.KeepNames}
-	if id == Other || t.KeepNames {
+	f := entry{id: id}
+	if id == Other {
 		f.nameOff, f.nameLen = t.store(name)
-		if !t.KeepNames {
-			Normalize(t.buf[f.nameOff : f.nameOff+f.nameLen])
-		}
+		Normalize(t.buf[f.nameOff : f.nameOff+f.nameLen])
 	}
 	f.valueOff, f.valueLen = t.store(value)
 	f.valueCap = f.valueLen
@@ -213,10 +215,13 @@ func (t *Table) Add(id ID, name, value []byte) {
 
 // AddExact appends a field whose name is never normalised. It is found by exactly
 // that name and by no ID, so the library must not depend on its meaning.
-func (t *Table) AddExact(name, value []byte) {
+func (t *Table) AddExact(name, value []byte) { t.addExact(Other, name, value) }
+
+// addExact appends a field with the bytes of name.
+func (t *Table) addExact(id ID, name, value []byte) {
 	t.own()
 	t.reserve(len(name) + len(value))
-	f := entry{isExact: true}
+	f := entry{id: id, isExact: true}
 	f.nameOff, f.nameLen = t.store(name)
 	f.valueOff, f.valueLen = t.store(value)
 	f.valueCap = f.valueLen
@@ -359,7 +364,7 @@ func (t *Table) Set(id ID, value []byte) {
 		return
 	}
 	if t.KeepNames {
-		t.Add(id, canonical[id], value)
+		t.addExact(id, canonical[id], value)
 		return
 	}
 	if len(value) > cap(t.buf)-len(t.buf) {
