@@ -331,6 +331,3 @@ func (c *HostClient) headLimits() h1.Limits {
 	}
 	return h1.DefaultLimits
 }
-
-// textClientName is the default User-Agent.
-var textClientName = []byte("sluice")

@@ -110,7 +110,7 @@ func (ctx *RequestCtx) detach() {
 // shrink releases, after reset, the memory that one large request needed.
 func (ctx *RequestCtx) shrink() {
 	ctx.Request.shrink()
-	ctx.Response.Header.shrink()
+	ctx.Response.shrink()
 }
 
 // heldBytes estimates the memory that ctx holds while it is attached to a

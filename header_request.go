@@ -564,6 +564,9 @@ func (h *RequestHeader) setDefaultAgent(name string, hasDefault bool) {
 	}
 }
 
+// textClientName is the default User-Agent. It is never written to.
+var textClientName = []byte("sluice")
+
 // delAny removes the fields of that name in any spelling.
 func (h *RequestHeader) delAny(name string) { h.m.DelAny(name) }
 
@@ -573,5 +576,5 @@ func (h *RequestHeader) keepsNames() bool { return h.m.Table.KeepNames }
 // heldBytes is the memory that h keeps for its next use.
 func (h *RequestHeader) heldBytes() int { return h.m.Table.HeldBytes() }
 
-// shrink releases the memory that a pool must not hold.
-func (h *RequestHeader) shrink() { h.m.Shrink(maxPooledBytes, maxPooledFields) }
+// shrink releases memory beyond maxBytes, and that for more than maxFields.
+func (h *RequestHeader) shrink(maxBytes, maxFields int) { h.m.Shrink(maxBytes, maxFields) }

@@ -379,5 +379,5 @@ func (h *ResponseHeader) forgetFraming() { h.m.HasLength, h.m.IsHTTP10 = false, 
 // heldBytes is the memory that h keeps for its next use.
 func (h *ResponseHeader) heldBytes() int { return h.m.Table.HeldBytes() }
 
-// shrink releases the memory that a pool must not hold.
-func (h *ResponseHeader) shrink() { h.m.Shrink(maxPooledBytes, maxPooledFields) }
+// shrink releases memory beyond maxBytes, and that for more than maxFields.
+func (h *ResponseHeader) shrink(maxBytes, maxFields int) { h.m.Shrink(maxBytes, maxFields) }

@@ -134,7 +134,7 @@ func (r *Request) recycle() {
 // shrink releases the memory that a request in a pool must not hold: a request
 // of uncommon size would keep it indefinitely. Reset does the same for the body.
 func (r *Request) shrink() {
-	r.Header.shrink()
+	r.Header.shrink(maxPooledBytes, maxPooledFields)
 	if cap(r.wire) > maxPooledBytes {
 		r.wire = nil
 	}
@@ -159,8 +159,11 @@ func ReleaseResponse(r *Response) {
 func (r *Response) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()
-	r.Header.shrink()
+	r.shrink()
 }
+
+// shrink releases the memory that a response in a pool must not hold.
+func (r *Response) shrink() { r.Header.shrink(maxPooledBytes, maxPooledFields) }
 
 // fetchingPool holds *fetching.
 var fetchingPool = sync.Pool{New: func() any { return new(fetching) }}
