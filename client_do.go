@@ -87,6 +87,19 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 	}
 }
 
+// transmit is one attempt with the client's RoundTripper.
+func (c *HostClient) transmit(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
+	rt := c.Transport
+	if rt == nil {
+		rt = DefaultTransport
+	}
+	if _, isOwn := rt.(*transport); !isOwn {
+		return rt.RoundTrip(c, req, resp)
+	}
+	retry, err = c.roundTrip(call, req, resp)
+	return retry, call.explain(err)
+}
+
 // checkTarget returns an error if the URI cannot be requested, or not with TLS, or
 // not without it.
 func checkTarget(req *Request, isTLS bool) error {

@@ -32,19 +32,6 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	return retry, call.explain(err)
 }
 
-// transmit is one attempt with the client's RoundTripper.
-func (c *HostClient) transmit(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
-	rt := c.Transport
-	if rt == nil {
-		rt = DefaultTransport
-	}
-	if _, isOwn := rt.(*transport); !isOwn {
-		return rt.RoundTrip(c, req, resp)
-	}
-	retry, err = c.roundTrip(call, req, resp)
-	return retry, call.explain(err)
-}
-
 // roundTrip is one attempt of DefaultTransport, except that its callers explain the error.
 func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
 	call.progress = noConn
@@ -72,26 +59,27 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	}
 	for {
 		var m *http2Member
-		if m, cc, err = c.acquire(call, kind); err != nil {
+		m, cc, err = c.acquire(call, kind)
+		switch {
+		case err != nil:
 			return !errors.Is(err, ErrNoFreeConns), err
-		}
-		if m != nil {
-			if isStale, retry, err := c.roundTripHTTP2(call, m, req, resp); !isStale {
-				return retry, err
+		case cc != nil:
+			outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
+			settled := cc
+			cc = nil
+			if err != pool.ErrNotQuiet {
+				c.settle(settled, outcome)
+				// A response that is too long is too long on every connection.
+				return err != nil && !errors.Is(err, ErrBodyTooLarge), err
 			}
-			continue
-		}
-		outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
-		settled := cc
-		cc = nil
-		if err == pool.ErrNotQuiet {
 			settled.close()
 			kind, call.progress, call.upstream = inPlace, noConn, ""
-			continue
+		default:
+			isStale, retry, err := c.roundTripHTTP2(call, m, req, resp)
+			if !isStale {
+				return retry, err
+			}
 		}
-		c.settle(settled, outcome)
-		// A response that is too long is too long on every connection.
-		return err != nil && !errors.Is(err, ErrBodyTooLarge), err
 	}
 }
 
