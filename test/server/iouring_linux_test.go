@@ -1,12 +1,18 @@
 package server_test
 
 import (
+	"bufio"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -80,4 +86,81 @@ func refuseIOUring(errno syscall.Errno) error {
 		return errors.New("a thread has another filter")
 	}
 	return nil
+}
+
+// TestIOUringStoppedClient: a client process that is stopped while answers are on their way
+// gets all of them when it goes on, and others are answered meanwhile.
+func TestIOUringStoppedClient(t *testing.T) {
+	harness.OnEpoll(t)
+	if flag.Arg(0) == programArgument {
+		askManyTimes(t, flag.Arg(1))
+		return
+	}
+	s := &sluice.Server{Engine: sluice.EngineEpoll, IOUring: sluice.IOUringOn, Handler: func(ctx *sluice.RequestCtx) {
+		ctx.Write(ctx.Path())
+	}}
+	r := harness.Serve(t, harness.OverTCP(), s)
+	if info := s.EngineInfo(nil); !info.IOUring {
+		t.Skip(info)
+	}
+	client := exec.Command(os.Args[0], "-test.run=^TestIOUringStoppedClient$", programArgument, r.Ln.Addr().String())
+	var out strings.Builder
+	client.Stdout, client.Stderr = &out, &out
+	reads, err := client.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Process.Kill()
+	harness.Eventually(t, "there is no room for more answers", func() bool { return s.EngineStats().Loops[0].Buffers > 0 })
+	_ = client.Process.Signal(syscall.SIGSTOP)
+	for i := range 100 {
+		if a := r.Dial().Get(fmt.Sprint("/", i)); a.Body != fmt.Sprint("/", i) {
+			t.Errorf("another client got %q", a.Body)
+		}
+	}
+	_ = reads.Close()
+	_ = client.Process.Signal(syscall.SIGCONT)
+	if err := client.Wait(); err != nil {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// askManyTimes sends numbered requests on two connections. It reads the answers, more than
+// sockets hold, when its standard input has ended.
+func askManyTimes(t *testing.T, addr string) {
+	const requests = 60_000
+	var reading sync.WaitGroup
+	for range 2 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.(*net.TCPConn).SetReadBuffer(16 << 10)
+		go func() {
+			for i := range requests {
+				fmt.Fprintf(c, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i)
+			}
+		}()
+		reading.Go(func() {
+			_, _ = os.Stdin.Read(make([]byte, 1))
+			in := bufio.NewReader(c)
+			for i := range requests {
+				response, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, err := io.ReadAll(response.Body)
+				if want := fmt.Sprint("/", i); err != nil || string(body) != want {
+					t.Errorf("answer %d: %q, %v", i, body, err)
+					return
+				}
+			}
+		})
+	}
+	reading.Wait()
 }

@@ -29,8 +29,8 @@ import (
 //   - A connection that has failed, or whose peer does not take everything, becomes one that
 //     waits for room and is queued (leaveRest): sending runs no code of a protocol.
 //
-// Workers share the batches. Each begins with another one; if that is in use, it takes the
-// next, and it sends the output itself if all are.
+// Workers share the batches, and never wait for one. Each begins with another one; if that is
+// in use, it takes the next, and it sends the output itself if all are.
 type batch struct {
 	count atomic.Int32 // of entries; written with mu
 	since atomic.Int64 // when the first one came, in clock.Nanos
@@ -49,6 +49,10 @@ const (
 	// batchPatience is how long a response waits for handlers that do not block, or a
 	// little longer. Nanoseconds.
 	batchPatience = 100_000
+	// So few responses in batchPatience say that the time of handlers counts, not that of
+	// sends: the next ones do not wait.
+	fewResponses = 8
+	sentPlainly  = 64
 )
 
 // A heldOut is an entry of a batch: a connection and its output.
@@ -176,10 +180,28 @@ func (b *batch) add(u heldOut, out []byte) bool {
 	return true
 }
 
-// isDue reports whether the batch must be sent before another handler runs.
-func (b *batch) isDue() bool {
+// isDue reports whether the batch must be sent before another handler runs, and whether
+// handlers are slow.
+func (b *batch) isDue() (isDue, isSlow bool) {
 	n := b.count.Load()
-	return n == batchSize || n > 0 && clock.Nanos()-b.since.Load() > batchPatience
+	if n == 0 || n == batchSize {
+		return n > 0, false
+	}
+	isDue = clock.Nanos()-b.since.Load() > batchPatience
+	return isDue, isDue && n < fewResponses
+}
+
+// mayHoldLocked reports whether the output of the connection that a worker gets now may wait;
+// mu is held.
+func (q *runQueue) mayHoldLocked() bool {
+	if len(q.batches) == 0 || !q.isSpare {
+		return false
+	}
+	if q.plainly > 0 {
+		q.plainly--
+		return false
+	}
+	return true
 }
 
 // sendBeforeWork sends what must not wait for the handler that w is about to run.
@@ -190,8 +212,14 @@ func (w *worker) sendBeforeWork() {
 		return
 	}
 	for _, b := range q.batches {
-		if b.isDue() {
+		isDue, isSlow := b.isDue()
+		if isDue {
 			q.push(w.sendBatch(b)...)
+		}
+		if isSlow {
+			q.mu.Lock()
+			q.plainly = sentPlainly
+			q.mu.Unlock()
 		}
 	}
 }
@@ -216,11 +244,14 @@ func (w *worker) sendBatch(b *batch) (claimed []int32) {
 }
 
 // send sends the batch, and makes its connections idle. It adds those to w.claimed that have
-// something to do.
+// something to do. If another worker has the batch, that sends it, now or when it has added its
+// entry: workers that waited for it would be replaced by others, which wait, too.
 func (w *worker) send(b *batch) {
-	d := w.loop.driver
-	b.mu.Lock()
+	if !b.mu.TryLock() {
+		return
+	}
 	defer b.mu.Unlock()
+	d := w.loop.driver
 	n := b.count.Load()
 	if n == 0 {
 		return // another worker has sent it

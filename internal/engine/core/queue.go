@@ -54,6 +54,7 @@ type runQueue struct {
 	low         int           // least length of idle since the last sweep
 	timer       *time.Timer   // of the sweep; nil: none is due
 
+	plainly int      // connections whose output does not wait, from now on
 	batches []*batch // what workers fill; none: they send themselves. It never changes while there are workers
 }
 
@@ -191,7 +192,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		w.task = nil
 		q.taskEndedLocked()
 	}
-	for {
+	for hasSent := false; ; {
 		if w.role == roleSpare {
 			q.isSpare, w.role = false, roleRegular
 		}
@@ -203,7 +204,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		}
 		if fd, ok := q.popLocked(w); ok {
 			spare, isNew := q.spareLocked()
-			w.mayHold = q.isSpare && len(q.batches) > 0
+			w.mayHold = q.mayHoldLocked()
 			q.mu.Unlock()
 			q.wake(spare, isNew)
 			return fd, true
@@ -211,7 +212,8 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		if q.closed || w.isLast || w.role == roleDismissed {
 			return 0, q.leaveLocked()
 		}
-		if q.hasUnsent() {
+		if !hasSent && q.hasUnsent() {
+			hasSent = true // or other workers do it
 			q.mu.Unlock()
 			claimed := w.sendBatches()
 			q.mu.Lock()
@@ -222,6 +224,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		q.mu.Unlock()
 		w.pause()
 		<-w.more
+		hasSent = false
 		q.mu.Lock()
 	}
 }

@@ -17,8 +17,13 @@ import (
 
 // A connection that idles is its slot: no goroutine, no buffer, no protocol.
 func TestIdleConnectionsCostASlot(t *testing.T) {
+	t.Run("epoll", func(t *testing.T) { testIdleConnections(t, false) })
+	t.Run("io_uring", func(t *testing.T) { testIdleConnections(t, true) })
+}
+
+func testIdleConnections(t *testing.T, ioURing bool) {
 	const connections = 4000
-	e, addr := serveOn(t, &answerer{answer: echo})
+	e, addr := serveWith(t, &answerer{answer: echo}, engine.Options{Loops: 1, IOUring: ioURing})
 	fds := make([]int, connections)
 	defer func() {
 		for _, fd := range fds {

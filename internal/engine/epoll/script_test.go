@@ -81,8 +81,13 @@ func (p *answer) Sleep() (engine.Memo, bool) {
 // serveOn has an engine serve a until the test ends, and returns its address.
 func serveOn(t testing.TB, a engine.Acceptor) (engine.Engine, net.Addr) {
 	t.Helper()
+	return serveWith(t, a, engine.Options{Loops: 1})
+}
+
+func serveWith(t testing.TB, a engine.Acceptor, options engine.Options) (engine.Engine, net.Addr) {
+	t.Helper()
 	ln := listen(t)
-	e := newEngine(engine.Options{Loops: 1})
+	e := newEngine(options)
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(ln, a) }()
 	t.Cleanup(func() {
