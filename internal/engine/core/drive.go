@@ -210,7 +210,7 @@ func (c *conn) pump() engine.Next {
 		switch {
 		case n > 0:
 			c.isDrained = n < len(room) && c.tlsConn == nil
-			if c.worker.isWide && n <= len(c.In) {
+			if c.worker.isWide {
 				room = c.narrowed(room[:n])
 			}
 			c.wake()

@@ -36,29 +36,28 @@ func (c *conn) widened(room []byte) []byte {
 	return w.wide.B[:wideInput]
 }
 
-// narrowed moves input that was read to a wide buffer, and does not need it, to the other one.
+// narrowed returns got, which was read, in the input buffer if it is there or fits there. The
+// next read of the worker is a wide one if this one was of use: it needed the wide buffer, and
+// did not fill it.
 func (c *conn) narrowed(got []byte) []byte {
 	w := c.worker
 	if w.wide == nil || &got[0] != &w.wide.B[:1][0] {
 		return got
 	}
+	w.isWide = len(got) > len(c.In) && len(got) < wideInput
+	if len(got) > len(c.In) {
+		return got
+	}
 	copy(c.In, got)
 	w.dropWide()
-	w.isWide = false
 	return c.In[:len(got)]
 }
 
 // measure is called when a read of n bytes has left no room. It finds out whether the message
 // fits into a wide buffer.
 func (c *conn) measure(n int) {
-	if !c.Can.Has(engine.CanReceive) || c.tlsConn != nil {
-		return
-	}
-	switch n {
-	case len(c.In):
+	if n == len(c.In) && c.tlsConn == nil && c.Can.Has(engine.CanReceive) {
 		rest := c.Room()
 		c.worker.isWide = &rest[0] != &c.In[0] && n+len(rest) < wideInput
-	case wideInput:
-		c.worker.isWide = false
 	}
 }
