@@ -27,35 +27,20 @@ const (
 // coldConns are the TLS connections of a chunk that wait without a tlsConn. The owner of a
 // connection owns its entries.
 type coldConns struct {
-	// states has whole pages and no pointers. It is made for the first cold connection.
-	states atomic.Pointer[[chunkSize]tls13.Packed]
-	notes  [chunkSize]coldNote // in what the chunk leaves of its last page
+	states [chunkSize]tls13.Packed // apart: they have no pointers. Mark is the low half of tlsConn.usedIn
+	facts  [chunkSize]*compact.Facts
 
 	mu    sync.Mutex
-	facts []sharedFacts
 	large map[int]*tls13.State // those that cannot be packed, which are rare
 }
 
-type coldNote struct {
-	facts  uint16 // index of coldConns.facts
-	usedIn uint16 // the low half of tlsConn.usedIn
-}
-
-// sharedFacts are those of some cold connections of a chunk, or free.
-type sharedFacts struct {
-	facts *compact.Facts
-	conns int
-}
-
-// put moves the state of the connection at an index here, with its facts.
-func (all *coldConns) put(index int, state *tls13.State, facts *compact.Facts) {
-	isPacked := state.Pack(&loadOrMake(&all.states)[index])
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.notes[index].facts = all.shareLocked(facts)
-	if isPacked {
+// put moves the state of the connection at an index here.
+func (all *coldConns) put(index int, state *tls13.State) {
+	if state.Pack(&all.states[index]) {
 		return
 	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	if all.large == nil {
 		all.large = make(map[int]*tls13.State)
 	}
@@ -64,53 +49,27 @@ func (all *coldConns) put(index int, state *tls13.State, facts *compact.Facts) {
 	state.Erase()
 }
 
-// shareLocked returns the index of facts, which have one connection more.
-func (all *coldConns) shareLocked(facts *compact.Facts) uint16 {
-	at := -1
-	for i := range all.facts {
-		if all.facts[i].facts == facts {
-			at = i
-			break
-		}
-		if all.facts[i].conns == 0 {
-			at = i
-		}
+// take moves the state to another place.
+func (all *coldConns) take(index int, state *tls13.State) {
+	if all.states[index].Unpack(state) {
+		return
 	}
-	if at < 0 {
-		at = len(all.facts)
-		all.facts = append(all.facts, sharedFacts{})
-	}
-	all.facts[at].facts = facts
-	all.facts[at].conns++
-	return uint16(at)
-}
-
-// take moves the state to another place, and returns the facts.
-func (all *coldConns) take(index int, state *tls13.State) *compact.Facts {
-	isPacked := all.states.Load()[index].Unpack(state)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if !isPacked {
-		kept := all.large[index]
-		delete(all.large, index)
-		*state = *kept
-		kept.Erase()
-	}
-	shared := &all.facts[all.notes[index].facts]
-	facts := shared.facts
-	if shared.conns--; shared.conns == 0 {
-		shared.facts = nil
-	}
-	return facts
+	kept := all.large[index]
+	delete(all.large, index)
+	all.states[index].Mark = 0
+	*state = *kept
+	kept.Erase()
 }
 
 // coolDown replaces the tlsConn of an idle connection by its state and facts.
 func (p place) coolDown(s *tlsConn) {
-	all := &p.chunk.cold
+	all := loadOrMake(&p.chunk.cold)
 	var state tls13.State
-	facts := s.compact.Pause(&state)
-	all.put(p.index, &state, facts)
-	all.notes[p.index].usedIn = uint16(s.usedIn)
+	all.facts[p.index] = s.compact.Pause(&state)
+	all.put(p.index, &state)
+	all.states[p.index].Mark = uint16(s.usedIn)
 	p.setTLSConn(nil)
 	s.driver.loopOf(p.slot()).cold.Add(1)
 }
@@ -123,7 +82,6 @@ func (p place) rest(s *tlsConn) {
 		p.coolDown(s)
 		return
 	}
-	s.isBrief = false
 	s.driver.cooler.add(s)
 }
 
@@ -133,18 +91,19 @@ func (c *conn) bindTLS() {
 		s.conn, c.tlsConn = c, s
 		return
 	}
-	s, cold := c.newTLSConn(), &c.place.chunk.cold
-	last := cold.notes[c.place.index].usedIn
+	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
+	last := cold.states[c.place.index].Mark
 	s.usedIn = c.driver.cooler.round.Load()
 	s.isBrief = uint16(s.usedIn)-last >= coolingRounds
 	if c.slot().has(flagExpired) { // no use: a peer that answers a ping uses it once
 		s.usedIn, s.isBrief = uint32(last), true
 	}
 	var state tls13.State
-	facts := cold.take(c.place.index, &state)
+	cold.take(c.place.index, &state)
 	// After an error, every use of s.compact returns one.
-	s.compact, _ = compact.NewConn(s, &state, facts)
+	s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
 	s.session = s.compact
+	cold.facts[c.place.index] = nil
 	c.loop.cold.Add(-1)
 }
 
@@ -155,9 +114,8 @@ func (c *conn) eraseTLS() {
 	}
 }
 
-// A cooler takes from waiting TLS connections what they do not need to wait: from idle ones
-// the tlsConn, from those that wait in the middle of something the ciphers in it. It visits
-// those that were used once a round, as long as there are any.
+// A cooler takes from idle TLS connections what they do not need to wait: the tlsConn with
+// its ciphers. It visits those that became idle once a round, as long as there are any.
 type cooler struct {
 	driver *driver
 	period time.Duration // coolingPeriod, but for tests
@@ -175,9 +133,9 @@ type warmConn struct {
 	gen uint32
 }
 
-// add notes that a connection is about to wait. The caller owns it.
+// add notes that a connection is about to be idle. The caller owns it.
 func (k *cooler) add(s *tlsConn) {
-	s.usedIn = k.round.Load()
+	s.usedIn, s.isBrief = k.round.Load(), false
 	if s.compact == nil || s.isCooling {
 		return
 	}
@@ -228,23 +186,20 @@ func (k *cooler) visit(w warmConn, now uint32) bool {
 		return false
 	}
 	slot := p.slot()
-	if !slot.claimFor(w.gen, 0) {
+	if !slot.claimFor(w.gen, flagPartial) {
 		return is(slot.word.Load(), w.gen)
 	}
-	parked := slot.word.Load() & (flagPartial | flagBlocked | flagFixed | flagDuplex)
 	s := p.tlsConn()
-	stays := s != nil && now-s.usedIn < coolingRounds
+	stays := now-s.usedIn < coolingRounds
 	switch {
 	case stays:
-	case s == nil: // it has cooled down after it waited in the middle of something
 	case s.conn == nil && s.isBetween():
 		p.coolDown(s)
 	default:
-		s.compact.Rest()
-		s.isCooling = false // until it waits again
+		s.isCooling = false // until it is idle again
 	}
 	expiry := slot.expiry.Load()
-	if slot.release(parked) {
+	if slot.release(0) {
 		d.released(int(w.fd), slot, w.gen, expiry)
 	} else {
 		d.loopOf(slot).queue.push(w.fd)

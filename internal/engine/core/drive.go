@@ -22,7 +22,7 @@ import (
 // share only.
 const (
 	yieldAfter = 16
-	yieldShare = 32
+	yieldShare = 16
 	longSpell  = 10 * time.Millisecond // the longest; Go's scheduler ends what takes longer anyway
 )
 

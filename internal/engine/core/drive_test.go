@@ -23,7 +23,7 @@ func TestYields(t *testing.T) {
 		{"8 handlers of 2 ms", 8, 128, 16 * time.Millisecond, 9},
 		{"64 handlers of 2 ms", 8, 128, 128 * time.Millisecond, 1},
 		{"the machine stood still", 8, 128, time.Minute, 1},
-		{"64 handlers of 2 ms, 128 MiB", 1, 8192, 128 * time.Millisecond, 21},
+		{"64 handlers of 2 ms, 128 MiB", 1, 8192, 128 * time.Millisecond, 11},
 		{"the machine stood still, 128 MiB", 1, 8192, time.Minute, 9},
 	} {
 		var s spell

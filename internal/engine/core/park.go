@@ -47,12 +47,8 @@ func (c *conn) park() bool {
 		c.show()
 	}
 	gen := c.gen
-	switch {
-	case c.tlsConn == nil:
-	case isFree:
+	if isFree && c.tlsConn != nil {
 		c.place.rest(c.tlsConn)
-	default:
-		d.cooler.add(c.tlsConn)
 	}
 	if !s.release(parked) {
 		if c.tlsConn != nil {
