@@ -9,11 +9,9 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/test/nettest"
-	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
 // Which connections become compact, and what is said of them.
@@ -121,7 +119,7 @@ func echo(t testing.TB, near net.Conn, far *tls.Conn) {
 func TestDataBehindHandshake(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	other, below := nettest.TCPPair(t)
-	corked := &nettest.CorkedConn{Conn: other}
+	corked := &corkedConn{Conn: other}
 	far := tls.Client(corked, clientConfig())
 	near := shakeOver(t, l, below, func() {
 		if err := far.Handshake(); err != nil {
@@ -132,7 +130,7 @@ func TestDataBehindHandshake(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		corked.Flush()
+		corked.flush()
 	})
 	if _, ok := near.(*Conn); !ok {
 		t.Fatalf("it is a %T", near)
@@ -143,73 +141,25 @@ func TestDataBehindHandshake(t *testing.T) {
 	}
 }
 
-// crypto/tls gets parts of one record at a time, however they come, and what is received
-// beyond them stays in order.
-func TestOneRecordAtATime(t *testing.T) {
-	var stream []byte
-	var ends []int
-	for _, size := range []int{300, 0, 1, 53, 0, 2} {
-		stream = append(stream, tls13.TypeHandshake, 3, 3, byte(size>>8), byte(size))
-		stream = append(stream, bytes.Repeat([]byte{byte(size)}, size)...)
-		ends = append(ends, len(stream))
-	}
-	for _, piece := range []int{1, 4, 5, 6, 59, len(stream)} {
-		for _, room := range []int{1, 5, 6, 517} {
-			for taken := range len(ends) + 1 { // records that the handshake has
-				var h Handshake
-				rest, got := stream, []byte(nil)
-				for i := 0; i < taken; {
-					p := make([]byte, room)
-					n, err := h.Read(p, func(p []byte) (int, error) {
-						n := copy(p, rest[:min(piece, len(rest))])
-						rest = rest[n:]
-						return n, nil
-					})
-					got = append(got, p[:n]...)
-					if n == 0 || err != nil || len(got) > ends[i] {
-						t.Fatalf("pieces of %d, room of %d: %d bytes, %v; has %d, the record ends at %d", piece, room, n, err, len(got), ends[i])
-					}
-					if len(got) == ends[i] {
-						i++
-					}
-				}
-				if got = append(append(got, h.Ahead()...), rest...); !bytes.Equal(got, stream) {
-					t.Fatalf("pieces of %d, room of %d, %d records: %x, want %x", piece, room, taken, got, stream)
-				}
-			}
-		}
-	}
+// A corkedConn sends what was written when it reads: all in one piece.
+type corkedConn struct {
+	net.Conn
+	pending []byte
 }
 
-// A handshake reads the socket as often as crypto/tls does.
-func TestReadsOfHandshake(t *testing.T) {
-	reads := func(isCompact bool) int {
-		other, below := nettest.TCPPair(t)
-		corked := &nettest.CorkedConn{Conn: other}
-		far := tls.Client(corked, clientConfig())
-		w := &watched{Conn: below}
-		config := serverConfig(t)
-		if isCompact {
-			l := NewListener(config)
-			w.handshake, config = &Handshake{Listener: l}, l.Config()
-		}
-		server := tls.Server(w, config)
-		var both sync.WaitGroup
-		both.Go(func() {
-			if err := far.Handshake(); err != nil {
-				t.Error(err)
-			}
-			corked.Flush()
-		})
-		if err := server.Handshake(); err != nil {
-			t.Error(err)
-		}
-		both.Wait()
-		return w.reads
-	}
-	if without, with := reads(false), reads(true); with > without {
-		t.Errorf("%d, without it %d", with, without)
-	}
+func (c *corkedConn) Write(p []byte) (int, error) {
+	c.pending = append(c.pending, p...)
+	return len(p), nil
+}
+
+func (c *corkedConn) Read(p []byte) (int, error) {
+	c.flush()
+	return c.Conn.Read(p)
+}
+
+func (c *corkedConn) flush() {
+	_, _ = c.Conn.Write(c.pending)
+	c.pending = nil
 }
 
 // Handshakes with one random at one time have their own secrets, whichever configuration
@@ -403,8 +353,8 @@ func TestForeignSecrets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if c := w.handshake.End(server, w); (c != nil) != (told == 0) {
-				t.Errorf("with %d secrets of another it goes on: %v", told, c != nil)
+			if _, _, ok := w.handshake.End(server); ok != (told == 0) {
+				t.Errorf("with %d secrets of another it goes on: %v", told, ok)
 			}
 			if w.handshake.told != (secrets{}) || w.handshake.last != nil {
 				t.Error("the handshake remembers secrets")
@@ -418,7 +368,7 @@ func handshakeOf(t *testing.T, l *Listener) (*watched, *tls.Conn) {
 	t.Helper()
 	far, below := nettest.TCPPair(t)
 	client := tls.Client(far, clientConfig())
-	w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
+	w := &watched{below, &Handshake{Listener: l}}
 	server := tls.Server(w, l.Config())
 	done := make(chan error, 1)
 	go func() { done <- client.Handshake() }()
@@ -455,7 +405,7 @@ func TestHandshakeFails(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	for _, sends := range []string{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100), "\x16\x03\x01\x00\x26\x01\x00\x00\x22\x03\x03" + strings.Repeat("r", 40), "\x16\x03\x01\x00\x01\x01" + strings.Repeat("x", 100)} {
 		other, below := nettest.TCPPair(t)
-		w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
+		w := &watched{below, &Handshake{Listener: l}}
 		server := tls.Server(w, l.Config())
 		if _, err := io.WriteString(other, sends); err != nil {
 			t.Fatal(err)
@@ -466,7 +416,7 @@ func TestHandshakeFails(t *testing.T) {
 		if err := server.Handshake(); err == nil {
 			t.Errorf("%q is a handshake", sends)
 		}
-		if w.handshake.End(server, w) != nil {
+		if _, _, ok := w.handshake.End(server); ok {
 			t.Errorf("%q became compact", sends)
 		}
 		if w.handshake.told != (secrets{}) || w.handshake.last != nil {

@@ -73,7 +73,10 @@ func (l *Layer) appendUpdate(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	l.out.update()
+	if err := l.out.update(l.suite); err != nil {
+		l.sending = phaseFailed // nothing may go out with a number of the old key again
+		return dst, err
+	}
 	return dst, nil
 }
 

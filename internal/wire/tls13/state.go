@@ -42,48 +42,43 @@ func (s *State) Erase() { *s = State{} }
 
 // A Packed is a State in less memory. The zero value is none.
 type Packed struct {
-	in, out [packedSecret]byte
-	inNext  uint32 // number of the next record
-	outNext uint32 // the same, and suite and isUpdateDue in the upper bits
+	in, out         [packedSecret]byte
+	inNext, outNext uint32 // numbers of the next records
+	suite           uint8  // Suite less suiteBase
+	isUpdateDue     bool
+	Mark            uint16 // for the owner; there is room for it. Unpack erases it, Pack does not change it
 }
 
 const (
 	packedSecret = 32
 	suiteBase    = AES128GCM - 1
-
-	// The upper bits of Packed.outNext.
-	packedSuite = 30 // from this bit on: Suite less suiteBase
-	packedDue   = 1 << 29
 )
 
 // Pack moves the state to p, and erases s. It returns false, and does nothing, if p cannot
 // hold it: the secrets have more than 32 bytes, as those of AES256GCM have, or the peer has sent
-// 2^32 records without a KeyUpdate. This side sends one before its number has 2^29.
+// 2^32 records without a KeyUpdate.
 func (s *State) Pack(p *Packed) bool {
-	if s.Suite.SecretSize() > packedSecret || s.In.Sequence > math.MaxUint32 || s.Out.Sequence >= packedDue {
+	if s.Suite.SecretSize() > packedSecret || max(s.In.Sequence, s.Out.Sequence) > math.MaxUint32 {
 		return false
 	}
 	copy(p.in[:], s.In.Secret[:])
 	copy(p.out[:], s.Out.Secret[:])
 	p.inNext, p.outNext = uint32(s.In.Sequence), uint32(s.Out.Sequence)
-	p.outNext |= uint32(s.Suite-suiteBase) << packedSuite
-	if s.IsUpdateDue {
-		p.outNext |= packedDue
-	}
+	p.suite, p.isUpdateDue = uint8(s.Suite-suiteBase), s.IsUpdateDue
 	s.Erase()
 	return true
 }
 
 // Unpack moves what was packed to s, and erases p. It returns false if p has none.
 func (p *Packed) Unpack(s *State) bool {
-	if p.outNext>>packedSuite == 0 {
+	if p.suite == 0 {
 		return false
 	}
 	s.Erase()
 	copy(s.In.Secret[:], p.in[:])
 	copy(s.Out.Secret[:], p.out[:])
-	s.In.Sequence, s.Out.Sequence = uint64(p.inNext), uint64(p.outNext&(packedDue-1))
-	s.Suite, s.IsUpdateDue = suiteBase+Suite(p.outNext>>packedSuite), p.outNext&packedDue != 0
+	s.In.Sequence, s.Out.Sequence = uint64(p.inNext), uint64(p.outNext)
+	s.Suite, s.IsUpdateDue = suiteBase+Suite(p.suite), p.isUpdateDue
 	*p = Packed{}
 	return true
 }
@@ -128,10 +123,24 @@ func ParseState(p []byte) (s State, err error) {
 // Number returns with which number, at least first and below end, the direction has protected
 // a record; false if with none of them. d.Sequence does not matter.
 func (d *Direction) Number(suite Suite, record []byte, first, end uint64) (number uint64, ok bool) {
-	var h half
-	h.start(suite, d)
-	defer func() { h = half{} }()
-	return h.number(record, first, end)
+	if n, err := Need(record); err != nil || n != len(record) {
+		return 0, false
+	}
+	var l Layer
+	if l.suite = suite; l.in.start(suite, d) != nil {
+		return 0, false
+	}
+	defer l.Erase()
+	try := make([]byte, len(record))
+	defer clear(try)
+	for n := first; n < end; n++ {
+		l.in.sequence = n
+		copy(try, record) // it is overwritten
+		if _, _, err := l.open(try); err == nil {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // fits reports whether the secret has the size of the suite's: the rest is zero.

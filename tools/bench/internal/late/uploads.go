@@ -91,7 +91,7 @@ func takeTurn(ctx context.Context, addr string, length time.Duration, spins int)
 		clients.Go(func() {
 			transport := &http.Transport{DisableCompression: true}
 			defer transport.CloseIdleConnections()
-			for ending.Err() == nil {
+			for isFirst := true; isFirst || ending.Err() == nil; isFirst = false {
 				began := time.Now()
 				err := ask(ctx, transport, "http://"+addr+path+"?n="+strconv.Itoa(n), body)
 				t.mu.Lock()

@@ -181,7 +181,7 @@ func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
 	idle := report.Section{
 		Title: fmt.Sprintf("Anonymous memory of %d idle connections", o.conns),
 		Head:  []string{"server", "bytes/connection after GC", "goroutines/connection"},
-		Notes: []string{fmt.Sprintf("%v after one message each; all connections are members of the room, or of the set that a program has for broadcasts.", untilIdle)},
+		Notes: []string{machineNote(), fmt.Sprintf("%v after one message each; all connections are members of the room, or of the set that a program has for broadcasts.", untilIdle)},
 	}
 	for _, kind := range o.kinds {
 		got := all[kind]

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "another text") })
 		panic(http.ListenAndServe(os.Args[2], answer))
 	}
+	process.Main(prefork.Roles())
 	process.Main(servers.Roles())
 	os.Exit(m.Run())
 }
@@ -138,9 +140,9 @@ func TestSmoke(t *testing.T) {
 	}
 	folder := t.TempDir()
 	o, err := command.Parse(flags,
-		"--rounds", "1", "--head", "browser", "--servers", "epoll,multipath,gnet,nginx,floor", // and the baseline
+		"--rounds", "1", "--head", "browser", "--servers", "epoll,multipath,prefork,gnet,nginx,floor", // and the baseline
 		"--before", os.Args[0], "--program", "other="+os.Args[0]+" "+otherRole+" {addr}",
-		"--case", "^(pipeline of 16|connection per request|TLS|JSON)$")
+		"--case", "^(pipeline of 16|connection per request|TLS|JSON|64 connections, all CPUs, half load)$")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +167,15 @@ func TestSmoke(t *testing.T) {
 		}
 		if got, want := len(c.samples["other"]) == 1, c.peer == (peers.Options{}); got != want {
 			t.Errorf("%s, another program: measured %v, want %v", c.name, got, want)
+		}
+		if got, want := len(c.samples[preforkKind]) == 1, c.shared; got != want {
+			t.Errorf("%s, prefork: measured %v, want %v", c.name, got, want)
+		}
+		if got, want := len(c.samples[peers.Gnet]) == 1, !c.peer.TLS; got != want {
+			t.Errorf("%s, gnet: measured %v, want %v", c.name, got, want)
+		}
+		if (c.load.Rate > 0) != c.half {
+			t.Errorf("%s: %v requests per second", c.name, c.load.Rate)
 		}
 	}
 	if !strings.Contains(text.String(), "Medians of the rounds\n") {
