@@ -65,6 +65,7 @@ type connState struct {
 	isHeld     bool // Out waits for a batch
 	isStuck    bool // the peer has not accepted the output within the write time-out
 	isDrained  bool // the last read left nothing
+	awaitsFIN  bool // some of the output may not be sent before the FIN is
 	hasEnded   bool // and found the peer's FIN
 }
 

@@ -322,11 +322,11 @@ func (c *conn) wrote(ok bool) drive.Written {
 }
 
 // sendOut sends a part of the output. If a file follows, or the FIN, they may share a
-// packet. Output that waits for the FIN is lost if closing resets the connection: because
-// of unread input, or of SO_LINGER.
+// packet: end, or linger, then sends both.
 func (c *conn) sendOut(then engine.Next) (int, syscall.Errno) {
-	more := c.hasFile() || then == engine.CloseQuiet && c.serving.isPrompt
-	return c.driver.source.Send(c.fd, c.Out, more)
+	isEnd := then == engine.Close || then == engine.CloseQuiet || then == engine.CloseLinger
+	c.awaitsFIN = isEnd && !c.hasFile() && c.serving.network == "tcp"
+	return c.driver.source.Send(c.fd, c.Out, c.hasFile() || c.awaitsFIN)
 }
 
 // block notes that output waits for room, and starts the write time-out. If output

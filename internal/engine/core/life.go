@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
@@ -170,9 +171,10 @@ func (c *conn) linger() bool {
 	if c.tlsConn != nil {
 		c.tlsConn.sayGoodbye()
 	}
-	if syscall.Shutdown(c.fd, syscall.SHUT_WR) != nil {
+	if sock.CloseWrite(c.fd) != 0 {
 		return false
 	}
+	c.awaitsFIN = false
 	c.phase = phaseLingering
 	c.lingerLeft = lingerDiscardLimit
 	c.lingerBy = clock.Nanos() + int64(c.driver.options.LingerTimeout)
@@ -206,6 +208,11 @@ func (c *conn) end(next engine.Next) {
 	c.eraseTLS()
 	if c.isStuck && (next == engine.Abort || c.Err != nil) {
 		forgetUnsent(c.fd)
+	}
+	// If closing resets the connection, because of late input or SO_LINGER, it discards
+	// output that is not sent.
+	if c.awaitsFIN && !(next == engine.CloseQuiet && c.serving.isPrompt) {
+		sock.CloseWrite(c.fd)
 	}
 	c.serving.close(c.fd)
 	c.conclude()

@@ -43,6 +43,12 @@ func Duplicate(fd int) int {
 // without SO_LINGER. Others take syscall.Close.
 func ClosePromptly(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
 
+// CloseWrite sends what is left, and a FIN.
+func CloseWrite(fd int) syscall.Errno {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SHUTDOWN, uintptr(fd), syscall.SHUT_WR, 0)
+	return errno
+}
+
 // Lingers reports whether closing a TCP socket may wait until its peer has taken
 // everything, or discards what is not sent (socket(7), SO_LINGER). The same holds for
 // connections that it accepts, which inherit the option. True also if the socket
