@@ -63,6 +63,7 @@ func TestCastAgainst(t *testing.T) {
 		{"a deadline", time.Millisecond, func() {
 			s.expiry.Store(max(tickOf(clock.Nanos()), 2) - 1) // as if it had taken long
 			d.sweep.round()
+			d.sweep.pause = time.Hour // the test begins the next round
 		}, false, 0},
 		{"DetachIdle", 0, func() {
 			if s.claim(flagTake, flagFixed|flagTLS) {

@@ -33,7 +33,7 @@ type Source interface {
 	// Peek is Recv, but the bytes stay in the socket.
 	Peek(fd int, p []byte) (n int, errno syscall.Errno)
 	// Send writes as much of p, which is not empty, as there is room for. If more
-	// is set, further output follows at once and may share a packet with p.
+	// is set, further output or the FIN follows at once and may share a packet with p.
 	Send(fd int, p []byte, more bool) (n int, errno syscall.Errno)
 	// SendBuffers writes as much of v as one gathering write takes. It consumes v
 	// as net.Buffers does, with the empty buffers before the rest.
