@@ -647,7 +647,7 @@ func TestNothingAfterTheEnd(t *testing.T) {
 		"one after it":                   {nil, get, halfClose, engine.Close},
 		"one in a head":                  {nil, "G", halfClose, engine.Close},
 		"one in the rest of a body":      {unread, post + "Content-Length: 9\r\n\r\n", halfClose, engine.Close},
-		"the last response":              {nil, post + "Connection: close\r\n\r\n", nil, engine.Close},
+		"the last response":              {nil, post + "Connection: close\r\n\r\n", nil, engine.CloseQuiet},
 		"a refused request":              {nil, "GET / HTTP/1.1\r\n\r\n", nil, engine.CloseLinger},
 		"no response":                    {func(h *testHost) { h.outcome = server.OutcomeAbort }, get, nil, engine.Abort},
 		"a body that is too long":        {unread, post + "Content-Length: 9999999\r\n\r\n", nil, engine.CloseLinger},

@@ -34,9 +34,9 @@ func TestPersistence(t *testing.T) {
 	}{
 		"HTTP/1.1":                  {nil, get, "", "Content-Length: 0", engine.Read},
 		"unknown length":            {sets{unknown}, get, "", "Transfer-Encoding: chunked", engine.Read},
-		"the client's last":         {nil, last, "close", "Content-Length: 0", engine.Close},
-		"the same, unknown length":  {sets{unknown}, last, "close", "Transfer-Encoding: chunked", engine.Close},
-		"HTTP/1.0":                  {nil, old, "close", "Content-Length: 0", engine.Close},
+		"the client's last":         {nil, last, "close", "Content-Length: 0", engine.CloseQuiet},
+		"the same, unknown length":  {sets{unknown}, last, "close", "Transfer-Encoding: chunked", engine.CloseQuiet},
+		"HTTP/1.0":                  {nil, old, "close", "Content-Length: 0", engine.CloseQuiet},
 		"HTTP/1.0 that persists":    {nil, oldKeep, "keep-alive", "Content-Length: 0", engine.Read},
 		"such of unknown length":    {sets{unknown}, oldKeep, "close", "", engine.Close},
 		"an HTTP/1.0 response":      {sets{func(h *testHost) { h.response.IsHTTP10 = true }}, get, "keep-alive", "Content-Length: 0", engine.Read},
