@@ -410,14 +410,16 @@ func (d *driver) keepParcel(fd int, gen uint32, parcel engine.Parcel) {
 	l.count.Add(1)
 }
 
-func (d *driver) takeParcel(fd int, gen uint32) engine.Parcel {
-	l := &d.parcels
-	if l.count.Load() == 0 {
-		return engine.Parcel{}
+func (d *driver) takeParcel(fd int, gen uint32) (parcel engine.Parcel) {
+	if d.parcels.count.Load() > 0 { // the compiler inlines the usual case
+		parcel = d.parcels.take(parcelKey(fd, gen))
 	}
+	return parcel
+}
+
+func (l *parcels) take(key uint64) engine.Parcel {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := parcelKey(fd, gen)
 	parcel, ok := l.of[key]
 	if ok {
 		delete(l.of, key)

@@ -113,7 +113,9 @@ func (w *worker) keep(c *conn) {
 // describe returns the net.Conn for Admit and Release, which is valid during the
 // call only.
 func (w *worker) describe(c *conn) *netConn {
-	w.peer = netConn{driver: c.driver, serving: c.serving, fd: c.fd, gen: c.gen, remote: c.remote()}
+	if w.peer.fd != c.fd || w.peer.gen != c.gen { // the last one was another
+		w.peer = netConn{driver: c.driver, serving: c.serving, fd: c.fd, gen: c.gen, remote: c.remote()}
+	}
 	return &w.peer
 }
 

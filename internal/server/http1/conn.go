@@ -412,7 +412,9 @@ func (c *Conn) isMidRequest() bool {
 
 // Closed releases the connection; see engine.Protocol.
 func (c *Conn) Closed(err error) {
-	c.endRequest()
+	if c.phase != readClosed { // else end has ended it
+		c.endRequest()
+	}
 	c.releaseExchange()
 	switch c.phase {
 	case readHijacked:
