@@ -96,6 +96,59 @@ func TestHTTP2DialPanics(t *testing.T) {
 	checkPool(t, c, 1, 1)
 }
 
+// TestHTTP2DialFails: those who wait get the error of the call that opens the connection. If that
+// call has ended, one of them opens another.
+func TestHTTP2DialFails(t *testing.T) {
+	r := harness.HTTP2Servers[2].Start(t, mirrorRequest)
+	for _, ends := range []bool{false, true} {
+		c := r.Host(sluice.HTTP2Only)
+		c.MaxHTTP2Conns = 1
+		dialing, fail, dials := make(chan struct{}), make(chan struct{}), atomic.Int32{}
+		c.Dial = func(addr string) (net.Conn, error) {
+			if dials.Add(1) > 1 {
+				return net.Dial("tcp", addr)
+			}
+			close(dialing)
+			<-fail
+			return nil, errStub
+		}
+		do := func(ctx context.Context) chan error {
+			done := make(chan error, 1)
+			go func() {
+				req, resp := harness.NewCall("GET", r.URL("/"))
+				done <- c.DoContext(ctx, req, resp)
+			}()
+			return done
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first := do(ctx)
+		<-dialing
+		second := do(t.Context())
+		eventually(t, "a call waits", func() bool { return stackShows("Shared", "Wait") || len(second) > 0 })
+		var want [2]error
+		if ends {
+			cancel()
+			want[0] = context.Canceled
+		} else {
+			close(fail)
+			want = [2]error{errStub, errStub}
+		}
+		for i, done := range []chan error{first, second} {
+			if err := <-done; !errors.Is(err, want[i]) {
+				t.Errorf("ends %v: call %d: %v", ends, i, err)
+			}
+		}
+		if n := dials.Load(); n == 1 == ends {
+			t.Errorf("ends %v: %d dials", ends, n)
+		}
+		if ends {
+			close(fail)
+		}
+		cancel()
+		c.CloseIdleConnections()
+	}
+}
+
 // misdirecting is a script that answers 421 on the first connection.
 func misdirecting(p *framePeer) {
 	for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
