@@ -188,7 +188,8 @@ func TestNextProto(t *testing.T) {
 			_, err := c.Write(name)
 			return errors.Join(err, errors.New("handler has something to say"))
 		}
-		s := &sluice.Server{Handler: answering("http")}
+		log := &harness.LogBook{}
+		s := &sluice.Server{Handler: answering("http"), Logger: log}
 		s.NextProto("greet", handler)
 		s.NextProto("mad", func(net.Conn) error { panic("protocol went mad") })
 		r := harness.Serve(t, harness.OverTLS(t, under, "greet"), s)
@@ -197,7 +198,7 @@ func TestNextProto(t *testing.T) {
 		p.Send("bob")
 		p.Expect("bob")
 		p.ExpectEnd()
-		harness.Eventually(t, "the error is logged", func() bool { return strings.Contains(r.Log.String(), "something to say") })
+		harness.Eventually(t, "the error is logged", func() bool { return strings.Contains(log.String(), "something to say") })
 		harness.Eventually(t, "the connection is counted out", func() bool { return s.GetOpenConnectionsCount() == 0 })
 		r.Stop()
 
@@ -206,6 +207,7 @@ func TestNextProto(t *testing.T) {
 		if got := p.Rest(); got != "" {
 			t.Errorf("%q", got)
 		}
+		harness.Eventually(t, "the panic is logged", func() bool { return strings.Contains(log.String(), "protocol went mad") })
 		r.Stop()
 
 		r = harness.Serve(t, harness.OverTLS(t, under), s)
