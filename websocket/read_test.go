@@ -134,6 +134,27 @@ func TestLongMessages(t *testing.T) {
 	})
 }
 
+// TestAnswersLeaveWithTheCall: what a callback writes below minDirect is the output of the call, so
+// that the engine, which waits next, may send it with that of other connections. The session
+// writes longer messages itself.
+func TestAnswersLeaveWithTheCall(t *testing.T) {
+	for _, size := range []int{0, 32, minDirect - 1, minDirect} {
+		s, conn := opens(t, &Endpoint{OnMessage: func(c *Conn, m Message) error {
+			return c.Write(t.Context(), m.Kind, m.Data)
+		}})
+		conn.ready = 2 * minDirect
+		payload := strings.Repeat("x", size)
+		out, next := conn.feed(s, []byte(masked(ws.OpText, payload)), 1<<20, nil)
+		want := whole(ws.OpText, payload)
+		if size >= minDirect {
+			out, conn.sent = conn.sent, out
+		}
+		if string(out) != want || len(conn.sent) > 0 || next != engine.Read {
+			t.Errorf("%d bytes: %d bytes of %d, next %d; %d bytes went another way", size, len(out), len(want), next, len(conn.sent))
+		}
+	}
+}
+
 // TestSendNow: a long message leaves without being copied as far as there is room. The
 // order stays.
 func TestSendNow(t *testing.T) {
