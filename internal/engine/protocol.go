@@ -45,7 +45,7 @@ type Protocol interface {
 	// panic.
 	Run(out []byte) ([]byte, Next)
 	// Pause is called before the engine waits for input. The Protocol releases
-	// everything that an idle connection does not need. The result reports whether
+	// everything that an idle connection does not need, unless it is a Cooler. The result reports whether
 	// the connection is between requests: nothing of the next request has arrived,
 	// and nothing of the last one is left. Then the connection can be closed, or
 	// passed to another process, without loss.
@@ -84,6 +84,7 @@ const (
 	CanPrompt                           // Prompted
 	CanReceive                          // Receiver
 	CanPack                             // Packer
+	CanCool                             // Cooler
 	// NeverBlocks: no method of the Protocol blocks, because its work is in Tasks.
 	// MaxWorkers does not limit the calls of its methods; otherwise Tasks that wait
 	// for input of their connection could keep all workers from reading it.
@@ -145,6 +146,15 @@ type Rewinder interface {
 // engines call it for each wait, netconn for long ones.
 type Sleeper interface {
 	Sleep() (m Memo, ok bool)
+}
+
+// A Cooler is a Protocol that keeps memory for the next request of a connection, although
+// Pause has returned true. An engine calls Cool when such a wait has lasted a while, unless
+// it calls Sleep. Conn of internal/server/http1 implements it.
+type Cooler interface {
+	// Cool releases that memory. Between Pause and Cool there may have been input, but no
+	// whole request.
+	Cool()
 }
 
 // A Receiver is a Protocol that provides memory for its input, so that a large

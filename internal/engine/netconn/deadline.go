@@ -79,7 +79,7 @@ func (c *conn) mayTime() bool {
 // prepareToCool arranges that the connection releases its buffers if it waits for long, and
 // rests. One that is about to rest needs no deadline for that.
 // If that requires a deadline which may not be set, the connection is cold at once, which
-// costs a read for each request, or keeps its buffers.
+// costs a read for each request, or keeps its buffers, and its protocol what Cool releases.
 func (c *conn) prepareToCool() {
 	switch {
 	case c.hotUntil != 0 || c.In == nil && (c.activity == cold || c.kind == kindAny):

@@ -247,7 +247,7 @@ func (c *conn) closeNow(next engine.Next) {
 	if c.phase == phaseEnded {
 		return
 	}
-	c.releaseBuffers()
+	c.detachBuffers()
 	c.dropFile()
 	buf.LetGo(connMemory)
 	if run := c.extra.Load(); run != nil { // a Run was cut short

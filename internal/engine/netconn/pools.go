@@ -14,6 +14,6 @@ func (p *connPool) get() *conn {
 }
 
 func (p *connPool) put(c *conn) {
-	*c = conn{}
+	*c = conn{buffers: c.buffers}
 	p.pool.Put(c)
 }

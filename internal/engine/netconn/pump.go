@@ -10,37 +10,49 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// buffers are lent to conn.In and conn.Out. A connection without them is cold: it reads
-// its next byte into conn.one.
+// buffers are lent to conn.In and conn.Out. A connection without these is cold: it reads
+// its next byte into conn.one. A conn that has ended keeps its buffers for another connection.
 type buffers struct {
 	input, output *buf.Buffer
 }
 
-// attachBuffers gets buffers from the pools, if the connection is cold.
+// attachBuffers lends buffers to the connection, if it is cold.
 func (c *conn) attachBuffers() {
-	if c.input != nil {
+	if c.In != nil {
 		return
 	}
 	c.driver.held.Add(2)
 	size := c.driver.options.ReadBufferSize
-	c.input, c.output = buf.Get(size), buf.Get(firstOutputSize)
+	if c.input == nil {
+		c.input, c.output = buf.Get(size), buf.Get(firstOutputSize)
+	}
 	c.In = c.input.B[:size]
 	c.Out = append(c.output.B[:0], c.Out...)
 }
 
-// releaseBuffers returns the buffers.
-func (c *conn) releaseBuffers() {
-	if c.input == nil {
+// detachBuffers takes the buffers from the connection, which becomes cold.
+func (c *conn) detachBuffers() {
+	if c.In == nil {
 		return
 	}
 	if cap(c.Out) <= keptOutputSize {
 		c.output.B = c.Out[:0]
 	}
 	c.driver.held.Add(-2)
-	c.input.Release()
-	c.output.Release()
-	c.buffers = buffers{}
 	c.In, c.Out = nil, nil
+}
+
+// releaseBuffers returns the buffers, and has the protocol release what it keeps.
+func (c *conn) releaseBuffers() {
+	if c.Protocol != nil && c.Can.Has(engine.CanCool) {
+		c.Protocol.(engine.Cooler).Cool()
+	}
+	c.detachBuffers()
+	if c.input != nil {
+		c.input.Release()
+		c.output.Release()
+		c.buffers = buffers{}
+	}
 }
 
 // pump drives with in, and reads and drives, until the connection rests, or ends in the way

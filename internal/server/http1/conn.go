@@ -52,8 +52,6 @@ type Conn struct {
 	// sharesStart: the request was read together with the one before, and has its
 	// start. Reading the clock again would cost a pipelined request 6 % of its time.
 	sharesStart bool
-	// isWoken: the engine has connections sleep, so it calls Sleep after Pause.
-	isWoken bool
 }
 
 // Open returns the Protocol of a connection. It is valid until Closed, Sleep or
@@ -85,7 +83,7 @@ func (c *Conn) callTellState(s State) { c.host.TellState(c.netConnection(), s) }
 
 // Capabilities names what the engine may use; see engine.Protocol.
 func (c *Conn) Capabilities() engine.Capabilities {
-	return engine.CanRewind | engine.CanSleep | engine.CanSwitch
+	return engine.CanRewind | engine.CanSleep | engine.CanSwitch | engine.CanCool
 }
 
 // Feed consumes input; see engine.Protocol.
@@ -135,6 +133,7 @@ func (c *Conn) begin() {
 		c.x.start = clock.Nanos()
 	}
 	c.x.parser.Reset()
+	c.x.progress = begun
 	c.phase = readHead
 	c.tellState(StateActive)
 }
@@ -346,8 +345,7 @@ func (c *Conn) decide() engine.Next {
 	return next
 }
 
-// Pause releases the memory of the request while the connection idles; see
-// engine.Protocol.
+// Pause shrinks the memory of the request while the connection idles; see engine.Protocol.
 func (c *Conn) Pause() (isIdle bool) {
 	if c.phase == readHead && !c.isMidRequest() && bytes.HasSuffix(c.x.rawHead(), []byte("\r\n")) {
 		c.unbegin() // empty lines after a request do not begin another one
@@ -358,10 +356,22 @@ func (c *Conn) Pause() (isIdle bool) {
 		}
 		return false
 	}
-	if !c.isWoken || c.x == nil || !c.x.mayRest() {
+	c.rest()
+	return true
+}
+
+// Cool releases the memory of the last request; see engine.Cooler.
+func (c *Conn) Cool() {
+	if c.phase == readIdle {
 		c.releaseExchange()
 	}
-	return true
+}
+
+// rest keeps the exchange of a request that has ended for the next one, if it may.
+func (c *Conn) rest() {
+	if c.x != nil && c.x.progress != rested && !c.x.mayRest() {
+		c.releaseExchange()
+	}
 }
 
 // releaseExchange gives the exchange of a request that has ended back.
@@ -412,10 +422,8 @@ func (c *Conn) isMidRequest() bool {
 
 // Closed releases the connection; see engine.Protocol.
 func (c *Conn) Closed(err error) {
-	if c.phase != readClosed { // else end has ended it
-		c.endRequest()
-	}
-	c.releaseExchange()
+	c.endRequest()
+	c.rest()
 	switch c.phase {
 	case readHijacked:
 		c.cfg.Hijacked.Add(-1)

@@ -217,11 +217,12 @@ func TestRefusedRequest(t *testing.T) {
 }
 
 // TestIdleConnectionHoldsNoContext: without an Exchange there is no RequestCtx, either.
-// That makes idle connections cheap.
+// That makes connections cheap that have been idle for a while.
 func TestIdleConnectionHoldsNoContext(t *testing.T) {
 	h, c, p := open()
 	c.feed(p, get)
-	if isIdle := p.Pause(); !isIdle || h.acquired != 0 || p.x != nil || p.phase != readIdle {
+	isIdle := p.Pause()
+	if p.Cool(); !isIdle || h.acquired != 0 || p.x != nil || p.phase != readIdle {
 		t.Errorf("idle %v, phase %d, %d exchanges", isIdle, p.phase, h.acquired)
 	}
 	c.feed(p, "G")
@@ -255,6 +256,7 @@ func TestEndRequest(t *testing.T) {
 	x.trailer.Reset()
 	x.marks = marks{inputCut, outputFile, sequelClose, true, true, true, true}
 	x.blocking.Store(&engine.BlockingConn{})
+	x.progress = begun
 	p.Closed(nil)
 	if x.marks != (marks{}) || x.blocking.Load() != nil {
 		t.Errorf("%+v, %v", x.marks, x.blocking.Load())
@@ -451,7 +453,7 @@ func TestInterrupt(t *testing.T) {
 		host := &interrupted{}
 		b := engine.NewBlockingConn(host, nil)
 		c.blocking = b
-		p.prepareExchange()
+		p.begin()
 		want := 0
 		if isArmed {
 			p.x.Arm()
@@ -503,7 +505,7 @@ func TestHeadEndsWritesOfTheHandler(t *testing.T) {
 		_, c, p := open()
 		b := engine.NewBlockingConn(&interrupted{}, nil)
 		c.blocking = b
-		p.prepareExchange()
+		p.begin()
 		p.x.Arm()
 		if _, err := b.Write([]byte("x")); err != nil {
 			t.Errorf("before the head: %v", err)
@@ -516,21 +518,20 @@ func TestHeadEndsWritesOfTheHandler(t *testing.T) {
 	}
 }
 
-// TestRest: an exchange stays with a connection that sleeps, with little memory, unless it has
-// held that while it waited, or another server may have the Config's place.
+// TestRest: an exchange stays with its Conn, with little memory, until Cool, also when the
+// connection has ended, unless it has held memory while it waited, or another server may have
+// the Config's place.
 func TestRest(t *testing.T) {
 	for name, test := range map[string]struct {
 		set    func(h *testHost, p *Conn)
 		pieces []string
 		stays  bool
 	}{
-		"at once":              {nil, []string{get}, true},
-		"in pieces":            {nil, []string{get[:5], get[5:]}, false},
-		"of one of many":       {func(h *testHost, _ *Conn) { h.cfg.IsSingle = true }, []string{get}, false},
-		"of a steady protocol": {func(_ *testHost, p *Conn) { p.isWoken = false }, []string{get}, false},
+		"at once":        {nil, []string{get}, true},
+		"in pieces":      {nil, []string{get[:5], get[5:]}, false},
+		"of one of many": {func(h *testHost, _ *Conn) { h.cfg.IsSingle = true }, []string{get}, false},
 	} {
 		h, c, p := open()
-		p.isWoken = true
 		if test.set != nil {
 			test.set(h, p)
 		}
@@ -543,8 +544,17 @@ func TestRest(t *testing.T) {
 		if stays := p.x != nil; stays != test.stays || h.shrunk > 0 != stays || h.acquired > 0 != stays {
 			t.Errorf("%s: stays %v, shrunk %d times, %d exchanges", name, stays, h.shrunk, h.acquired)
 		}
-		if p.Closed(nil); h.acquired != 0 || x.conn != nil || x.hasWaited {
-			t.Errorf("%s: %d exchanges after the end, with %v, waited %v", name, h.acquired, x.conn, x.hasWaited)
+		kept := h.acquired
+		if p.Closed(nil); h.acquired != kept || p.x != nil != test.stays {
+			t.Errorf("%s: %d exchanges after the end, before %d", name, h.acquired, kept)
+		}
+		p.phase = readHead
+		if p.Cool(); h.acquired != kept {
+			t.Errorf("%s: Cool has released the exchange of a request", name)
+		}
+		p.phase = readIdle
+		if p.Cool(); h.acquired != 0 || x.conn != nil || x.hasWaited {
+			t.Errorf("%s: %d exchanges after Cool, with %v, waited %v", name, h.acquired, x.conn, x.hasWaited)
 		}
 	}
 }
@@ -750,7 +760,9 @@ func TestCapabilities(t *testing.T) {
 	_, switches := protocol.(engine.Switcher)
 	_, rewinds := protocol.(engine.Rewinder)
 	_, sleeps := protocol.(engine.Sleeper)
-	for what, is := range map[engine.Capabilities]bool{engine.CanSwitch: switches, engine.CanRewind: rewinds, engine.CanSleep: sleeps, ^(engine.CanSwitch | engine.CanRewind | engine.CanSleep): false} {
+	_, cools := protocol.(engine.Cooler)
+	const all = engine.CanSwitch | engine.CanRewind | engine.CanSleep | engine.CanCool
+	for what, is := range map[engine.Capabilities]bool{engine.CanSwitch: switches, engine.CanRewind: rewinds, engine.CanSleep: sleeps, engine.CanCool: cools, ^all: false} {
 		if p.Capabilities().Has(what) != is {
 			t.Errorf("%b of %b", what, p.Capabilities())
 		}

@@ -55,8 +55,18 @@ type Exchange struct {
 	blocking atomic.Pointer[engine.BlockingConn] // of this Run; nil: arm was not called
 
 	hasWaited bool // for input, in the middle of a request
+	progress  progress
 	marks
 }
+
+// A progress is how far an Exchange has come with its request.
+type progress uint8
+
+const (
+	rested progress = iota // there is none; mayRest has shrunk the memory of the last one
+	begun
+	ended
+)
 
 // marks are facts about one request. They are cleared together.
 type marks struct {
@@ -117,20 +127,21 @@ func (x *Exchange) release() {
 	if hasWaited {
 		buf.LetGo(x.trailer.HeldBytes())
 	}
-	x.conn, x.hasWaited = nil, false
+	x.conn, x.hasWaited, x.progress = nil, false, rested
 	x.shrink()
 	x.request.Release(hasWaited)
 	exchangePool.Put(x)
 }
 
-// mayRest prepares x, after endRequest, to stay with a connection that sleeps. It
-// returns false if x must be released instead.
+// mayRest prepares x, after endRequest, to stay with its Conn, which may be for another
+// connection next. It returns false if x must be released instead.
 func (x *Exchange) mayRest() bool {
 	if x.hasWaited || x.cfg.IsSingle {
 		return false
 	}
 	x.shrink()
 	x.request.Shrink()
+	x.progress = rested
 	return true
 }
 

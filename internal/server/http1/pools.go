@@ -2,8 +2,8 @@ package http1
 
 import "sync"
 
-// connPool holds connections. Engines own one until Closed, Sleep or Successor. A
-// connection that sleeps takes its exchange into the pool.
+// connPool holds connections. Engines own one until Closed, Sleep or Successor. It takes its
+// exchange into the pool, if it may.
 var connPool = sync.Pool{New: func() any { return new(Conn) }}
 
 // exchangePool holds exchanges with their Requests. A connection owns an exchange until

@@ -178,10 +178,10 @@ func (c *Conn) afterResponse() engine.Next {
 	return engine.Read
 }
 
-// endRequest makes x ready for the next request.
+// endRequest makes x ready for the next request, unless it is.
 func (c *Conn) endRequest() {
 	x := c.x
-	if x == nil {
+	if x == nil || x.progress != begun {
 		return
 	}
 	if x.writeTimeoutChanged {
@@ -193,7 +193,7 @@ func (c *Conn) endRequest() {
 	if x.blocking.Load() != nil {
 		x.blocking.Store(nil)
 	}
-	x.marks = marks{}
+	x.progress, x.marks = ended, marks{}
 }
 
 // answerFailure answers a request that does not reach the handler.

@@ -9,6 +9,7 @@ var (
 	_ engine.Sleeper  = (*Conn)(nil)
 	_ engine.Switcher = (*Conn)(nil)
 	_ engine.Rewinder = (*Conn)(nil)
+	_ engine.Cooler   = (*Conn)(nil)
 )
 
 // The lowest MemoShift bits of Memo.Served are MemoTLS, and those of other protocols, which
@@ -32,7 +33,5 @@ func (c *Conn) Sleep() (engine.Memo, bool) {
 
 // Wake restores what Sleep returned; see engine.Waker.
 func Wake(conn engine.Conn, h Host, cfg *Config, m engine.Memo) *Conn {
-	c := Open(conn, h, cfg, server.Facts{ID: m.ID, Opened: m.Opened, Served: m.Served >> MemoShift, IsTLS: m.Served&MemoTLS != 0})
-	c.isWoken = true
-	return c
+	return Open(conn, h, cfg, server.Facts{ID: m.ID, Opened: m.Opened, Served: m.Served >> MemoShift, IsTLS: m.Served&MemoTLS != 0})
 }
