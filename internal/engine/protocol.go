@@ -85,6 +85,7 @@ const (
 	CanReceive                          // Receiver
 	CanPack                             // Packer
 	CanCool                             // Cooler
+	CanReuse                            // Reusable
 	// NeverBlocks: no method of the Protocol blocks, because its work is in Tasks.
 	// MaxWorkers does not limit the calls of its methods; otherwise Tasks that wait
 	// for input of their connection could keep all workers from reading it.
@@ -146,6 +147,17 @@ type Rewinder interface {
 // engines call it for each wait, netconn for long ones.
 type Sleeper interface {
 	Sleep() (m Memo, ok bool)
+}
+
+// A Reusable is a Sleeper that an engine may keep for the next connection of the same
+// Acceptor that it wakes. That saves the way to the pools of both, and back. Conn of
+// internal/server/http1 implements it.
+type Reusable interface {
+	// Retire is Sleep, but the Protocol stays the engine's, which may drop it at any time.
+	Retire() Memo
+	// Reuse is Wake of the Acceptor, for a Protocol that was retired. The result false
+	// means that m is of another kind of Protocol, and that Wake must be called.
+	Reuse(c Conn, m Memo) bool
 }
 
 // A Cooler is a Protocol that keeps memory for the next request of a connection, although

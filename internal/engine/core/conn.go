@@ -198,7 +198,12 @@ func (c *conn) wake() {
 }
 
 func (c *conn) awaken() {
-	c.Protocol = c.serving.waker.Wake(c, c.slot().memo)
+	memo := c.slot().memo
+	if w := c.worker; w != nil && w.retired.serving == c.serving && w.retired.reusable.Reuse(c, memo) {
+		c.Protocol, w.retired = w.retired.protocol, retired{}
+	} else {
+		c.Protocol = c.serving.waker.Wake(c, memo)
+	}
 	c.Can = c.Protocol.Capabilities()
 }
 

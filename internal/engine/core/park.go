@@ -124,6 +124,12 @@ func (c *conn) sleep() bool {
 	if !c.Can.Has(engine.CanSleep) {
 		return false
 	}
+	if w := c.worker; c.Can.Has(engine.CanReuse) && w.retired.serving == nil {
+		r := c.Protocol.(engine.Reusable)
+		c.slot().memo = r.Retire()
+		w.retired, c.Protocol = retired{c.Protocol, r, c.serving}, nil
+		return true
+	}
 	memo, ok := c.Protocol.(engine.Sleeper).Sleep()
 	if ok {
 		c.slot().memo, c.Protocol = memo, nil

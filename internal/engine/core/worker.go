@@ -17,6 +17,7 @@ type worker struct {
 	conn    *conn       // what it serves; nil: nothing
 	task    engine.Task // what it runs instead, or has run; nil: nothing
 	spare   *conn       // for the next connection that has none
+	retired retired     // for the next connection of the same serving that wakes
 	input   *buf.Buffer
 	output  *buf.Buffer
 	wide    *buf.Buffer // in place of input during serve; see wideInput
@@ -31,6 +32,13 @@ type worker struct {
 	mayHold bool          // a spare worker is runnable, so output may wait in a batch
 	isDone  bool          // run has returned normally
 	isLast  bool          // it ends when it finds nothing to do: a handshake has failed, maybe one of thousands
+}
+
+// A retired is a protocol that sleeps, and belongs to a worker. The zero value is none.
+type retired struct {
+	protocol engine.Protocol
+	reusable engine.Reusable // protocol
+	serving  *serving
 }
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks

@@ -83,7 +83,7 @@ func (c *Conn) callTellState(s State) { c.host.TellState(c.netConnection(), s) }
 
 // Capabilities names what the engine may use; see engine.Protocol.
 func (c *Conn) Capabilities() engine.Capabilities {
-	return engine.CanRewind | engine.CanSleep | engine.CanSwitch | engine.CanCool
+	return engine.CanRewind | engine.CanSleep | engine.CanSwitch | engine.CanCool | engine.CanReuse
 }
 
 // Feed consumes input; see engine.Protocol.

@@ -761,8 +761,9 @@ func TestCapabilities(t *testing.T) {
 	_, rewinds := protocol.(engine.Rewinder)
 	_, sleeps := protocol.(engine.Sleeper)
 	_, cools := protocol.(engine.Cooler)
-	const all = engine.CanSwitch | engine.CanRewind | engine.CanSleep | engine.CanCool
-	for what, is := range map[engine.Capabilities]bool{engine.CanSwitch: switches, engine.CanRewind: rewinds, engine.CanSleep: sleeps, engine.CanCool: cools, ^all: false} {
+	_, reuses := protocol.(engine.Reusable)
+	const all = engine.CanSwitch | engine.CanRewind | engine.CanSleep | engine.CanCool | engine.CanReuse
+	for what, is := range map[engine.Capabilities]bool{engine.CanSwitch: switches, engine.CanRewind: rewinds, engine.CanSleep: sleeps, engine.CanCool: cools, engine.CanReuse: reuses, ^all: false} {
 		if p.Capabilities().Has(what) != is {
 			t.Errorf("%b of %b", what, p.Capabilities())
 		}

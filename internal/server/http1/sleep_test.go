@@ -14,12 +14,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
 )
 
-// onSleepers runs a test on an engine that has connections sleep, and on one
-// that doesn't.
+// onSleepers runs a test on an engine that has connections sleep, on one that uses their
+// protocols again, and on one that does neither.
 func onSleepers(t *testing.T, test func(t *testing.T, c *http1test.Conn)) {
 	t.Helper()
-	for _, sleeps := range []bool{false, true} {
-		t.Run(fmt.Sprintf("sleeps=%v", sleeps), func(t *testing.T) { test(t, &http1test.Conn{Sleeps: sleeps}) })
+	for name, c := range map[string]*http1test.Conn{"steady": {}, "sleeps": {Sleeps: true}, "reuses": {Reuses: true}} {
+		t.Run(name, func(t *testing.T) { test(t, c) })
 	}
 }
 
@@ -160,7 +160,7 @@ func TestSleepLeavesOthersAlone(t *testing.T) {
 			p = c.Pause(p)
 			p.Closed(nil)
 			c.IsOver = true
-			other := &http1test.Conn{Sleeps: c.Sleeps}
+			other := &http1test.Conn{Sleeps: c.Sleeps, Reuses: c.Reuses}
 			other.Converse(t, acceptorOf(s), []byte(simpleGet), []byte(simpleGet))
 			if kept.ConnID() != 1 || kept.RemoteAddr().String() != "127.0.0.2:40000" || kept.LocalAddr().String() != "127.0.0.1:80" ||
 				kept.Conn().RemoteAddr() == nil || kept.IsTLS() {
@@ -185,6 +185,36 @@ func TestSleepAllowsTLS(t *testing.T) {
 	if woken := memoOf(a.(engine.Waker).Wake(c, m).(engine.Sleeper)); woken != m {
 		t.Errorf("%+v woke as %+v", m, woken)
 	}
+}
+
+// TestReuse: a protocol becomes that of another connection of its server, unless that is of
+// another kind.
+func TestReuse(t *testing.T) {
+	c := &http1test.Conn{}
+	p := c.Open(acceptorOf(quietServer(echoHandler)))
+	r := p.(engine.Reusable)
+	c.Feed(t, p, []byte(simpleGet))
+	p.Pause()
+	first := r.Retire()
+	for bits := uint64(0); bits < 1<<http1.MemoShift; bits++ {
+		m := engine.Memo{ID: 9, Served: 5<<http1.MemoShift | bits, Opened: 7}
+		if is := r.Reuse(c, m); is != (bits&^http1.MemoTLS == 0) {
+			t.Errorf("%b: reused %v", bits, is)
+		} else if is {
+			if got := r.Retire(); got != m {
+				t.Errorf("%+v became %+v", m, got)
+			}
+		}
+	}
+	other := &http1test.Conn{}
+	if !r.Reuse(other, first) {
+		t.Fatal("not reused")
+	}
+	c.IsOver = true
+	if next := other.Feed(t, p, []byte(simpleGet)); next != engine.Read || len(other.Sent) == 0 {
+		t.Errorf("%v, sent %q", next, other.Sent)
+	}
+	p.Closed(nil)
 }
 
 // secureConn is an engine.Conn about a TLS connection.

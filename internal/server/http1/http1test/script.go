@@ -25,6 +25,7 @@ type Conn struct {
 
 	acceptor engine.Acceptor
 	Sleeps   bool // the engine has protocols sleep
+	Reuses   bool // the engine retires them, and uses them again
 	IsOver   bool // must not be asked anything any more
 	NetConns int  // calls of NetConn
 
@@ -181,9 +182,13 @@ func (c *Conn) Open(a engine.Acceptor) engine.Protocol {
 // Pause is what the engine does before it waits. It returns the protocol that
 // goes on.
 func (c *Conn) Pause(p engine.Protocol) engine.Protocol {
-	if p.Pause() && c.Sleeps {
+	isIdle := p.Pause()
+	if isIdle && c.Sleeps {
 		m, _ := p.(engine.Sleeper).Sleep()
 		return c.acceptor.(engine.Waker).Wake(c, m)
+	}
+	if r, can := p.(engine.Reusable); can && isIdle && c.Reuses && !r.Reuse(c, r.Retire()) {
+		panic("a protocol does not know what it has returned")
 	}
 	return p
 }
