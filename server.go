@@ -233,10 +233,10 @@ type Server struct {
 	// DisableKeepalive closes every connection after its first response.
 	DisableKeepalive bool
 
-	// ReduceMemoryUsage makes a waiting connection hold no buffers even if it is
+	// ReduceMemoryUsage makes a waiting connection hold no buffers and no RequestCtx even if it is
 	// not a bare socket of package net. This costs one more read for each request.
 	// A bare socket, and a connection with a ReadTimeout or IdleTimeout, holds
-	// buffers for at most a second or two while it waits, whatever this field is.
+	// them for at most a second or two while it waits, whatever this field is.
 	// ServeConn then returns nil when no byte arrives within ReadTimeout.
 	ReduceMemoryUsage bool
 

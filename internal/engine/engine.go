@@ -31,8 +31,8 @@ type Options struct {
 	NetConnIsKept bool
 	// SparesDeadlines: goroutine engines set a deadline on a NetConn that they did
 	// not make only if a time-out requires it. A connection that waits without a
-	// deadline then keeps its buffers. With ReduceMemory it keeps none, which costs
-	// another read.
+	// deadline then keeps its buffers, and a Cooler what it has. With ReduceMemory it
+	// keeps none, which costs another read.
 	SparesDeadlines, ReduceMemory bool
 	// IOUring: event engines send the responses of several connections with one system
 	// call, where package uring works.
