@@ -94,3 +94,30 @@ func TestEngineInfoOfMultipath(t *testing.T) {
 		}
 	}
 }
+
+// TestListenAndServeIsNotMultipath: a client that would speak it gets plain TCP.
+func TestListenAndServeIsNotMultipath(t *testing.T) {
+	listenMultipath(t)
+	addr := harness.FreeAddr(t)
+	s := &sluice.Server{Handler: answering("x"), Logger: &harness.LogBook{}}
+	served := make(chan error, 1)
+	go func() { served <- s.ListenAndServe(addr) }()
+	var dialer net.Dialer
+	dialer.SetMultipathTCP(true)
+	var conn net.Conn
+	harness.Eventually(t, "it listens", func() (ok bool) {
+		var err error
+		conn, err = dialer.Dial("tcp", addr)
+		return err == nil
+	})
+	defer conn.Close()
+	if is, err := conn.(*net.TCPConn).MultipathTCP(); is || err != nil {
+		t.Errorf("multipath: %v, %v", is, err)
+	}
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
