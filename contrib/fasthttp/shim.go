@@ -977,6 +977,18 @@ type HijackHandler = sluice.HijackHandler
 // HostClient is [sluice.HostClient].
 type HostClient = sluice.HostClient
 
+// IOUring is [sluice.IOUring].
+type IOUring = sluice.IOUring
+
+// IOUringAuto is [sluice.IOUringAuto].
+const IOUringAuto = sluice.IOUringAuto
+
+// IOUringOff is [sluice.IOUringOff].
+const IOUringOff = sluice.IOUringOff
+
+// IOUringOn is [sluice.IOUringOn].
+const IOUringOn = sluice.IOUringOn
+
 // InvalidHostError is [sluice.InvalidHostError].
 type InvalidHostError = sluice.InvalidHostError
 
@@ -1089,6 +1101,11 @@ func ParseEngine(name string) (sluice.Engine, error) {
 // ParseHTTPDate calls [sluice.ParseHTTPDate].
 func ParseHTTPDate(date []byte) (time.Time, error) {
 	return sluice.ParseHTTPDate(date)
+}
+
+// ParseIOUring calls [sluice.ParseIOUring].
+func ParseIOUring(name string) (sluice.IOUring, error) {
+	return sluice.ParseIOUring(name)
 }
 
 // ParseIPv4 calls [sluice.ParseIPv4].
