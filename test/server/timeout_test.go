@@ -132,6 +132,10 @@ func TestWriteTimeout(t *testing.T) {
 				return sluice.RequestConfig{WriteTimeout: harness.Briefly}
 			}
 		},
+		"none of the request": func(s *sluice.Server) {
+			s.WriteTimeout = harness.Briefly
+			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { return sluice.RequestConfig{} }
+		},
 	}
 	for name, change := range change {
 		t.Run(name, func(t *testing.T) {
