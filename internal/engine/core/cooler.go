@@ -27,20 +27,35 @@ const (
 // coldConns are the TLS connections of a chunk that wait without a tlsConn. The owner of a
 // connection owns its entries.
 type coldConns struct {
-	states [chunkSize]tls13.Packed // apart: they have no pointers. Mark is the low half of tlsConn.usedIn
-	facts  [chunkSize]*compact.Facts
+	// states has whole pages and no pointers. It is made for the first cold connection.
+	states atomic.Pointer[[chunkSize]tls13.Packed]
+	notes  [chunkSize]coldNote // in what the chunk leaves of its last page
 
 	mu    sync.Mutex
+	facts []sharedFacts
 	large map[int]*tls13.State // those that cannot be packed, which are rare
 }
 
-// put moves the state of the connection at an index here.
-func (all *coldConns) put(index int, state *tls13.State) {
-	if state.Pack(&all.states[index]) {
-		return
-	}
+type coldNote struct {
+	facts  uint16 // index of coldConns.facts
+	usedIn uint16 // the low half of tlsConn.usedIn
+}
+
+// sharedFacts are those of some cold connections of a chunk, or free.
+type sharedFacts struct {
+	facts *compact.Facts
+	conns int
+}
+
+// put moves the state of the connection at an index here, with its facts.
+func (all *coldConns) put(index int, state *tls13.State, facts *compact.Facts) {
+	isPacked := state.Pack(&loadOrMake(&all.states)[index])
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.notes[index].facts = all.shareLocked(facts)
+	if isPacked {
+		return
+	}
 	if all.large == nil {
 		all.large = make(map[int]*tls13.State)
 	}
@@ -49,27 +64,53 @@ func (all *coldConns) put(index int, state *tls13.State) {
 	state.Erase()
 }
 
-// take moves the state to another place.
-func (all *coldConns) take(index int, state *tls13.State) {
-	if all.states[index].Unpack(state) {
-		return
+// shareLocked returns the index of facts, which have one connection more.
+func (all *coldConns) shareLocked(facts *compact.Facts) uint16 {
+	at := -1
+	for i := range all.facts {
+		if all.facts[i].facts == facts {
+			at = i
+			break
+		}
+		if all.facts[i].conns == 0 {
+			at = i
+		}
 	}
+	if at < 0 {
+		at = len(all.facts)
+		all.facts = append(all.facts, sharedFacts{})
+	}
+	all.facts[at].facts = facts
+	all.facts[at].conns++
+	return uint16(at)
+}
+
+// take moves the state to another place, and returns the facts.
+func (all *coldConns) take(index int, state *tls13.State) *compact.Facts {
+	isPacked := all.states.Load()[index].Unpack(state)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	kept := all.large[index]
-	delete(all.large, index)
-	all.states[index].Mark = 0
-	*state = *kept
-	kept.Erase()
+	if !isPacked {
+		kept := all.large[index]
+		delete(all.large, index)
+		*state = *kept
+		kept.Erase()
+	}
+	shared := &all.facts[all.notes[index].facts]
+	facts := shared.facts
+	if shared.conns--; shared.conns == 0 {
+		shared.facts = nil
+	}
+	return facts
 }
 
 // coolDown replaces the tlsConn of an idle connection by its state and facts.
 func (p place) coolDown(s *tlsConn) {
-	all := loadOrMake(&p.chunk.cold)
+	all := &p.chunk.cold
 	var state tls13.State
-	all.facts[p.index] = s.compact.Pause(&state)
-	all.put(p.index, &state)
-	all.states[p.index].Mark = uint16(s.usedIn)
+	facts := s.compact.Pause(&state)
+	all.put(p.index, &state, facts)
+	all.notes[p.index].usedIn = uint16(s.usedIn)
 	p.setTLSConn(nil)
 	s.driver.loopOf(p.slot()).cold.Add(1)
 }
@@ -91,19 +132,18 @@ func (c *conn) bindTLS() {
 		s.conn, c.tlsConn = c, s
 		return
 	}
-	s, cold := c.newTLSConn(), c.place.chunk.cold.Load()
-	last := cold.states[c.place.index].Mark
+	s, cold := c.newTLSConn(), &c.place.chunk.cold
+	last := cold.notes[c.place.index].usedIn
 	s.usedIn = c.driver.cooler.round.Load()
 	s.isBrief = uint16(s.usedIn)-last >= coolingRounds
 	if c.slot().has(flagExpired) { // no use: a peer that answers a ping uses it once
 		s.usedIn, s.isBrief = uint32(last), true
 	}
 	var state tls13.State
-	cold.take(c.place.index, &state)
+	facts := cold.take(c.place.index, &state)
 	// After an error, every use of s.compact returns one.
-	s.compact, _ = compact.NewConn(s, &state, cold.facts[c.place.index])
+	s.compact, _ = compact.NewConn(s, &state, facts)
 	s.session = s.compact
-	cold.facts[c.place.index] = nil
 	c.loop.cold.Add(-1)
 }
 

@@ -8,9 +8,11 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/compact"
 	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
@@ -24,9 +26,12 @@ func (d *driver) countCold() (cold, warm int) {
 		}
 		if p.tlsConn() == nil {
 			cold++
-			if all := p.chunk.cold.Load(); all.states[p.index] == (tls13.Packed{}) && all.large[p.index] == nil || all.facts[p.index] == nil {
+			all := &p.chunk.cold
+			all.mu.Lock()
+			if all.states.Load()[p.index] == (tls13.Packed{}) && all.large[p.index] == nil || all.facts[all.notes[p.index].facts].facts == nil {
 				panic("there is no state")
 			}
+			all.mu.Unlock()
 		} else {
 			warm++
 		}
@@ -107,14 +112,21 @@ func TestCooling(t *testing.T) {
 	}
 	eventually(t, "the end", func() bool { return d.countOpen() == 0 })
 	for _, c := range *d.table.chunks.Load() {
-		if c == nil || c.cold.Load() == nil {
+		if c == nil || c.cold.states.Load() == nil {
 			continue
 		}
-		left := c.cold.Load()
-		for i := range left.states {
-			if left.states[i] != (tls13.Packed{}) || left.facts[i] != nil || len(left.large) > 0 {
+		for i, left := range c.cold.states.Load() {
+			if left != (tls13.Packed{}) {
 				t.Errorf("descriptor %d: keys are left", i)
 			}
+		}
+		for _, left := range c.cold.facts {
+			if left != (sharedFacts{}) {
+				t.Errorf("facts are left: %+v", left)
+			}
+		}
+		if len(c.cold.large) > 0 {
+			t.Error("large states are left")
 		}
 	}
 }
@@ -238,10 +250,11 @@ func heapInUse() int {
 	return int(m.HeapAlloc)
 }
 
-// Every suite's states are kept, and none twice.
+// Every suite's states are kept, and none twice, each with its facts.
 func TestColdStates(t *testing.T) {
 	var all coldConns
-	suites := []tls13.Suite{tls13.AES128GCM, tls13.AES256GCM, tls13.ChaCha20}
+	facts := []*compact.Facts{{}, {}}
+	suites := []tls13.Suite{tls13.AES128GCM, tls13.AES256GCM, tls13.ChaCha20, tls13.AES128GCM}
 	var want []tls13.State
 	for i, suite := range suites {
 		in, out := make([]byte, suite.SecretSize()), make([]byte, suite.SecretSize())
@@ -251,17 +264,34 @@ func TestColdStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		want = append(want, state)
-		if all.put(i, &state); state != (tls13.State{}) {
+		if all.put(i, &state, facts[i%2]); state != (tls13.State{}) {
 			t.Errorf("%#x: the state is in two places", suite)
 		}
 	}
+	if len(all.facts) != 2 {
+		t.Errorf("facts are there twice: %+v", all.facts)
+	}
 	for i := range suites {
 		var got tls13.State
-		if all.take(i, &got); got != want[i] {
-			t.Errorf("%#x: %+v", suites[i], got)
+		if said := all.take(i, &got); got != want[i] || said != facts[i%2] {
+			t.Errorf("%#x: %+v with %p of %p", suites[i], got, said, facts)
 		}
-		if all.states[i] != (tls13.Packed{}) || all.large[i] != nil {
+		if all.states.Load()[i] != (tls13.Packed{}) || all.large[i] != nil {
 			t.Errorf("%#x: a state is left", suites[i])
 		}
+	}
+	all.put(0, &want[0], facts[0])
+	if len(all.facts) != 2 || all.facts[1-all.notes[0].facts] != (sharedFacts{}) {
+		t.Errorf("facts are left: %+v", all.facts)
+	}
+}
+
+// TestColdMemory: the allocator gives objects of this size whole pages.
+func TestColdMemory(t *testing.T) {
+	const page = 8 << 10
+	pages := func(size uintptr) int { return int(size+page-1) / page }
+	all := pages(unsafe.Sizeof(chunk{})) + pages(unsafe.Sizeof([chunkSize]*tlsConn{})) + pages(unsafe.Sizeof([chunkSize]tls13.Packed{}))
+	if each := all * page / chunkSize; each > 160 {
+		t.Errorf("%d bytes for each TLS connection that waits", each)
 	}
 }

@@ -26,7 +26,7 @@ type chunk struct {
 	// connection owns its entry.
 	tlsConns atomic.Pointer[[chunkSize]*tlsConn]
 	// cold holds the TLS connections that have no tlsConn, in the same way.
-	cold atomic.Pointer[coldConns]
+	cold coldConns
 
 	_ cacheLine
 	// open is the number of connections, or negative: the chunk is dropped.

@@ -42,43 +42,48 @@ func (s *State) Erase() { *s = State{} }
 
 // A Packed is a State in less memory. The zero value is none.
 type Packed struct {
-	in, out         [packedSecret]byte
-	inNext, outNext uint32 // numbers of the next records
-	suite           uint8  // Suite less suiteBase
-	isUpdateDue     bool
-	Mark            uint16 // for the owner; there is room for it. Unpack erases it, Pack does not change it
+	in, out [packedSecret]byte
+	inNext  uint32 // number of the next record
+	outNext uint32 // the same, and suite and isUpdateDue in the upper bits
 }
 
 const (
 	packedSecret = 32
 	suiteBase    = AES128GCM - 1
+
+	// The upper bits of Packed.outNext.
+	packedSuite = 30 // from this bit on: Suite less suiteBase
+	packedDue   = 1 << 29
 )
 
 // Pack moves the state to p, and erases s. It returns false, and does nothing, if p cannot
 // hold it: the secrets have more than 32 bytes, as those of AES256GCM have, or the peer has sent
-// 2^32 records without a KeyUpdate.
+// 2^32 records without a KeyUpdate. This side sends one before its number has 2^29.
 func (s *State) Pack(p *Packed) bool {
-	if s.Suite.SecretSize() > packedSecret || max(s.In.Sequence, s.Out.Sequence) > math.MaxUint32 {
+	if s.Suite.SecretSize() > packedSecret || s.In.Sequence > math.MaxUint32 || s.Out.Sequence >= packedDue {
 		return false
 	}
 	copy(p.in[:], s.In.Secret[:])
 	copy(p.out[:], s.Out.Secret[:])
 	p.inNext, p.outNext = uint32(s.In.Sequence), uint32(s.Out.Sequence)
-	p.suite, p.isUpdateDue = uint8(s.Suite-suiteBase), s.IsUpdateDue
+	p.outNext |= uint32(s.Suite-suiteBase) << packedSuite
+	if s.IsUpdateDue {
+		p.outNext |= packedDue
+	}
 	s.Erase()
 	return true
 }
 
 // Unpack moves what was packed to s, and erases p. It returns false if p has none.
 func (p *Packed) Unpack(s *State) bool {
-	if p.suite == 0 {
+	if p.outNext>>packedSuite == 0 {
 		return false
 	}
 	s.Erase()
 	copy(s.In.Secret[:], p.in[:])
 	copy(s.Out.Secret[:], p.out[:])
-	s.In.Sequence, s.Out.Sequence = uint64(p.inNext), uint64(p.outNext)
-	s.Suite, s.IsUpdateDue = suiteBase+Suite(p.suite), p.isUpdateDue
+	s.In.Sequence, s.Out.Sequence = uint64(p.inNext), uint64(p.outNext&(packedDue-1))
+	s.Suite, s.IsUpdateDue = suiteBase+Suite(p.outNext>>packedSuite), p.outNext&packedDue != 0
 	*p = Packed{}
 	return true
 }

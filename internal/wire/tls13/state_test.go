@@ -101,13 +101,14 @@ func TestPack(t *testing.T) {
 		in, out uint64 // numbers
 		isSmall bool
 	}{
-		{AES128GCM, 3, 4, true}, {ChaCha20, 0, 1<<32 - 1, true}, {AES256GCM, 3, 4, false}, {ChaCha20, 1 << 32, 0, false}, {AES128GCM, 0, 1 << 32, false},
+		{AES128GCM, 3, 4, true}, {ChaCha20, 1<<32 - 1, 1<<29 - 1, true}, {AES256GCM, 3, 4, false}, {ChaCha20, 1 << 32, 0, false}, {AES128GCM, 0, 1 << 29, false},
+		{AES128GCM, 0, updateAfter, true},
 	} {
 		s, err := NewState(c.suite, secretOf(c.suite, 1), secretOf(c.suite, 2), c.in, c.out)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.IsUpdateDue = true
+		s.IsUpdateDue = c.in != 3
 		want := s
 		var p Packed
 		if p.Unpack(&s) || s != want {
@@ -128,7 +129,7 @@ func TestPack(t *testing.T) {
 			t.Errorf("%+v: %+v became %+v; %+v is left", c, want, s, p)
 		}
 	}
-	if size := unsafe.Sizeof(Packed{}); size > 76 {
+	if size := unsafe.Sizeof(Packed{}); size > 72 {
 		t.Errorf("%d bytes", size)
 	}
 }
