@@ -73,10 +73,7 @@ func (l *Layer) appendUpdate(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if err := l.out.update(l.suite); err != nil {
-		l.sending = phaseFailed // nothing may go out with a number of the old key again
-		return dst, err
-	}
+	l.out.update()
 	return dst, nil
 }
 

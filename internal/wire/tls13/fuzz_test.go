@@ -14,7 +14,7 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte("\xff\x17"), uint8(3), uint8(2))
 	f.Fuzz(func(t *testing.T, program []byte, step, change uint8) {
 		server, client := pair(t, Suite(uint16(AES128GCM)+uint16(change)%3))
-		twin, _ := pair(t, server.suite)
+		twin, _ := pair(t, server.in.suite)
 		var in []byte
 		for len(program) > 1 {
 			n := min(int(program[0]), len(program)-1)

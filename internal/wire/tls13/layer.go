@@ -8,47 +8,42 @@ import (
 
 // A half is one direction of a Layer: its keys, and the number of the next record.
 type half struct {
-	aead     cipher.AEAD
+	suite    Suite
+	aead     cipher.AEAD // nil: it is made for the next record
 	sequence uint64
 	iv       [nonceSize]byte
 	nonce    [nonceSize]byte // of the record at hand; here so that it is not allocated
 	secret   [maxSecret]byte
 }
 
-// start makes the keys of a direction.
-func (h *half) start(suite Suite, d *Direction) error {
-	h.secret, h.sequence = d.Secret, d.Sequence
-	return h.derive(suite)
+// start sets the keys of a direction.
+func (h *half) start(suite Suite, d *Direction) {
+	*h = half{suite: suite, secret: d.Secret, sequence: d.Sequence}
 }
 
 // derive makes key and IV of the secret (RFC 8446 section 7.3).
-func (h *half) derive(suite Suite) error {
-	secret := h.secret[:suite.SecretSize()]
-	key, err := suite.expand(secret, "key", suite.keySize())
-	if err != nil {
-		return err
+func (h *half) derive() error {
+	if !h.suite.IsKnown() {
+		return ErrState
 	}
+	mac := h.suite.mac(&h.secret)
+	key := expand(mac, "key", h.suite.keySize())
 	defer clear(key)
-	iv, err := suite.expand(secret, "iv", nonceSize)
-	if err != nil {
-		return err
-	}
-	h.aead, err = suite.aead(key)
+	mac.Reset()
+	iv := expand(mac, "iv", nonceSize)
 	copy(h.iv[:], iv)
 	clear(iv)
+	var err error
+	h.aead, err = h.suite.aead(key)
 	return err
 }
 
 // update goes over to the next secret (RFC 8446 section 7.2).
-func (h *half) update(suite Suite) error {
-	next, err := suite.expand(h.secret[:suite.SecretSize()], "traffic upd", suite.SecretSize())
-	if err != nil {
-		return err
-	}
+func (h *half) update() {
+	next := expand(h.suite.mac(&h.secret), "traffic upd", h.suite.SecretSize())
 	copy(h.secret[:], next)
 	clear(next)
-	h.sequence = 0
-	return h.derive(suite)
+	h.sequence, h.aead = 0, nil
 }
 
 // next returns the nonce of the next record (RFC 8446 section 5.3), and counts it.
@@ -56,10 +51,35 @@ func (h *half) next() ([]byte, error) {
 	if h.sequence == 1<<64-1 {
 		return nil, ErrSequence
 	}
+	if h.aead == nil {
+		if err := h.derive(); err != nil {
+			return nil, err
+		}
+	}
 	h.nonce = h.iv
 	binary.BigEndian.PutUint64(h.nonce[nonceSize-8:], binary.BigEndian.Uint64(h.iv[nonceSize-8:])^h.sequence)
 	h.sequence++
 	return h.nonce[:], nil
+}
+
+// number returns with which number, at least first and below end, a record was protected;
+// false if with none of them.
+func (h *half) number(record []byte, first, end uint64) (number uint64, ok bool) {
+	if n, err := Need(record); err != nil || n != len(record) {
+		return 0, false
+	}
+	kept := h.sequence
+	defer func() { h.sequence = kept }()
+	try := make([]byte, len(record))
+	defer clear(try)
+	for n := first; n < end; n++ {
+		h.sequence = n
+		copy(try, record) // it is overwritten
+		if _, _, err := h.open(try); err == nil {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // A phase is how far a direction is.
@@ -75,7 +95,6 @@ const (
 // must not be copied, and one goroutine at a time may use each direction: Next, and Append
 // with AppendClose and AppendAlert.
 type Layer struct {
-	suite     Suite
 	side      Side
 	in, out   half
 	receiving phase
@@ -100,22 +119,32 @@ const (
 	Client
 )
 
-// Start makes the keys of a state. The state must not be used again until Stop.
+// Start sets the keys of a state, and leaves the ciphers for the first records. The state must
+// not be used again until Stop. The error is ErrState.
 func (l *Layer) Start(side Side, s *State) error {
 	if !s.Suite.IsKnown() {
 		l.Erase()
 		return ErrState
 	}
-	*l = Layer{suite: s.Suite, side: side}
+	*l = Layer{side: side}
 	l.isUpdateDue.Store(s.IsUpdateDue)
-	err := l.in.start(s.Suite, &s.In)
-	if err == nil {
-		err = l.out.start(s.Suite, &s.Out)
+	l.in.start(s.Suite, &s.In)
+	l.out.start(s.Suite, &s.Out)
+	return nil
+}
+
+// Rest drops the ciphers, which need the most memory. The next records make them again.
+func (l *Layer) Rest() { l.in.aead, l.out.aead = nil, nil }
+
+// GoOnAfter makes the next record that is sent the one after record, if that was protected by
+// the keys of this side, with a number that is at least first and below end. It reports
+// whether it was. Nothing may have been appended yet.
+func (l *Layer) GoOnAfter(record []byte, first, end uint64) bool {
+	n, ok := l.out.number(record, first, end)
+	if ok {
+		l.out.sequence = n + 1
 	}
-	if err != nil {
-		l.Erase()
-	}
-	return err
+	return ok
 }
 
 // CanStop reports whether the state has all of the layer: both directions are open, and no
@@ -128,7 +157,7 @@ func (l *Layer) CanStop() bool {
 func (l *Layer) Stop(s *State) {
 	s.In.Secret, s.In.Sequence = l.in.secret, l.in.sequence
 	s.Out.Secret, s.Out.Sequence = l.out.secret, l.out.sequence
-	s.Suite, s.IsUpdateDue = l.suite, l.isUpdateDue.Load()
+	s.Suite, s.IsUpdateDue = l.in.suite, l.isUpdateDue.Load()
 	l.Erase()
 }
 

@@ -36,7 +36,7 @@ func (l *Layer) Next(in []byte) (data []byte, n int, err error) {
 	if n > len(in) {
 		return nil, 0, nil
 	}
-	kind, content, err := l.open(in[:n:n])
+	kind, content, err := l.in.open(in[:n:n])
 	if err == nil {
 		data, err = l.take(kind, content)
 	}
@@ -76,13 +76,13 @@ func (l *Layer) fail(err error) error {
 }
 
 // open decrypts a record, and returns its type and content.
-func (l *Layer) open(record []byte) (kind byte, content []byte, err error) {
-	nonce, err := l.in.next()
+func (h *half) open(record []byte) (kind byte, content []byte, err error) {
+	nonce, err := h.next()
 	if err != nil {
 		return 0, nil, err
 	}
 	header, protected := record[:HeaderSize], record[HeaderSize:]
-	inner, err := l.in.aead.Open(protected[:0], nonce, protected, header)
+	inner, err := h.aead.Open(protected[:0], nonce, protected, header)
 	switch {
 	case err != nil:
 		return 0, nil, ErrMAC
@@ -204,5 +204,6 @@ func (l *Layer) takeUpdate(request byte) error {
 	default:
 		return ErrUpdate
 	}
-	return l.in.update(l.suite)
+	l.in.update()
+	return nil
 }

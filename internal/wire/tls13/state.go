@@ -128,24 +128,10 @@ func ParseState(p []byte) (s State, err error) {
 // Number returns with which number, at least first and below end, the direction has protected
 // a record; false if with none of them. d.Sequence does not matter.
 func (d *Direction) Number(suite Suite, record []byte, first, end uint64) (number uint64, ok bool) {
-	if n, err := Need(record); err != nil || n != len(record) {
-		return 0, false
-	}
-	var l Layer
-	if l.suite = suite; l.in.start(suite, d) != nil {
-		return 0, false
-	}
-	defer l.Erase()
-	try := make([]byte, len(record))
-	defer clear(try)
-	for n := first; n < end; n++ {
-		l.in.sequence = n
-		copy(try, record) // it is overwritten
-		if _, _, err := l.open(try); err == nil {
-			return n, true
-		}
-	}
-	return 0, false
+	var h half
+	h.start(suite, d)
+	defer func() { h = half{} }()
+	return h.number(record, first, end)
 }
 
 // fits reports whether the secret has the size of the suite's: the rest is zero.

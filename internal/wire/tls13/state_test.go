@@ -26,9 +26,7 @@ func TestMove(t *testing.T) {
 			speak(server, client)
 		}
 		request := protect(t, client, nil, []byte{typeKeyUpdate, 0, 0, 1, updateRequested, TypeHandshake})
-		if err := client.out.update(suite); err != nil {
-			t.Fatal(err)
-		}
+		client.out.update()
 		if _, err := receive(server, request); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +88,81 @@ func TestNumber(t *testing.T) {
 		}
 		if _, ok := d.Number(AES128GCM, record[:len(record)-1], 0, 3); ok {
 			t.Error("a part of it is a record")
+		}
+	}
+}
+
+// A layer without ciphers makes each when it needs it, with the keys and numbers of before.
+func TestRest(t *testing.T) {
+	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
+		server, client := pair(t, suite)
+		for i := range 4 {
+			if i == 2 {
+				server.isUpdateDue.Store(true)
+			}
+			for _, l := range []*Layer{server, client} {
+				if l.Rest(); l.in.aead != nil || l.out.aead != nil {
+					t.Error("a cipher is left")
+				}
+			}
+			record, err := server.Append(nil, []byte("data"), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if server.in.aead != nil || server.out.aead == nil {
+				t.Error("it has another cipher than that of its side")
+			}
+			if got, err := receive(client, record); string(got) != "data" || err != nil {
+				t.Fatalf("%#x, message %d: %q, %v", suite, i, got, err)
+			}
+		}
+	}
+	var l Layer
+	if _, err := l.Append(nil, []byte("data"), 0); !errors.Is(err, ErrState) {
+		t.Errorf("a layer that was not started sends: %v", err)
+	}
+}
+
+// A layer goes on after a record that it finds, and only then.
+func TestGoOnAfter(t *testing.T) {
+	server, client := pair(t, AES128GCM)
+	var records [][]byte
+	for range 3 {
+		record, err := server.Append(nil, []byte("data"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, record)
+	}
+	for _, c := range []struct {
+		record     []byte
+		first, end uint64
+		want       uint64 // the next number
+	}{
+		{records[2], 0, 2, 0}, {records[2], 3, 9, 0}, {records[2], 0, 3, 3}, {records[0], 0, 4, 1}, {records[1][:9], 0, 4, 0},
+	} {
+		var l Layer
+		if err := l.Start(Server, &State{Suite: AES128GCM, Out: Direction{Secret: server.out.secret}}); err != nil {
+			t.Fatal(err)
+		}
+		if ok := l.GoOnAfter(c.record, c.first, c.end); ok != (c.want > 0) || l.out.sequence != c.want {
+			t.Errorf("%d to %d: %v, goes on with %d, want %d", c.first, c.end, ok, l.out.sequence, c.want)
+		}
+	}
+	var l Layer
+	if err := l.Start(Server, &State{Suite: AES128GCM, Out: Direction{Secret: server.out.secret}}); err != nil {
+		t.Fatal(err)
+	}
+	if !l.GoOnAfter(records[2], 0, 4) {
+		t.Fatal("it does not find the record")
+	}
+	next, err := l.Append(nil, []byte("more"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range append(records, next) {
+		if _, err := receive(client, record); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
+	"crypto/hmac"
 	_ "crypto/sha256" // crypto.SHA256
 	_ "crypto/sha512" // crypto.SHA384
+	"hash"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -60,13 +61,20 @@ func (s Suite) aead(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// expand is HKDF-Expand-Label with an empty context (RFC 8446 section 7.1).
-func (s Suite) expand(secret []byte, label string, size int) ([]byte, error) {
+// mac returns HMAC with a secret, for expand.
+func (s Suite) mac(secret *[maxSecret]byte) hash.Hash {
+	return hmac.New(s.hash().New, secret[:s.SecretSize()])
+}
+
+// expand is HKDF-Expand-Label with an empty context (RFC 8446 section 7.1). One round of
+// HKDF-Expand (RFC 5869) is enough: nothing is longer than the hash. mac must be new, or Reset.
+func expand(mac hash.Hash, label string, size int) []byte {
 	const prefix = "tls13 "
-	info := make([]byte, 0, 2+1+len(prefix)+len(label)+1)
+	info := make([]byte, 0, 32)
 	info = append(info, byte(size>>8), byte(size), byte(len(prefix)+len(label)))
 	info = append(info, prefix...)
 	info = append(info, label...)
-	info = append(info, 0)
-	return hkdf.Expand(s.hash().New, secret, string(info), size)
+	info = append(info, 0, 1) // no context; the first round
+	mac.Write(info)
+	return mac.Sum(nil)[:size]
 }
