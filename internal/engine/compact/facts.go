@@ -33,9 +33,8 @@ type Table struct {
 
 // get returns the facts of a connection. They are counted out by Drop.
 func (f *Table) get(said *tls.ConnectionState) *Facts {
-	state := withoutExporter(said)
 	if len(said.PeerCertificates) > 0 || len(said.SignedCertificateTimestamps) > 0 || len(said.OCSPResponse) > 0 {
-		return &Facts{state: state}
+		return &Facts{state: withoutExporter(said)}
 	}
 	k := key{
 		version: said.Version, suite: said.CipherSuite, curve: said.CurveID, protocol: said.NegotiatedProtocol,
@@ -45,7 +44,7 @@ func (f *Table) get(said *tls.ConnectionState) *Facts {
 	defer f.mu.Unlock()
 	one := f.all[k]
 	if one == nil {
-		one = &Facts{state: state, key: k, of: f}
+		one = &Facts{state: withoutExporter(said), key: k, of: f}
 		if f.all == nil {
 			f.all = map[key]*Facts{}
 		}

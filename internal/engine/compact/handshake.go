@@ -3,6 +3,7 @@ package compact
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"net"
 
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
@@ -15,39 +16,51 @@ const (
 	usualTickets = 4
 )
 
-// A Handshake sees what crypto/tls reads and writes. It hands on one record at a time, so
+// A Handshake lies between crypto/tls and the socket. It hands on one record at a time, so
 // that crypto/tls never has input that belongs to what follows the handshake. The zero value
 // with a Listener is ready to use.
 type Handshake struct {
 	Listener *Listener
 
-	head     [tls13.HeaderSize]byte // of the record that is being received
+	head     [tls13.HeaderSize]byte // of the record that is being handed on
 	headSize int
-	rest     int // of that record
+	rest     int    // of that record
+	ahead    []byte // received, and not handed on
 
 	last []byte  // the last record that was sent
 	told secrets // by the configuration of this handshake
 }
 
-// Room returns the part of p that may be received into.
-func (h *Handshake) Room(p []byte) []byte {
-	if h.rest == 0 {
-		return p[:min(len(p), tls13.HeaderSize-h.headSize)]
+// Read hands on a part of one record. It calls receive if nothing was received ahead.
+func (h *Handshake) Read(p []byte, receive func([]byte) (int, error)) (int, error) {
+	if ahead := h.ahead; len(ahead) > 0 {
+		n := h.pass(ahead[:min(len(ahead), len(p))])
+		h.ahead = ahead[n:]
+		return copy(p, ahead[:n]), nil
 	}
-	return p[:min(len(p), h.rest)]
+	received, err := receive(p)
+	n := h.pass(p[:received])
+	h.ahead = append([]byte(nil), p[n:received]...) // crypto/tls reads into p again
+	return n, err
 }
 
-// Received notes what was received into the result of Room.
-func (h *Handshake) Received(p []byte) {
-	if h.rest > 0 {
-		h.rest -= len(p)
-		return
-	}
-	h.headSize += copy(h.head[h.headSize:], p)
-	if h.headSize == tls13.HeaderSize {
+// pass returns how much of p belongs to the record that is being handed on.
+func (h *Handshake) pass(p []byte) (n int) {
+	if h.rest == 0 {
+		n = copy(h.head[h.headSize:], p)
+		if h.headSize += n; h.headSize < tls13.HeaderSize {
+			return n
+		}
 		h.rest, h.headSize = int(binary.BigEndian.Uint16(h.head[3:])), 0
 	}
+	body := min(len(p)-n, h.rest)
+	h.rest -= body
+	return n + body
 }
+
+// Ahead returns what was received and not handed on. It is the session's input after the
+// handshake.
+func (h *Handshake) Ahead() []byte { return h.ahead }
 
 // Sent notes what was sent: whole records.
 func (h *Handshake) Sent(p []byte) {
@@ -63,55 +76,54 @@ func (h *Handshake) Sent(p []byte) {
 }
 
 // End ends the handshake, also one that has failed. If the connection can be compact, it
-// returns the state of its record layer, and what c.ConnectionState says of it.
-func (h *Handshake) End(c *tls.Conn) (state tls13.State, facts *Facts, ok bool) {
+// returns it; it is over below.
+func (h *Handshake) End(c *tls.Conn, below net.Conn) *Conn {
 	defer h.forget()
 	if h.told.out.size == 0 {
-		return state, nil, false
+		return nil
 	}
 	said := c.ConnectionState()
 	suite := tls13.Suite(said.CipherSuite)
 	if !said.HandshakeComplete || said.Version != tls.VersionTLS13 || !suite.IsKnown() || h.rest > 0 || h.headSize > 0 {
-		return state, nil, false
+		return nil
 	}
 	state, err := tls13.NewState(suite, h.told.in.bytes[:h.told.in.size], h.told.out.bytes[:h.told.out.size], 0, 0)
 	if err != nil {
-		return state, nil, false // they are not all known
+		return nil // they are not all known
 	}
-	if state.Out.Sequence, ok = h.tickets(suite, &state); !ok {
-		state.Erase()
-		return state, nil, false
+	compact, err := NewConn(below, &state, nil)
+	if err != nil || !h.skipTickets(suite, &compact.layer) {
+		compact.layer.Erase()
+		return nil
 	}
-	return state, h.Listener.facts.get(&said), true
+	compact.facts = h.Listener.facts.get(&said)
+	return compact
 }
 
 // forget overwrites the secrets: the tls.Conn refers to the Handshake as long as it lives.
 func (h *Handshake) forget() { h.told, h.last = secrets{}, nil }
 
-// tickets returns how many records were sent with the traffic keys: the tickets, with which
+// skipTickets counts the records that were sent with the traffic keys: the tickets, with which
 // the server's flight ends. The last record of the handshake shows it, since a record opens
 // with its own key and number only.
 //
-// It shows, too, whose secrets these are: whatever goes wrong where they are told, ok is false
-// if the record opens with none of them.
-func (h *Handshake) tickets(suite tls13.Suite, state *tls13.State) (n uint64, ok bool) {
+// It shows, too, whose secrets these are: whatever goes wrong where they are told, the result
+// is false if the record opens with none of them.
+func (h *Handshake) skipTickets(suite tls13.Suite, l *tls13.Layer) bool {
 	if len(h.last) == 0 || h.last[0] != tls13.TypeApplication {
-		return 0, false
+		return false
 	}
-	if n, ok := state.Out.Number(suite, h.last, 0, usualTickets); ok {
-		return n + 1, true
+	if l.GoOnAfter(h.last, 0, usualTickets) {
+		return true
 	}
 	secret := h.told.handshake.bytes[:h.told.handshake.size]
 	handshake, err := tls13.NewState(suite, secret, secret, 0, 0)
 	if err != nil {
-		return 0, false
+		return false
 	}
 	defer handshake.Erase()
 	if _, ok := handshake.Out.Number(suite, h.last, 0, maxRecords); ok {
-		return 0, true // the client wants no tickets
+		return true // the client wants no tickets
 	}
-	if n, ok := state.Out.Number(suite, h.last, usualTickets, maxRecords); ok {
-		return n + 1, true
-	}
-	return 0, false
+	return l.GoOnAfter(h.last, usualTickets, maxRecords)
 }

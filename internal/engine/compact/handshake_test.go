@@ -9,9 +9,11 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/test/nettest"
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
 // Which connections become compact, and what is said of them.
@@ -138,6 +140,75 @@ func TestDataBehindHandshake(t *testing.T) {
 	got := make([]byte, 24)
 	if _, err := io.ReadFull(near, got); err != nil || string(got) != "at once at once at once " {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// crypto/tls gets parts of one record at a time, however they come, and what is received
+// beyond them stays in order.
+func TestOneRecordAtATime(t *testing.T) {
+	var stream []byte
+	var ends []int
+	for _, size := range []int{300, 0, 1, 53, 0, 2} {
+		stream = append(stream, tls13.TypeHandshake, 3, 3, byte(size>>8), byte(size))
+		stream = append(stream, bytes.Repeat([]byte{byte(size)}, size)...)
+		ends = append(ends, len(stream))
+	}
+	for _, piece := range []int{1, 4, 5, 6, 59, len(stream)} {
+		for _, room := range []int{1, 5, 6, 517} {
+			for taken := range len(ends) + 1 { // records that the handshake has
+				var h Handshake
+				rest, got := stream, []byte(nil)
+				for i := 0; i < taken; {
+					p := make([]byte, room)
+					n, err := h.Read(p, func(p []byte) (int, error) {
+						n := copy(p, rest[:min(piece, len(rest))])
+						rest = rest[n:]
+						return n, nil
+					})
+					got = append(got, p[:n]...)
+					if n == 0 || err != nil || len(got) > ends[i] {
+						t.Fatalf("pieces of %d, room of %d: %d bytes, %v; has %d, the record ends at %d", piece, room, n, err, len(got), ends[i])
+					}
+					if len(got) == ends[i] {
+						i++
+					}
+				}
+				if got = append(append(got, h.Ahead()...), rest...); !bytes.Equal(got, stream) {
+					t.Fatalf("pieces of %d, room of %d, %d records: %x, want %x", piece, room, taken, got, stream)
+				}
+			}
+		}
+	}
+}
+
+// A handshake reads the socket as often as crypto/tls does.
+func TestReadsOfHandshake(t *testing.T) {
+	reads := func(isCompact bool) int {
+		other, below := nettest.TCPPair(t)
+		corked := &corkedConn{Conn: other}
+		far := tls.Client(corked, clientConfig())
+		w := &watched{Conn: below}
+		config := serverConfig(t)
+		if isCompact {
+			l := NewListener(config)
+			w.handshake, config = &Handshake{Listener: l}, l.Config()
+		}
+		server := tls.Server(w, config)
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := far.Handshake(); err != nil {
+				t.Error(err)
+			}
+			corked.flush()
+		})
+		if err := server.Handshake(); err != nil {
+			t.Error(err)
+		}
+		both.Wait()
+		return w.reads
+	}
+	if without, with := reads(false), reads(true); with > without {
+		t.Errorf("%d, without it %d", with, without)
 	}
 }
 
@@ -353,8 +424,8 @@ func TestForeignSecrets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, _, ok := w.handshake.End(server); ok != (told == 0) {
-				t.Errorf("with %d secrets of another it goes on: %v", told, ok)
+			if c := w.handshake.End(server, w); (c != nil) != (told == 0) {
+				t.Errorf("with %d secrets of another it goes on: %v", told, c != nil)
 			}
 			if w.handshake.told != (secrets{}) || w.handshake.last != nil {
 				t.Error("the handshake remembers secrets")
@@ -368,7 +439,7 @@ func handshakeOf(t *testing.T, l *Listener) (*watched, *tls.Conn) {
 	t.Helper()
 	far, below := nettest.TCPPair(t)
 	client := tls.Client(far, clientConfig())
-	w := &watched{below, &Handshake{Listener: l}}
+	w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
 	server := tls.Server(w, l.Config())
 	done := make(chan error, 1)
 	go func() { done <- client.Handshake() }()
@@ -405,7 +476,7 @@ func TestHandshakeFails(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	for _, sends := range []string{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100), "\x16\x03\x01\x00\x26\x01\x00\x00\x22\x03\x03" + strings.Repeat("r", 40), "\x16\x03\x01\x00\x01\x01" + strings.Repeat("x", 100)} {
 		other, below := nettest.TCPPair(t)
-		w := &watched{below, &Handshake{Listener: l}}
+		w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
 		server := tls.Server(w, l.Config())
 		if _, err := io.WriteString(other, sends); err != nil {
 			t.Fatal(err)
@@ -416,7 +487,7 @@ func TestHandshakeFails(t *testing.T) {
 		if err := server.Handshake(); err == nil {
 			t.Errorf("%q is a handshake", sends)
 		}
-		if _, _, ok := w.handshake.End(server); ok {
+		if w.handshake.End(server, w) != nil {
 			t.Errorf("%q became compact", sends)
 		}
 		if w.handshake.told != (secrets{}) || w.handshake.last != nil {

@@ -22,15 +22,25 @@ import (
 type watched struct {
 	net.Conn
 	handshake *Handshake // nil: it has ended
+	ahead     []byte     // received in the handshake
+	reads     int        // of Conn
 }
 
 func (w *watched) Read(p []byte) (int, error) {
-	if w.handshake == nil {
-		return w.Conn.Read(p)
+	switch {
+	case len(w.ahead) > 0:
+		n := copy(p, w.ahead)
+		w.ahead = w.ahead[n:]
+		return n, nil
+	case w.handshake == nil:
+		return w.receive(p)
 	}
-	n, err := w.Conn.Read(w.handshake.Room(p))
-	w.handshake.Received(p[:n])
-	return n, err
+	return w.handshake.Read(p, w.receive)
+}
+
+func (w *watched) receive(p []byte) (int, error) {
+	w.reads++
+	return w.Conn.Read(p)
 }
 
 func (w *watched) Write(p []byte) (int, error) {
@@ -73,23 +83,19 @@ func shake(t testing.TB, l *Listener, client *tls.Config) (near net.Conn, far *t
 // shakeOver makes the server's part of a handshake, and client runs beside it.
 func shakeOver(t testing.TB, l *Listener, below net.Conn, client func()) net.Conn {
 	t.Helper()
-	w := &watched{below, &Handshake{Listener: l}}
+	w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
 	server := tls.Server(w, l.Config())
 	var both sync.WaitGroup
 	both.Go(client)
 	err := server.Handshake()
 	both.Wait()
-	state, facts, ok := w.handshake.End(server)
-	w.handshake = nil
+	c := w.handshake.End(server, w)
+	w.handshake, w.ahead = nil, w.handshake.Ahead()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !ok {
+	if c == nil {
 		return server
-	}
-	c, err := NewConn(below, &state, facts)
-	if err != nil {
-		t.Fatal(err)
 	}
 	return c
 }

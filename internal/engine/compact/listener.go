@@ -97,15 +97,15 @@ type keyLog struct {
 // Write implements io.Writer. p is one line: a label, the random of the ClientHello, a secret.
 // crypto/tls has made it for this call, so it is overwritten, unless the program gets it.
 func (k *keyLog) Write(p []byte) (int, error) {
-	if words := bytes.Fields(p); len(words) == 3 {
-		switch string(words[0]) {
-		case "SERVER_HANDSHAKE_TRAFFIC_SECRET":
-			k.told.handshake.set(words[2])
-		case "CLIENT_TRAFFIC_SECRET_0":
-			k.told.in.set(words[2])
-		case "SERVER_TRAFFIC_SECRET_0":
-			k.told.out.set(words[2])
-		}
+	label, rest, _ := bytes.Cut(p, []byte(" "))
+	_, digits, _ := bytes.Cut(bytes.TrimRight(rest, "\n"), []byte(" "))
+	switch string(label) {
+	case "SERVER_HANDSHAKE_TRAFFIC_SECRET":
+		k.told.handshake.set(digits)
+	case "CLIENT_TRAFFIC_SECRET_0":
+		k.told.in.set(digits)
+	case "SERVER_TRAFFIC_SECRET_0":
+		k.told.out.set(digits)
 	}
 	if k.program == nil {
 		clear(p)

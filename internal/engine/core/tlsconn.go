@@ -35,10 +35,11 @@ type tlsConn struct {
 	view        *tlsNetConn // the result of NetConn; nil: not called
 	under       net.Conn    // the socket, after the connection was detached
 	pending     []byte      // records for which there was no room
+	ahead       []byte      // received in the handshake, and not read by the session
 	handshakeBy int64       // deadline, while in the handshake; 0: none
 	fd          int32
 	gen         uint32
-	usedIn      uint32 // the round of the cooler in which it last became idle
+	usedIn      uint32 // the round of the cooler in which it last began to wait
 	isCooling   bool   // the cooler knows it
 	isBrief     bool   // it was cold for long, or woke at a deadline: it will be cold at once
 	waits       bool
@@ -124,14 +125,9 @@ func (s *tlsConn) endHandshake(shaking *tls.Conn) {
 	if s.handshake == nil {
 		return
 	}
-	state, facts, ok := s.handshake.End(shaking)
-	s.handshake = nil
-	if !ok {
-		return
-	}
-	c, err := compact.NewConn(s, &state, facts)
-	if err != nil {
-		facts.Drop()
+	c := s.handshake.End(shaking, s)
+	s.handshake, s.ahead = nil, s.handshake.Ahead()
+	if c == nil {
 		return
 	}
 	s.setCompact(c)
@@ -146,7 +142,9 @@ func (s *tlsConn) setCompact(c *compact.Conn) {
 }
 
 // isBetween reports whether nothing of a record has come that was not used, and all is sent.
-func (s *tlsConn) isBetween() bool { return len(s.pending) == 0 && s.compact.CanPause() }
+func (s *tlsConn) isBetween() bool {
+	return len(s.pending) == 0 && len(s.ahead) == 0 && s.compact.CanPause()
+}
 
 // pack returns what adoptTLS needs in another process. Nothing can be read or written any
 // more.
@@ -266,14 +264,18 @@ func (s *tlsConn) sayGoodbye() {
 // Read implements net.Conn for the tls.Conn.
 func (s *tlsConn) Read(p []byte) (int, error) {
 	switch {
+	case len(s.ahead) > 0:
+		n := copy(p, s.ahead)
+		if s.ahead = s.ahead[n:]; len(s.ahead) == 0 {
+			s.ahead = nil
+		}
+		return n, nil
 	case s.under != nil:
 		return s.under.Read(p)
 	case s.conn == nil:
 		return 0, net.ErrClosed // the caller is not the tls.Conn
 	case s.handshake != nil:
-		n, err := s.conn.recvWaiting(s.handshake.Room(p))
-		s.handshake.Received(p[:n])
-		return n, err
+		return s.handshake.Read(p, s.conn.recvWaiting)
 	case s.waits:
 		return s.conn.recvWaiting(p)
 	case s.isDrained && !s.conn.slot().has(flagInput|flagGone): // as in pump
