@@ -63,6 +63,18 @@ func NewConn(below net.Conn, state *tls13.State, facts *Facts) (*Conn, error) {
 // be read, and both sides may send. No other call may run meanwhile.
 func (c *Conn) CanPause() bool { return c.input == nil && c.failure == nil && c.layer.CanStop() }
 
+// Rest releases the ciphers until the next use, unless a call is using them.
+func (c *Conn) Rest() {
+	if !c.reading.TryLock() {
+		return
+	}
+	defer c.reading.Unlock()
+	if c.writing.TryLock() {
+		defer c.writing.Unlock()
+		c.layer.Rest()
+	}
+}
+
 // Pause stores in state what NewConn needs to go on. The connection must not be used any more.
 func (c *Conn) Pause(state *tls13.State) *Facts {
 	c.layer.Stop(state)

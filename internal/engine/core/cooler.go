@@ -123,6 +123,7 @@ func (p place) rest(s *tlsConn) {
 		p.coolDown(s)
 		return
 	}
+	s.isBrief = false
 	s.driver.cooler.add(s)
 }
 
@@ -154,8 +155,9 @@ func (c *conn) eraseTLS() {
 	}
 }
 
-// A cooler takes from idle TLS connections what they do not need to wait: the tlsConn with
-// its ciphers. It visits those that became idle once a round, as long as there are any.
+// A cooler takes from waiting TLS connections what they do not need to wait: from idle ones
+// the tlsConn, from those that wait in the middle of something the ciphers in it. It visits
+// those that were used once a round, as long as there are any.
 type cooler struct {
 	driver *driver
 	period time.Duration // coolingPeriod, but for tests
@@ -173,9 +175,9 @@ type warmConn struct {
 	gen uint32
 }
 
-// add notes that a connection is about to be idle. The caller owns it.
+// add notes that a connection is about to wait. The caller owns it.
 func (k *cooler) add(s *tlsConn) {
-	s.usedIn, s.isBrief = k.round.Load(), false
+	s.usedIn = k.round.Load()
 	if s.compact == nil || s.isCooling {
 		return
 	}
@@ -226,20 +228,23 @@ func (k *cooler) visit(w warmConn, now uint32) bool {
 		return false
 	}
 	slot := p.slot()
-	if !slot.claimFor(w.gen, flagPartial) {
+	if !slot.claimFor(w.gen, 0) {
 		return is(slot.word.Load(), w.gen)
 	}
+	parked := slot.word.Load() & (flagPartial | flagBlocked | flagFixed | flagDuplex)
 	s := p.tlsConn()
-	stays := now-s.usedIn < coolingRounds
+	stays := s != nil && now-s.usedIn < coolingRounds
 	switch {
 	case stays:
+	case s == nil: // it has cooled down after it waited in the middle of something
 	case s.conn == nil && s.isBetween():
 		p.coolDown(s)
 	default:
-		s.isCooling = false // until it is idle again
+		s.compact.Rest()
+		s.isCooling = false // until it waits again
 	}
 	expiry := slot.expiry.Load()
-	if slot.release(0) {
+	if slot.release(parked) {
 		d.released(int(w.fd), slot, w.gen, expiry)
 	} else {
 		d.loopOf(slot).queue.push(w.fd)

@@ -205,6 +205,52 @@ func (b *beating) TimedOut(out []byte) ([]byte, engine.Next) {
 	return append(out, "beat"...), engine.Read
 }
 
+// A connection that waits in the middle of something has no ciphers, and goes on.
+func TestRestInTheMiddle(t *testing.T) {
+	const (
+		count = 200
+		least = 1 << 10 // two ciphers have half as much again
+	)
+	ln := listen(t)
+	d := serveCompact(t, ln, &wakeful{newEcho()})
+	var all []net.Conn
+	for range count {
+		c := dialTLSVersion(t, ln, tls.VersionTLS13)
+		ask(t, c, "hello")
+		all = append(all, c)
+	}
+	for range 2 {
+		if !invariants.Enabled { // the race detector keeps memory of its own
+			warm := heapInUse()
+			eventually(t, "they have no ciphers", func() bool {
+				d.coolDown()
+				return (warm-heapInUse())/count >= least
+			})
+		}
+		d.coolDown()
+		if cold, warm := d.countCold(); cold != 0 || warm != count {
+			t.Errorf("%d are cold, %d warm", cold, warm)
+		}
+		for _, c := range all {
+			ask(t, c, "hello again")
+		}
+	}
+}
+
+// A wakeful is an echoAcceptor whose protocols are never idle.
+type wakeful struct{ *echoAcceptor }
+
+func (w *wakeful) Open(c engine.Conn) (engine.Protocol, []byte) {
+	p, _ := w.echoAcceptor.Open(c)
+	return waiting{p.(*echo)}, nil
+}
+
+type waiting struct{ *echo }
+
+func (waiting) Capabilities() engine.Capabilities { return 0 }
+
+func (waiting) Pause() bool { return false }
+
 // A client that sends a part of a record and stops costs little.
 func TestPartOfRecordMemory(t *testing.T) {
 	if invariants.Enabled {

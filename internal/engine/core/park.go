@@ -47,8 +47,12 @@ func (c *conn) park() bool {
 		c.show()
 	}
 	gen := c.gen
-	if isFree && c.tlsConn != nil {
+	switch {
+	case c.tlsConn == nil:
+	case isFree:
 		c.place.rest(c.tlsConn)
+	default:
+		d.cooler.add(c.tlsConn)
 	}
 	if !s.release(parked) {
 		if c.tlsConn != nil {
