@@ -121,7 +121,7 @@ func echo(t testing.TB, near net.Conn, far *tls.Conn) {
 func TestDataBehindHandshake(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	other, below := nettest.TCPPair(t)
-	corked := &corkedConn{Conn: other}
+	corked := &nettest.CorkedConn{Conn: other}
 	far := tls.Client(corked, clientConfig())
 	near := shakeOver(t, l, below, func() {
 		if err := far.Handshake(); err != nil {
@@ -132,7 +132,7 @@ func TestDataBehindHandshake(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		corked.flush()
+		corked.Flush()
 	})
 	if _, ok := near.(*Conn); !ok {
 		t.Fatalf("it is a %T", near)
@@ -185,7 +185,7 @@ func TestOneRecordAtATime(t *testing.T) {
 func TestReadsOfHandshake(t *testing.T) {
 	reads := func(isCompact bool) int {
 		other, below := nettest.TCPPair(t)
-		corked := &corkedConn{Conn: other}
+		corked := &nettest.CorkedConn{Conn: other}
 		far := tls.Client(corked, clientConfig())
 		w := &watched{Conn: below}
 		config := serverConfig(t)
@@ -199,7 +199,7 @@ func TestReadsOfHandshake(t *testing.T) {
 			if err := far.Handshake(); err != nil {
 				t.Error(err)
 			}
-			corked.flush()
+			corked.Flush()
 		})
 		if err := server.Handshake(); err != nil {
 			t.Error(err)
@@ -210,27 +210,6 @@ func TestReadsOfHandshake(t *testing.T) {
 	if without, with := reads(false), reads(true); with > without {
 		t.Errorf("%d, without it %d", with, without)
 	}
-}
-
-// A corkedConn sends what was written when it reads: all in one piece.
-type corkedConn struct {
-	net.Conn
-	pending []byte
-}
-
-func (c *corkedConn) Write(p []byte) (int, error) {
-	c.pending = append(c.pending, p...)
-	return len(p), nil
-}
-
-func (c *corkedConn) Read(p []byte) (int, error) {
-	c.flush()
-	return c.Conn.Read(p)
-}
-
-func (c *corkedConn) flush() {
-	_, _ = c.Conn.Write(c.pending)
-	c.pending = nil
 }
 
 // Handshakes with one random at one time have their own secrets, whichever configuration

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/test/selfsigned"
 )
 
@@ -48,6 +49,27 @@ func TestSilentHandshakes(t *testing.T) {
 	eventually(t, "they are there", func() bool { return d.countOpen() == 5 })
 	for range 3 {
 		ask(t, c, "still there")
+	}
+}
+
+// What comes in one piece with the end of a handshake is the session's, whether it becomes
+// compact or not.
+func TestInputWithHandshake(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		ln := listen(t)
+		d := serveCompact(t, ln, newEcho())
+		config := &tls.Config{InsecureSkipVerify: true, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+		for i := range 3 { // the client of TLS 1.2 speaks last if it resumes a session
+			c := tls.Client(&nettest.CorkedConn{Conn: dial(t, ln)}, config)
+			ask(t, c, "hello")
+			ask(t, c, "hello again")
+			if state := c.ConnectionState(); state.Version != version || state.DidResume != (i > 0) {
+				t.Errorf("%+v", state)
+			}
+		}
+		if compact := d.Stats().Compact; compact != int(version-tls.VersionTLS12)*3 {
+			t.Errorf("%d connections are compact", compact)
+		}
 	}
 }
 

@@ -125,6 +125,31 @@ func (l *FailingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
+// A CorkedConn sends what was written when it reads, or at Flush: all in one piece. Errors of
+// writing are those of the next Read.
+type CorkedConn struct {
+	net.Conn
+	pending []byte
+}
+
+// Write implements net.Conn.
+func (c *CorkedConn) Write(p []byte) (int, error) {
+	c.pending = append(c.pending, p...)
+	return len(p), nil
+}
+
+// Read implements net.Conn.
+func (c *CorkedConn) Read(p []byte) (int, error) {
+	c.Flush()
+	return c.Conn.Read(p)
+}
+
+// Flush sends what was written.
+func (c *CorkedConn) Flush() {
+	_, _ = c.Conn.Write(c.pending)
+	c.pending = nil
+}
+
 // WriteCut writes p in pieces of size bytes. After each piece but the last,
 // wait is called with the number of bytes written so far.
 func WriteCut(w io.Writer, p []byte, size int, wait func(written int)) error {
