@@ -13,11 +13,11 @@ const (
 	Run
 	// Close: write the pending output, then close. If input is left over, the
 	// engine lingers (half-closes, and discards input for a bounded time), so
-	// that the last answer is not lost to a reset (RFC 9112 section 9.6).
+	// that the last answer is not lost to a reset (RFC 9112 section 9.6). The FIN
+	// may share a packet with the output.
 	Close
 	// CloseQuiet: like Close, but the peer has said that it sends no more. The
-	// engine need not look for input that has come since its last read, and the
-	// FIN may share a packet with the output.
+	// engine need not look for input that has come since its last read.
 	CloseQuiet
 	// CloseLinger: like Close, but always linger, because the peer is known to
 	// be still sending.
@@ -33,6 +33,9 @@ const (
 	Switch
 )
 
+// Closes reports whether n closes the connection after the output is written.
+func (n Next) Closes() bool { return n == Close || n == CloseQuiet || n == CloseLinger }
+
 // A Protocol is the state machine of one connection. The engine never calls it
 // concurrently, except for callbacks for which Conn says so.
 type Protocol interface {
@@ -45,10 +48,10 @@ type Protocol interface {
 	// panic.
 	Run(out []byte) ([]byte, Next)
 	// Pause is called before the engine waits for input. The Protocol releases
-	// everything that an idle connection does not need, unless it is a Cooler. The result reports whether
-	// the connection is between requests: nothing of the next request has arrived,
-	// and nothing of the last one is left. Then the connection can be closed, or
-	// passed to another process, without loss.
+	// everything that an idle connection does not need, unless it is a Cooler. The
+	// result reports whether the connection is between requests: nothing of the next
+	// request has arrived, and nothing of the last one is left. Then the connection can
+	// be closed, or passed to another process, without loss.
 	Pause() (isIdle bool)
 	// HalfClosed is called when the peer has ended its input (FIN) and the engine
 	// waits for input. It appends the bytes to send before closing to out.

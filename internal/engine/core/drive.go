@@ -324,8 +324,7 @@ func (c *conn) wrote(ok bool) drive.Written {
 // sendOut sends a part of the output. If a file follows, or the FIN, they may share a
 // packet: end, or linger, then sends both.
 func (c *conn) sendOut(then engine.Next) (int, syscall.Errno) {
-	isEnd := then == engine.Close || then == engine.CloseQuiet || then == engine.CloseLinger
-	c.awaitsFIN = isEnd && !c.hasFile() && c.serving.network == "tcp"
+	c.awaitsFIN = then.Closes() && !c.hasFile() && c.serving.network == "tcp"
 	return c.driver.source.Send(c.fd, c.Out, c.hasFile() || c.awaitsFIN)
 }
 

@@ -187,7 +187,7 @@ func (s *tlsConn) receive(p []byte) (int, error) {
 func (c *conn) flushTLS(then engine.Next) bool {
 	s := c.tlsConn
 	s.waits = false
-	s.more = then == engine.Close || then == engine.CloseQuiet || then == engine.CloseLinger
+	s.more = then.Closes()
 	if !s.drain() {
 		return c.isBlocked() // or it failed
 	}
