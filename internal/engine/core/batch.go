@@ -19,9 +19,10 @@ import (
 // hold:
 //
 //   - Only the output of a connection that is about to be idle waits, and is all that it has:
-//     see canHold. The connection has no worker any more, but its slot stays busy. So nobody
+//     see canHold. The connection has no worker any more, but its slot stays busy. So no worker
 //     claims it, closes its descriptor or writes to it, and what is delivered to it is noted
-//     in its slot. Whoever sends the batch owns it meanwhile, and makes it idle or queues it.
+//     in its slot. The worker that sends the batch owns it meanwhile, and makes it idle or
+//     queues it.
 //   - A handler may block, and must not keep what others have answered. While there is
 //     something in a batch of the loop, a spare worker is runnable, or a worker is about to
 //     look at the queue: see runQueue.next. One that finds no work, or ends, sends all
@@ -99,8 +100,8 @@ func (q *runQueue) hasUnsent() bool {
 	return false
 }
 
-// canHold reports whether Out may wait in a batch, before the connection waits for input. It
-// is all that there is to send, nothing is left to read, and no event but input has made the
+// canHold reports whether Out may wait in a batch, before the connection waits for input. Out
+// is all that there is to send, all input is read, and no event but input has made the
 // connection busy.
 func (c *conn) canHold() bool {
 	if !c.worker.mayHold || c.After != engine.Read || !c.isDrained || c.tlsConn != nil || len(c.Out) == 0 || len(c.Out) > longestHeld {
@@ -123,7 +124,7 @@ func (c *conn) sendHeld() {
 func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	w, d := c.worker, c.driver
 	u := heldOut{place: c.place, fd: int32(c.fd), gen: c.gen, expiry: expiry, parked: uint32(parked)}
-	out := c.Out // in the worker's buffer, which nobody else gets meanwhile
+	out := c.Out // in the worker's buffer, which no other connection gets meanwhile
 	c.isHeld, c.Out = false, c.Out[:0]
 	c.detach()
 	if isFree {
@@ -208,13 +209,14 @@ func (q *runQueue) mayHoldLocked() bool {
 func (w *worker) sendBeforeWork() {
 	q := &w.loop.queue
 	if !w.mayHold {
-		q.push(w.sendBatches()...)
+		w.flushBatches()
 		return
 	}
+	w.claimed = w.claimed[:0]
 	for _, b := range q.batches {
 		isDue, isSlow := b.isDue()
 		if isDue {
-			q.push(w.sendBatch(b)...)
+			w.send(b)
 		}
 		if isSlow {
 			q.mu.Lock()
@@ -222,10 +224,14 @@ func (w *worker) sendBeforeWork() {
 			q.mu.Unlock()
 		}
 	}
+	q.push(w.claimed...)
 }
 
-// sendBatches sends all batches. It returns the connections that are to be queued, until the
-// next call.
+// flushBatches sends all batches.
+func (w *worker) flushBatches() { w.loop.queue.push(w.sendBatches()...) }
+
+// sendBatches sends all batches. It returns the connections that are to be queued, until w
+// sends again.
 func (w *worker) sendBatches() (claimed []int32) {
 	w.claimed = w.claimed[:0]
 	for _, b := range w.loop.queue.batches {
@@ -233,13 +239,6 @@ func (w *worker) sendBatches() (claimed []int32) {
 			w.send(b)
 		}
 	}
-	return w.claimed
-}
-
-// sendBatch is sendBatches for one.
-func (w *worker) sendBatch(b *batch) (claimed []int32) {
-	w.claimed = w.claimed[:0]
-	w.send(b)
 	return w.claimed
 }
 
@@ -299,32 +298,17 @@ func (b *batch) submitLocked(source Source) []uring.Failure {
 	return failed
 }
 
-// letGo makes the connection idle. The result false means that something has happened to it
-// meanwhile, and the caller must queue it.
+// letGo makes the connection idle; see driver.letGo.
 func (u *heldOut) letGo(d *driver) bool {
-	slot := u.place.slot()
-	if !slot.release(uint64(u.parked)) {
-		return false
-	}
-	d.released(int(u.fd), slot, u.gen, u.expiry)
-	return true
+	return d.letGo(int(u.fd), u.place.slot(), uint64(u.parked), u.gen, u.expiry)
 }
 
 // leaveRest makes the connection one that waits for room, with the rest of its output, or
 // that has failed with errno. The caller must queue it.
 func (w *worker) leaveRest(u *heldOut, rest []byte, errno syscall.Errno) {
-	c := u.place.conn().Load()
-	if c == nil {
-		c = w.borrow()
-		c.bind(w.loop.driver, u.place, int(u.fd))
-	}
+	c := w.loop.driver.conn(u.place, int(u.fd))
 	if errno != 0 && errno != syscall.EAGAIN {
 		c.Fail(os.NewSyscallError("send", errno))
 	}
-	c.pendingOut = buf.Get(len(rest))
-	c.pendingOut.B = append(c.pendingOut.B, rest...)
-	c.Out = c.pendingOut.B
-	c.loop.held.Add(1)
-	c.block(false)
-	c.show()
+	c.sendLater(rest)
 }

@@ -44,21 +44,11 @@ func (d *driver) castTo(fd int, gen uint32, frame []byte) (isSent bool) {
 		d.loopOf(p.slot()).queue.push(int32(fd))
 		return true
 	}
-	d.letGo(fd, p)
-	return n == len(frame)
-}
-
-// letGo releases a connection that was claimed while it was idle, and is idle
-// again.
-func (d *driver) letGo(fd int, p place) {
 	s := p.slot()
-	word, expiry := s.word.Load(), s.expiry.Load()
-	gen := generation(word)
-	if !s.release(word & flagReceives) {
+	if !d.letGo(fd, s, s.word.Load()&flagReceives, gen, s.expiry.Load()) {
 		d.loopOf(s).queue.push(int32(fd)) // a worker handles what has come
-		return
 	}
-	d.released(fd, s, gen, expiry)
+	return n == len(frame)
 }
 
 // conn returns the conn of the claimed connection at p.

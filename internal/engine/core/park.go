@@ -70,6 +70,16 @@ func (c *conn) park() bool {
 	return true
 }
 
+// letGo makes a claimed connection idle, with the flags parked, until the tick expiry. The
+// result false means that something has happened to it meanwhile, and the caller must queue it.
+func (d *driver) letGo(fd int, s *slot, parked uint64, gen, expiry uint32) bool {
+	if !s.release(parked) {
+		return false
+	}
+	d.released(fd, s, gen, expiry)
+	return true
+}
+
 // released does what follows the release of a connection that waits until the tick
 // expiry. Another goroutine may own the connection by now.
 func (d *driver) released(fd int, s *slot, gen, expiry uint32) {

@@ -74,11 +74,11 @@ func (w *worker) run() {
 			w.serve(fd)
 		}
 		if served++; served%connectionsInARow == 0 {
-			w.loop.queue.push(w.sendBatches()...)
+			w.flushBatches()
 			runtime.Gosched()
 		}
 	}
-	w.loop.queue.push(w.sendBatches()...)
+	w.flushBatches()
 	w.isDone = true
 }
 
