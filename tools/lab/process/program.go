@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -24,6 +25,18 @@ func StartProgram(ctx context.Context, cpu int, name string, args ...string) (*P
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopPatience
 	return &Program{cmd}, cmd.Start()
+}
+
+// StartServer starts a program that listens on addr, and returns when a client can connect.
+func StartServer(ctx context.Context, cpu int, addr, name string, args ...string) (*Program, error) {
+	p, err := StartProgram(ctx, cpu, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := AwaitServer(ctx, addr); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
 }
 
 // CPU returns the CPU time of the program and of the processes that it started.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,6 +85,20 @@ func commandLine(cmd *cobra.Command) string {
 		line += fmt.Sprintf(" --%s=%s", set.Name, value)
 	})
 	return line
+}
+
+// ParsePrograms reads the values of a flag --program, NAME=COMMAND. It returns the commands by
+// their names, which must differ from each other and from those that are taken.
+func ParsePrograms(programs, taken []string) (names []string, commands map[string]string, err error) {
+	commands = make(map[string]string)
+	for _, program := range programs {
+		name, line, _ := strings.Cut(program, "=")
+		if name == "" || strings.TrimSpace(line) == "" || slices.Contains(taken, name) || commands[name] != "" {
+			return nil, nil, fmt.Errorf("--program %q: want NAME=COMMAND, with a name that no other server has", program)
+		}
+		names, commands[name] = append(names, name), line
+	}
+	return names, commands, nil
 }
 
 // Progress shows what the command is doing, on one line of standard error.

@@ -45,12 +45,9 @@ func startProgram(ctx context.Context, kind string, c loadCase, folder string) (
 	if err != nil {
 		return nil, err
 	}
-	server, err := process.StartProgram(ctx, serverCPU, program, arguments...)
+	server, err := process.StartServer(ctx, serverCPU, addr, program, arguments...)
 	if err != nil {
 		return nil, err
-	}
-	if err := process.AwaitServer(ctx, addr); err != nil {
-		return nil, errors.Join(err, server.Stop())
 	}
 	return &contender{kind: kind, addr: addr, cpu: server.CPU, stop: server.Stop}, nil
 }

@@ -59,7 +59,7 @@ func Command() *cobra.Command {
 }
 
 func flags(flags *pflag.FlagSet) func() (options, error) {
-	o := options{others: make(map[string]string)}
+	var o options
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds; they show how well a figure repeats")
 	flags.IntVar(&o.requests, "requests", 16_384, "requests by which the two runs of a figure differ")
 	pattern := flags.String("case", ".", "regular `expression` of the cases, such as ^memory or Post")
@@ -72,14 +72,11 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.kinds, err = peers.ParseKinds(*servers, allKinds[:]); err != nil {
 			return o, err
 		}
-		for _, program := range *programs {
-			name, line, _ := strings.Cut(program, "=")
-			if name == "" || strings.TrimSpace(line) == "" || slices.Contains(allKinds[:], name) {
-				return o, fmt.Errorf("--program %q: want NAME=COMMAND, with a name that no other server has", program)
-			}
-			o.others[name] = line
-			o.kinds = append(o.kinds, name)
+		var names []string
+		if names, o.others, err = command.ParsePrograms(*programs, allKinds[:]); err != nil {
+			return o, err
 		}
+		o.kinds = append(o.kinds, names...)
 		o.cases, err = command.Choose("case", *pattern, allCases(), func(c loadCase) string { return c.name })
 		return o, err
 	}
@@ -99,14 +96,12 @@ func allCases() (cases []loadCase) {
 	for _, bench := range []string{"Get1ReqPerConn", "Get10ReqPerConn", "Get10KReqPerConn", "GetBrowser", "Post1KiB", "Pipelined16"} {
 		cases = append(cases, loadCase{name: "memory, " + bench, bench: bench})
 	}
-	const browser = "Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n" +
-		"Referer: http://www.example.com/articles/2026/11/\r\nCookie: session=2f7d9c1e8a6b4350; theme=dark; consent=all\r\n" +
-		"Upgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nCache-Control: max-age=0\r\n"
-	twoFields := []byte("GET " + peers.Target + " HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench/1.0\r\n\r\n")
-	post := slices.Concat([]byte("POST "+peers.Target+" HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench/1.0\r\nContent-Length: 1024\r\n\r\n"), make([]byte, 1024))
+	const line = peers.Target + " HTTP/1.1\r\n"
+	twoFields := []byte("GET " + line + load.TwoFields.Lines("") + "\r\n")
+	post := slices.Concat([]byte("POST "+line+load.TwoFields.Lines("Content-Length: 1024\r\n")+"\r\n"), make([]byte, 1024))
 	return append(cases,
 		loadCase{name: "TCP, two fields", request: twoFields},
-		loadCase{name: "TCP, browser head", request: load.Get(peers.Target, browser)},
+		loadCase{name: "TCP, browser head", request: []byte("GET " + line + load.Browser.Lines("") + "\r\n")},
 		loadCase{name: "TCP, POST 1 KiB", request: post, peer: peers.Options{BodySize: 1024}},
 		loadCase{name: "TCP, JSON", request: twoFields, peer: peers.Options{Answer: peers.AnswerJSON}},
 		loadCase{name: "TCP, pipeline of 16", request: twoFields, depth: 16},
@@ -245,14 +240,8 @@ func (c *counter) start(ctx context.Context, each loadCase, kind string, under [
 	}
 	words := append([]string{"GOMAXPROCS=1"}, settings...)
 	words = slices.Concat(words, under, strings.Fields(strings.ReplaceAll(line, "{addr}", addr)))
-	program, err := process.StartProgram(ctx, process.AnyCPU, "env", words...)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := process.AwaitServer(ctx, addr); err != nil {
-		return nil, "", errors.Join(err, program.Stop())
-	}
-	return program, addr, nil
+	program, err := process.StartServer(ctx, process.AnyCPU, addr, "env", words...)
+	return program, addr, err
 }
 
 // connections are how many there are over TCP.

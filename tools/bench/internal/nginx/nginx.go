@@ -63,13 +63,8 @@ func Start(ctx context.Context, folder string, o Options) (server *process.Progr
 	if err := os.WriteFile(config, []byte(o.config(addr, folder, os.Geteuid() == 0)), 0o600); err != nil {
 		return nil, "", err
 	}
-	if server, err = process.StartProgram(ctx, o.CPU, program, "-e", "stderr", "-p", folder, "-c", config); err != nil {
-		return nil, "", err
-	}
-	if err := process.AwaitServer(ctx, addr); err != nil {
-		return nil, "", errors.Join(err, server.Stop())
-	}
-	return server, addr, nil
+	server, err = process.StartServer(ctx, o.CPU, addr, program, "-e", "stderr", "-p", folder, "-c", config)
+	return server, addr, err
 }
 
 // config returns a configuration. The root user's worker stays root's, so that it can enter

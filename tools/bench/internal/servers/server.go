@@ -96,13 +96,8 @@ func StartProgram(ctx context.Context, service process.Options, kind string, o p
 	if err != nil {
 		return nil, "", err
 	}
-	if program, err = process.StartProgram(ctx, service.CPU, self, listenRole, string(text)); err != nil {
-		return nil, "", err
-	}
-	if err := process.AwaitServer(ctx, addr); err != nil {
-		return nil, "", errors.Join(err, program.Stop())
-	}
-	return program, addr, nil
+	program, err = process.StartServer(ctx, service.CPU, addr, self, listenRole, string(text))
+	return program, addr, err
 }
 
 // A Server is a server of peers in a process of its own.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 )
 
@@ -51,7 +52,7 @@ func TestRequestsAndAnswers(t *testing.T) {
 func TestHeads(t *testing.T) {
 	var o options
 	var err error
-	if o.heads, err = parseHeads("both"); err != nil {
+	if o.heads, err = load.ParseHeads("both"); err != nil {
 		t.Fatal(err)
 	}
 	if err := o.choose(".", true); err != nil {
@@ -61,14 +62,14 @@ func TestHeads(t *testing.T) {
 	labels := make(map[string]bool)
 	for _, c := range o.cases {
 		want := 2 + needed[c.name]
-		if c.head == browserHead {
+		if c.head == load.Browser {
 			want = 12 + needed[c.name]
 			if c.peer.Answer == peers.AnswerGzip {
 				want-- // in place of the browser's own field
 			}
 		}
 		head, _, _ := bytes.Cut(c.request(), []byte("\r\n\r\n"))
-		if fields := bytes.Count(head, []byte("\r\n")); fields != want || c.head == browserHead && (len(head) < 600 || len(head) > 720) {
+		if fields := bytes.Count(head, []byte("\r\n")); fields != want || c.head == load.Browser && (len(head) < 600 || len(head) > 720) {
 			t.Errorf("%s: %d fields, %d bytes, want %d fields", c.label(), fields, len(head), want)
 		}
 		if n := bytes.Count(head, []byte("Accept-Encoding:")); n > 1 {

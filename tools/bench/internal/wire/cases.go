@@ -1,9 +1,7 @@
 package wire
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
@@ -23,7 +21,7 @@ type sample struct {
 type wireCase struct {
 	name   string
 	load   load.Load
-	head   head
+	head   load.Head
 	fields string // of the request's head that the load needs, in place of a browser's
 	target string // "": peers.Target
 	peer   peers.Options
@@ -49,54 +47,6 @@ type goal struct {
 	user  float64 // user time ÷ the baseline's
 	floor float64 // ÷ the floor's
 	nginx float64 // ÷ nginx's
-}
-
-// A head is what the requests of a case say besides what the load needs. What a server
-// saves by reading less of it depends on its length.
-type head uint8
-
-const (
-	twoFields   head = iota // Host and User-Agent, as programs send
-	browserHead             // 12 fields, some 650 bytes, as browsers send
-)
-
-// String returns what the tables say.
-func (h head) String() string {
-	if h == browserHead {
-		return "browser"
-	}
-	return "two fields"
-}
-
-// parseHeads reads the flag --head.
-func parseHeads(text string) ([]head, error) {
-	switch text {
-	case "two":
-		return []head{twoFields}, nil
-	case "browser":
-		return []head{browserHead}, nil
-	case "both":
-		return []head{twoFields, browserHead}, nil
-	}
-	return nil, fmt.Errorf("--head %q: want two, browser or both", text)
-}
-
-// lines returns the field lines of the head, with those that the load needs.
-func (h head) lines(needed string) string {
-	if h == twoFields {
-		return "Host: www.example.com\r\nUser-Agent: bench\r\n" + needed
-	}
-	encodings := "Accept-Encoding: gzip, deflate, br, zstd\r\n"
-	if strings.HasPrefix(needed, "Accept-Encoding:") {
-		encodings = ""
-	}
-	return "Host: www.example.com\r\n" +
-		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
-		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" +
-		"Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n" + encodings +
-		"Referer: http://www.example.com/articles/2026/11/\r\n" +
-		"Cookie: session=2f7d9c1e8a6b4350; theme=dark; consent=all; _ga=GA1.1.1234567890.1700000000; _gid=GA1.1.987654321.1700000000; cart=8e1f0c7a5b3d9246f01e; last=%2Farticles%2F2026%2F10%2F\r\n" +
-		"Upgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\nCache-Control: max-age=0\r\n" + needed
 }
 
 // fileName is the file of the case of static files.
@@ -148,7 +98,7 @@ func (c *wireCase) request() []byte {
 			body[i] = 'x'
 		}
 	}
-	return append([]byte(method+" "+target+" HTTP/1.1\r\n"+c.head.lines(needed)+"\r\n"), body...)
+	return append([]byte(method+" "+target+" HTTP/1.1\r\n"+c.head.Lines(needed)+"\r\n"), body...)
 }
 
 // body returns what every answer's body has to be.

@@ -180,11 +180,11 @@ func startFloor(ctx context.Context, c *wireCase, o startOptions) (*contender, e
 	if err != nil {
 		return nil, err
 	}
-	program, err := process.StartProgram(ctx, o.cpu, o.floor, arguments...)
+	program, err := process.StartServer(ctx, o.cpu, addr, o.floor, arguments...)
 	if err != nil {
 		return nil, err
 	}
-	return startedProgram(ctx, floorKind, addr, program)
+	return &contender{kind: floorKind, addr: addr, process: program}, nil
 }
 
 // startOther starts a program of --program. Its answer may be another than that of the
@@ -202,15 +202,11 @@ func startOther(ctx context.Context, kind, command string, c *wireCase, o startO
 		return nil, err
 	}
 	words := strings.Fields(strings.NewReplacer("{addr}", addr, "{port}", port).Replace(command))
-	program, err := process.StartProgram(ctx, o.cpu, words[0], words[1:]...)
+	program, err := process.StartServer(ctx, o.cpu, addr, words[0], words[1:]...)
 	if err != nil {
 		return nil, err
 	}
-	server, err := startedProgram(ctx, kind, addr, program)
-	if err == nil {
-		server.isOther = true
-	}
-	return server, err
+	return &contender{kind: kind, addr: addr, process: program, isOther: true}, nil
 }
 
 // startPrefork starts Sluice with a process on each CPU.
@@ -230,14 +226,6 @@ func startAddressed(ctx context.Context, kind string, c *wireCase, o startOption
 	program, addr, err := servers.StartProgram(ctx, process.Options{CPU: o.cpu, Procs: o.procs}, kind, c.peer)
 	if err != nil {
 		return nil, err
-	}
-	return &contender{kind: kind, addr: addr, process: program}, nil
-}
-
-// startedProgram waits until a program serves that takes no listener.
-func startedProgram(ctx context.Context, kind, addr string, program *process.Program) (*contender, error) {
-	if err := process.AwaitServer(ctx, addr); err != nil {
-		return nil, errors.Join(err, program.Stop())
 	}
 	return &contender{kind: kind, addr: addr, process: program}, nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
@@ -61,7 +62,7 @@ type options struct {
 	kinds    []string
 	others   map[string]string // commands of servers, by their kinds
 	before   string            // another build of this program; "": none
-	heads    []head
+	heads    []load.Head
 	cases    []*wireCase
 	list     bool // name the cases, and do nothing else
 }
@@ -105,7 +106,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if err := o.add(*programs); err != nil {
 			return o, err
 		}
-		if o.heads, err = parseHeads(*heads); err != nil {
+		if o.heads, err = load.ParseHeads(*heads); err != nil {
 			return o, err
 		}
 		return o, o.choose(*pattern, *full || *pattern != ".")
@@ -114,19 +115,12 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 
 // add makes kinds of servers of programs.
 func (o *options) add(programs []string) error {
-	o.others = make(map[string]string)
 	if o.before != "" {
 		o.kinds = append(o.kinds, before)
 	}
-	for _, program := range programs {
-		name, command, _ := strings.Cut(program, "=")
-		if name == "" || strings.TrimSpace(command) == "" || slices.Contains(allKinds[:], name) || name == before || o.others[name] != "" {
-			return fmt.Errorf("--program %q: want NAME=COMMAND, with a name that no other server has", program)
-		}
-		o.others[name] = command
-		o.kinds = append(o.kinds, name)
-	}
-	return nil
+	names, commands, err := command.ParsePrograms(programs, append(allKinds[:], before))
+	o.kinds, o.others = append(o.kinds, names...), commands
+	return err
 }
 
 // setTimes fills in the rounds and times that no flag gives.

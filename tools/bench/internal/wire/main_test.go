@@ -95,7 +95,7 @@ func used(perRequest time.Duration) sample {
 }
 
 func TestTables(t *testing.T) {
-	o := options{heads: []head{browserHead}}
+	o := options{heads: []load.Head{load.Browser}}
 	if err := o.choose("^64 connections$", true); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
+	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
@@ -87,7 +88,7 @@ func machineNote() string {
 
 // headsNote says what the requests' heads are.
 func headsNote(m *measurement) string {
-	parts := make(map[head]string)
+	parts := make(map[load.Head]string)
 	for _, c := range m.cases {
 		if parts[c.head] == "" {
 			parts[c.head] = fmt.Sprintf("%s: %d bytes of request in %q", c.head, len(c.request()), c.name)
