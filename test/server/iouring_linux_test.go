@@ -27,7 +27,7 @@ import (
 // TestIOUringRefused: in a process whose io_uring_setup a filter of system calls refuses, the
 // server serves without it, and says why.
 func TestIOUringRefused(t *testing.T) {
-	if flag.Arg(0) == programArgument { // before anything else, which might probe the kernel
+	if flag.Arg(0) == programArgument { // first: other code might probe the kernel
 		code, err := strconv.Atoi(flag.Arg(1))
 		if err != nil {
 			t.Fatal(err)

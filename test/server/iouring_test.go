@@ -43,7 +43,7 @@ func TestIOUringNames(t *testing.T) {
 }
 
 // TestEngineInfoOfIOUring: io_uring is used where it is asked for and works, and by default
-// with one processor; otherwise there is a reason, or nobody has asked.
+// with one processor; otherwise there is a reason, or io_uring was not asked for.
 func TestEngineInfoOfIOUring(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	works := (&sluice.Server{IOUring: sluice.IOUringOn}).EngineInfo(nil).IOUring

@@ -194,7 +194,7 @@ func TestSharedPatience(t *testing.T) {
 	})
 }
 
-// Nobody waits beyond the deadline of the call, whoever opens. See TestWaitersExpire.
+// No call waits longer than its deadline, whether it or another one opens. See TestWaitersExpire.
 func TestSharedExpires(t *testing.T) {
 	p := newShared(1)
 	p.take(t)

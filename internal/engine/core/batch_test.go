@@ -123,7 +123,7 @@ func TestBatchIsSent(t *testing.T) {
 			}
 		}
 		if b.loop.queue.hasUnsent() || b.loop.queue.batches[0].output != nil {
-			t.Error("something is left in the batch")
+			t.Error("the batch is not empty")
 		}
 	}
 }
@@ -290,7 +290,7 @@ func TestHoldingNeedsASpareWorker(t *testing.T) {
 	}
 }
 
-// An answer that is due, and those behind it, are sent before the next handler runs.
+// An answer that is due, and those after it, are sent before the next handler runs.
 func TestBatchIsDue(t *testing.T) {
 	b := newBatching(t)
 	b.mayHold = true

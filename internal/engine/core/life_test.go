@@ -135,8 +135,8 @@ func TestInputBehindFirstRequest(t *testing.T) {
 func TestInputAfterTheLast(t *testing.T) {
 	const size = 512
 	for name, sent := range map[string]string{
-		"read with the request":       "request and more",
-		"behind a read that was full": "request" + strings.Repeat("x", size-len("request")) + "more",
+		"read with the request":      "request and more",
+		"after a read that was full": "request" + strings.Repeat("x", size-len("request")) + "more",
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln := listen(t)

@@ -43,7 +43,7 @@ func Duplicate(fd int) int {
 // without SO_LINGER. Others take syscall.Close.
 func ClosePromptly(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// CloseWrite sends what is left, and a FIN.
+// CloseWrite sends the rest of the output, and a FIN.
 func CloseWrite(fd int) syscall.Errno {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_SHUTDOWN, uintptr(fd), syscall.SHUT_WR, 0)
 	return errno

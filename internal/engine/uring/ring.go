@@ -135,7 +135,7 @@ func (r *Ring) word(offset uint32) *atomic.Uint32 {
 // Close releases the Ring.
 func (r *Ring) Close() {
 	if r.entries != nil {
-		_ = syscall.Munmap(r.entries) // nothing is left to be done about an error
+		_ = syscall.Munmap(r.entries) // after an error there is nothing to do
 	}
 	if r.shared != nil {
 		_ = syscall.Munmap(r.shared)
@@ -144,7 +144,7 @@ func (r *Ring) Close() {
 }
 
 // Add adds a send of p, which is not empty, to the next Submit. Until that returns, p must
-// not be on the stack, and must stay as it is. The caller adds at most size sends.
+// not be on the stack, and must not change. The caller adds at most size sends.
 func (r *Ring) Add(fd int, p []byte, token uint32) {
 	r.submissions[r.position&r.tailMask] = submission{
 		op: opSend, flags: flagSkipOK, fd: int32(fd),
