@@ -118,7 +118,7 @@ func (o *options) add(programs []string) error {
 	if o.before != "" {
 		o.kinds = append(o.kinds, before)
 	}
-	names, commands, err := command.ParsePrograms(programs, append(allKinds[:], before))
+	names, commands, err := command.ParsePrograms(programs, slices.Concat(allKinds[:], []string{before}))
 	o.kinds, o.others = append(o.kinds, names...), commands
 	return err
 }
