@@ -50,7 +50,7 @@ func (p *Prefork) openAdmin() (*admin, error) {
 	}
 	handler := p.AdminHandler
 	if handler == nil {
-		handler = StatusHandler(p)
+		handler = defaultAdmin(p)
 	}
 	a.server = &sluice.Server{
 		Handler:      a.survive(handler),

@@ -94,6 +94,7 @@ func (p *Prefork) config() supervise.Config {
 		BootTimeout:      max(p.BootTimeout, 0),
 		GracePeriod:      p.grace(),
 		DrainTimeout:     p.drainTimeout(),
+		StopDelay:        max(p.ShutdownDelay, 0),
 		OrphanGrace:      p.grace(),
 		RecoverThreshold: p.RecoverThreshold,
 		RecoverWindow:    p.RecoverWindow,

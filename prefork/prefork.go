@@ -112,6 +112,11 @@ type Prefork struct {
 	// ShutdownGracePeriod is the time that requests have to finish after the
 	// master begins to end, or has died; 5 s if zero or negative.
 	ShutdownGracePeriod time.Duration
+	// ShutdownDelay is how long workers go on accepting connections after SIGTERM or
+	// Stop, before ShutdownGracePeriod begins. HealthHandler says meanwhile that the
+	// server is not ready, so that a load balancer can send new connections elsewhere.
+	// A second SIGTERM ends the delay. If zero or negative, there is none.
+	ShutdownDelay time.Duration
 	// DrainTimeout is the time that requests have to finish in a worker that is
 	// being replaced. If zero or negative, it is ShutdownGracePeriod, or 2 s more than
 	// twice IdleLinger if that is longer: 12 s.
@@ -145,7 +150,8 @@ type Prefork struct {
 	// If empty, there is no admin server. If listening fails, ListenAndServe
 	// returns the error before it starts a worker.
 	Admin string
-	// AdminHandler handles requests to Admin, in the master; StatusHandler if nil.
+	// AdminHandler handles requests to Admin, in the master. If nil, HealthHandler
+	// answers its paths, and StatusHandler all others.
 	// A panic ends only the request. A fatal error, or use of all the memory, ends
 	// the master and with it all workers.
 	AdminHandler sluice.RequestHandler

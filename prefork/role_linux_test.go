@@ -48,7 +48,9 @@ type setup struct {
 	NetHTTP                 bool   // the workers use net/http
 	Admin                   string // Prefork.Admin
 	BootGate                string // successors wait for this file
-	Pinned                  bool   // slot n runs on CPU n
+	FirstGate               string // the first workers wait for this file
+	Delay                   time.Duration
+	Pinned                  bool // slot n runs on CPU n
 	Hang                    time.Duration
 	FullLog                 string // stderr is a full pipe until this file exists
 	Processes               int    // of shared.Setup
@@ -190,7 +192,7 @@ func newFleet(s setup) *Prefork {
 	p.Workers, p.Listen, p.Network, p.SharedSockets = s.Workers, s.Listen, s.Network, s.Shared
 	p.RecoverThreshold, p.RecoverWindow, p.RecoverInterval = s.Threshold, s.Window, s.Interval
 	p.ShutdownGracePeriod, p.DrainTimeout, p.IdleLinger = s.Grace, s.Drain, s.Linger
-	p.Reuseport, p.Admin = s.Reuseport, s.Admin
+	p.Reuseport, p.Admin, p.ShutdownDelay = s.Reuseport, s.Admin, s.Delay
 	p.AdminHandler = withRestart(p)
 	if s.Hang > 0 {
 		p.HangTimeout = s.Hang
@@ -222,6 +224,9 @@ func newFleet(s setup) *Prefork {
 		}
 		if s.BootGate != "" && i.Generation > 1 {
 			waitFor(s.BootGate)
+		}
+		if s.FirstGate != "" && i.Generation == 1 {
+			waitFor(s.FirstGate)
 		}
 		switch s.Failing {
 		case "":
@@ -294,7 +299,7 @@ func setLoadConfig(p *Prefork, s setup) {
 
 // withRestart adds a restart to the admin's handler.
 func withRestart(p *Prefork) sluice.RequestHandler {
-	status, restart := StatusHandler(p), RestartHandler(p)
+	others, restart := defaultAdmin(p), RestartHandler(p)
 	return func(ctx *sluice.RequestCtx) {
 		switch string(ctx.Path()) {
 		case "/restart":
@@ -304,7 +309,7 @@ func withRestart(p *Prefork) sluice.RequestHandler {
 		case "/scale":
 			p.Scale(ctx.QueryArgs().GetUintOrZero("workers"))
 		default:
-			status(ctx)
+			others(ctx)
 		}
 	}
 }

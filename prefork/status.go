@@ -34,8 +34,10 @@ type Status struct {
 	Degraded bool `json:"degraded"`
 	// Paused tells that SIGWINCH has ended the workers.
 	Paused bool `json:"paused"`
-	// Stopping tells that the master is ending.
+	// Stopping tells that the master is ending, or was told to (ShutdownDelay).
 	Stopping bool `json:"stopping"`
+	// Started tells that all of them have served once.
+	Started bool `json:"started"`
 	// Crashes counts the unexpected exits of workers.
 	Crashes int `json:"crashes"`
 	// Hangs counts the workers that were replaced because they hung.

@@ -17,6 +17,7 @@ type notice struct {
 	Master                                     int
 	Wanted                                     int
 	Ready, Rolling, Degraded, Paused, Stopping bool
+	Started                                    bool
 	Crashes, Restarts, LogDropped              int
 	RestartsFailed                             int
 	RestartError                               string
@@ -35,7 +36,7 @@ type noticeWorker struct {
 func newNotice(from supervise.Status) *notice {
 	n := &notice{
 		Master: os.Getpid(), Wanted: from.Wanted, Ready: from.Ready, Rolling: from.Rolling, Degraded: from.Degraded,
-		Paused: from.Paused, Stopping: from.Stopping, Crashes: from.Crashes, Restarts: from.Restarts,
+		Paused: from.Paused, Stopping: from.Stopping, Started: from.Started, Crashes: from.Crashes, Restarts: from.Restarts,
 		LogDropped: from.LogDropped, RestartsFailed: from.RestartsFailed, RestartError: from.RestartError,
 	}
 	for _, s := range from.Slots {
@@ -53,7 +54,7 @@ func newNotice(from supervise.Status) *notice {
 // merge returns n with what the processes report about themselves.
 func (n *notice) merge(segment *shared.Segment) Status {
 	s := Status{
-		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping,
+		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping, Started: n.Started,
 		Crashes: n.Crashes, Restarts: n.Restarts, LogDropped: n.LogDropped,
 		RestartsFailed: n.RestartsFailed, RestartError: n.RestartError,
 		Slots: append([]SlotStatus{}, n.Slots...), Workers: []WorkerStatus{}, // in JSON [], never null

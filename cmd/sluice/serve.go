@@ -30,6 +30,7 @@ type serveOptions struct {
 	idleTimeout  time.Duration
 	maxBody      int
 	drain        time.Duration
+	drainWait    time.Duration
 	accessLog    string
 	files        fileOptions
 	workers      workerCount
@@ -100,12 +101,13 @@ func newServeCommand() *cobra.Command {
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
-	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
+	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
 	flags.Var(cli.SecondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
 	flags.Var(cli.SecondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
+	flags.Var(cli.SecondsOf(&o.drainWait, 0), "drain-wait", "how long it goes on accepting after SIGTERM, before --drain; /readyz says 503 meanwhile")
 	cli.Values(cmd, "engine", sluice.EngineAuto.String(), sluice.EngineEpoll.String(), sluice.EnginePerConn.String())
 	cli.Values(cmd, "io-uring", sluice.IOUringAuto.String(), sluice.IOUringOn.String(), sluice.IOUringOff.String())
 	cli.Values(cmd, "prefork", automatic)
@@ -256,6 +258,7 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 				r.reload()
 				continue
 			}
+			r.keepAccepting(o.drainWait)
 			return r.drain(ln, o.drain)
 		}
 	}
@@ -291,6 +294,27 @@ func (r *running) reload() {
 			r.logger.Printf("the access log stays as it was: %v", err)
 		} else {
 			r.logger.Print("access log reopened")
+		}
+	}
+}
+
+// keepAccepting waits before the end, so that a load balancer can send new connections
+// elsewhere, until another signal ends the wait.
+func (r *running) keepAccepting(wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	r.logger.Printf("stopping in %v", wait)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case s := <-r.signals:
+			if s != syscall.SIGHUP || !r.reloads() {
+				return
+			}
 		}
 	}
 }

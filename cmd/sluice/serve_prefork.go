@@ -93,7 +93,7 @@ func servePrefork(o serveOptions) error {
 	p.Workers = int(o.workers)
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
-	p.ShutdownGracePeriod = o.drain
+	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
 	p.Admin, p.AdminHandler = o.admin, adminHandler(p)
 	if o.files.dir == "" {
 		if err := serveEndpoints(run.server, p); err != nil {
@@ -114,7 +114,7 @@ func servePrefork(o serveOptions) error {
 
 // adminHandler is what the master answers with on --admin.
 func adminHandler(p *prefork.Prefork) sluice.RequestHandler {
-	status, figures, restart := prefork.StatusHandler(p), metrics.Handler(p), prefork.RestartHandler(p)
+	status, figures, restart, probe := prefork.StatusHandler(p), metrics.Handler(p), prefork.RestartHandler(p), prefork.HealthHandler(p)
 	return func(ctx *sluice.RequestCtx) {
 		switch string(ctx.Path()) {
 		case "/", "/status":
@@ -123,8 +123,10 @@ func adminHandler(p *prefork.Prefork) sluice.RequestHandler {
 			figures(ctx)
 		case "/restart":
 			restart(ctx)
+		case "/healthz", "/readyz", "/startupz":
+			probe(ctx)
 		default:
-			ctx.Error("there are /status, /metrics and, for POST, /restart", sluice.StatusNotFound)
+			ctx.Error("there are /status, /metrics, /healthz, /readyz, /startupz and, for POST, /restart", sluice.StatusNotFound)
 		}
 	}
 }

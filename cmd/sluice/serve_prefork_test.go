@@ -133,6 +133,11 @@ func TestPreforkAdmin(t *testing.T) {
 	if text, err := admin.get("/metrics"); err != nil || !strings.Contains(text, "\nsluice_requests_total{code=\"2xx\"} 1\n") {
 		t.Errorf("%q, %v", text, err)
 	}
+	for _, path := range []string{"/healthz", "/readyz", "/startupz"} {
+		if text, err := admin.get(path); err != nil || text != "ok\n" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
 	resp, err := client().Post(admin.url+"/restart", "", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -249,6 +249,24 @@ func testInterruptDrains(t *testing.T, engine ...string) {
 	}
 }
 
+// With --drain-wait it goes on accepting after a signal, until another one.
+func TestDrainWait(t *testing.T) {
+	p := start(t, "--drain-wait", "1h")
+	p.Process.Signal(syscall.SIGTERM)
+	p.logLine(t, "stopping in 1h0m0s")
+	if resp, body := p.ask(t, "GET", "/plaintext"); resp.StatusCode != 200 {
+		t.Errorf("%s: %q", resp.Status, body)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	p.logLine(t, "stopped")
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	p = start(t, "--drain-wait", "1ms")
+	p.Process.Signal(syscall.SIGTERM)
+	p.logLine(t, "stopped")
+}
+
 func TestSecondInterruptEnds(t *testing.T) {
 	onEachEngine(t, testSecondInterruptEnds)
 }

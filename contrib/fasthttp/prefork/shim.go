@@ -35,6 +35,11 @@ var ErrQuit = prefork.ErrQuit
 // ErrStopping is a copy of [prefork.ErrStopping].
 var ErrStopping = prefork.ErrStopping
 
+// HealthHandler calls [prefork.HealthHandler].
+func HealthHandler(p *prefork.Prefork) sluice.RequestHandler {
+	return prefork.HealthHandler(p)
+}
+
 // IsChild calls [prefork.IsChild].
 func IsChild() bool {
 	return prefork.IsChild()

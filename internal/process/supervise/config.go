@@ -189,6 +189,11 @@ type Config struct {
 	// DrainTimeout is the time that a worker has to finish when it is replaced.
 	// 0: GracePeriod.
 	DrainTimeout time.Duration
+	// StopDelay is the time between the order to stop (SIGTERM, Stop) and the moment
+	// when workers are told to finish. Meanwhile they serve as before, OnStopping was
+	// called and the Status says Stopping, so that a load balancer can send new
+	// connections elsewhere. A second order ends it. 0: there is none.
+	StopDelay time.Duration
 	// OrphanGrace is the time that workers have to finish when the master has died.
 	// After it, the worker's process ends. 0: GracePeriod.
 	OrphanGrace time.Duration
@@ -267,7 +272,7 @@ type Hooks struct {
 func (c Config) withDefaults() (Config, error) {
 	for name, d := range map[string]time.Duration{
 		"BootTimeout": c.BootTimeout, "GracePeriod": c.GracePeriod, "DrainTimeout": c.DrainTimeout,
-		"OrphanGrace": c.OrphanGrace, "HangTimeout": c.HangTimeout, "RecoverWindow": c.RecoverWindow, "RecoverInterval": c.RecoverInterval,
+		"StopDelay": c.StopDelay, "OrphanGrace": c.OrphanGrace, "HangTimeout": c.HangTimeout, "RecoverWindow": c.RecoverWindow, "RecoverInterval": c.RecoverInterval,
 	} {
 		if d < 0 {
 			return c, fmt.Errorf("sluice: %s is negative: %v", name, d)

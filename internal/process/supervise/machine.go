@@ -167,7 +167,8 @@ type fleet struct {
 	slots     []*slot
 	wanted    int
 	mode      mode
-	result    error // the result of Run
+	stopsAt   time.Time // when an order to stop that waits for StopDelay is carried out
+	result    error     // the result of Run
 
 	stage         stage
 	firstPIDs     []int // of the first workers, until all were started

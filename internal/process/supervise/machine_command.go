@@ -7,7 +7,7 @@ import (
 
 // command applies an order of the user to the fleet.
 func (f *fleet) command(e event) {
-	isRunning := f.mode == modeRunning || f.mode == modePaused
+	isRunning := !f.isEnding()
 	switch {
 	case e.kind == evFailed:
 		f.fail(e.err)
@@ -15,7 +15,12 @@ func (f *fleet) command(e event) {
 		f.killAll()
 	case e.kind == evQuit:
 		f.quit()
-	case e.kind == evStop && isRunning:
+	case e.kind == evStop && isRunning && f.mode == modeRunning && f.config.StopDelay > 0:
+		f.announceStop()
+		f.cancelRolling()
+		f.stopsAt = f.now.Add(f.config.StopDelay)
+		f.logf("stopping in %v", f.config.StopDelay)
+	case e.kind == evStop && f.mode < modeStopping:
 		f.stop(nil)
 	case e.kind == evStop:
 		f.hasten()
@@ -40,15 +45,25 @@ func (f *fleet) command(e event) {
 	}
 }
 
+// isEnding reports whether the fleet was told to end.
+func (f *fleet) isEnding() bool { return f.mode >= modeStopping || !f.stopsAt.IsZero() }
+
+// announceStop reports that the fleet will end, the first time.
+func (f *fleet) announceStop() {
+	if !f.isEnding() {
+		f.do(action{kind: actStopping})
+	}
+}
+
 // stop begins an ordered stop. Run will return result.
 func (f *fleet) stop(result error) {
 	if f.mode >= modeStopping {
 		return
 	}
+	f.announceStop()
 	f.mode, f.result = modeStopping, result
 	f.cancelRolling()
 	f.logf("stopping: workers have %v", f.config.GracePeriod)
-	f.do(action{kind: actStopping})
 	f.leaveAll(f.config.GracePeriod)
 }
 
@@ -101,9 +116,7 @@ func (f *fleet) fail(err error) {
 
 // killAll sends SIGKILL to all workers.
 func (f *fleet) killAll() {
-	if f.mode < modeStopping {
-		f.do(action{kind: actStopping})
-	}
+	f.announceStop()
 	f.mode = modeKilling
 	f.cancelRolling()
 	f.leaveAll(0)
@@ -120,9 +133,7 @@ func (f *fleet) quit() {
 	if f.mode == modeKilling {
 		return
 	}
-	if f.mode < modeStopping {
-		f.do(action{kind: actStopping})
-	}
+	f.announceStop()
 	f.logf("SIGQUIT: stacks of all processes follow")
 	f.do(action{kind: actDumpSelf})
 	f.mode, f.result = modeKilling, ErrQuit

@@ -159,6 +159,7 @@ func (f *fleet) next() time.Time {
 			consider(w.due)
 		}
 	})
+	consider(f.stopsAt)
 	if f.mode == modeRunning {
 		for _, s := range f.active() {
 			if f.wantsSpawn(s) {

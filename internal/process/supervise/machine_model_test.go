@@ -469,6 +469,9 @@ func TestMachineModel(t *testing.T) {
 		if seed%5 == 0 {
 			c.Start = noStart
 		}
+		if seed%3 == 0 {
+			c.StopDelay = time.Minute
+		}
 		m := newModel(t, c, seed)
 		m.silent = seed%15 == 0
 		m.calm = seed%4 > 1
@@ -491,6 +494,15 @@ func TestMachineModel(t *testing.T) {
 // finish stops the fleet and lets it end.
 func (m *model) finish() {
 	m.t.Helper()
+	if !m.finished && m.fleet.config.StopDelay > 0 {
+		m.feed(event{kind: evStop})
+		for range 40 { // it goes on as before
+			if m.finished {
+				break
+			}
+			m.happen()
+		}
+	}
 	if !m.finished {
 		m.feed(event{kind: []eventKind{evStop, evKill, evQuit}[m.random.IntN(3)]})
 	}

@@ -319,7 +319,7 @@ func TestStatus(t *testing.T) {
 	worker := func(generation, pid int, phase Phase, isAttached bool) WorkerStatus {
 		return WorkerStatus{Generation: generation, PID: pid, Phase: phase, Attached: isAttached, Started: began}
 	}
-	want := &Status{Wanted: 2, Rolling: true, Crashes: 1, Slots: []SlotStatus{
+	want := &Status{Wanted: 2, Rolling: true, Started: true, Crashes: 1, Slots: []SlotStatus{
 		{Adopter: -1, Generation: 2, Restarts: 1, Workers: []WorkerStatus{worker(1, 101, PhaseReady, true), worker(2, 7, PhaseSpawned, false)}},
 		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Workers: []WorkerStatus{worker(2, 0, PhaseSpawned, false)}},
 		{Slot: 2, Retired: true, Adopter: 0, Generation: 1, Workers: []WorkerStatus{worker(1, 103, PhaseDraining, true)}},

@@ -6,6 +6,9 @@ import "time"
 // after every event.
 func (f *fleet) settle() {
 	f.expire()
+	if !f.stopsAt.IsZero() && !f.now.Before(f.stopsAt) {
+		f.stop(nil)
+	}
 	if f.mode == modeRunning {
 		f.retire()
 		f.fill()

@@ -49,8 +49,10 @@ type Status struct {
 	Degraded bool
 	// Paused tells that SIGWINCH has ended the workers.
 	Paused bool
-	// Stopping tells that the fleet is ending.
+	// Stopping tells that the fleet is ending, or was told to (StopDelay).
 	Stopping bool
+	// Started tells that all of them have been ready once.
+	Started bool
 	// Crashes counts the unexpected exits since the master's start.
 	Crashes int
 	// Restarts counts the complete rolling restarts.

@@ -128,7 +128,7 @@ func packageRules() map[string]packageRule {
 		"tools/bench":     {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "tools/bench/...", "tools/lab/..."}},
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "internal/process/health", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
@@ -151,7 +151,7 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "backplane", "internal/process/mesh", "internal/process/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":   {own: []string{".", "backplane", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport": {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten": {own: []string{"internal/engine/listen"}},
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
@@ -196,6 +196,7 @@ func partRules() map[string]packageRule {
 		"internal/client/pipeline":   {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
 		"internal/client/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/engine/listen":     {external: []string{xSys}},
+		"internal/process/health":    {own: []string{"."}},
 		"internal/process/supervise": {external: []string{xSys}},
 		"internal/process/mesh":      {own: []string{"backplane"}},
 		"internal/process/recall":    {own: []string{"backplane"}},

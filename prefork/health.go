@@ -1,0 +1,61 @@
+package prefork
+
+import (
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/process/health"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
+)
+
+// HealthHandler returns a handler for the probes of an orchestrator, such as
+// Kubernetes. It is meant for the master's Admin:
+//
+//	/healthz   200 while the process answers
+//	/readyz    200 while a worker serves; 503 from the beginning of the end
+//	           (ShutdownDelay), while SIGWINCH has paused the fleet, and before the
+//	           first worker serves
+//	/startupz  200 as soon as a worker serves, and from the time when all have
+//
+// The body of a 503 is the reason. Other paths get 404, other methods than GET and
+// HEAD 405.
+func HealthHandler(p *Prefork) sluice.RequestHandler {
+	return func(ctx *sluice.RequestCtx) {
+		if !health.Serve(ctx, p.health) {
+			ctx.NotFound()
+		}
+	}
+}
+
+// defaultAdmin is the handler of Admin if AdminHandler is nil.
+func defaultAdmin(p *Prefork) sluice.RequestHandler {
+	status := StatusHandler(p)
+	return func(ctx *sluice.RequestCtx) {
+		if !health.Serve(ctx, p.health) {
+			status(ctx)
+		}
+	}
+}
+
+// health returns what the fleet's status means for probes.
+func (p *Prefork) health() health.State {
+	s := p.Status()
+	state := health.State{HasStarted: s.Started}
+	switch {
+	case s.Stopping:
+		state.Problem = "stopping"
+	case s.Paused:
+		state.Problem = "paused: SIGHUP starts the workers again"
+	case !s.isServed():
+		state.Problem = "no worker serves"
+	}
+	return state
+}
+
+// isServed reports whether a worker serves.
+func (s *Status) isServed() bool {
+	for i := range s.Workers {
+		if s.Workers[i].Phase == supervise.PhaseReady.String() {
+			return true
+		}
+	}
+	return false
+}
