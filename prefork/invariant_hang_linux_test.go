@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,15 +52,15 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 				w.send("GET /echo?n=1 HTTP/1.1\r\nHost: x\r\n\r\n")
 				waiting = append(waiting, w)
 			}
-			unanswered := 0
+			var unanswered []error
 			for _, w := range waiting {
 				if err := w.expect("1:"); err != nil {
-					unanswered++
+					unanswered = append(unanswered, err)
 				}
 			}
 			// The victim may have accepted one more before it hung.
-			if unanswered > 1 {
-				t.Errorf("%d of %d requests were not answered", unanswered, len(waiting))
+			if len(unanswered) > 1 {
+				t.Errorf("%d of %d requests were not answered: %v", len(unanswered), len(waiting), errors.Join(unanswered...))
 			}
 			until(t, "it is replaced", func() bool { return f.count("ready after") == 3 })
 			until(t, "it is gone", func() bool { return !isAlive(victim) })

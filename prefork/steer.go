@@ -77,6 +77,16 @@ func (b *board) target() *shared.Page {
 	return best
 }
 
+// excludeProcess makes siblings send no connection to a process that hangs. It may still read
+// its inbox, but it is about to be killed.
+func excludeProcess(s *shared.Segment, pid int) {
+	for p := range s.Others() {
+		if p.PID() == pid {
+			p.Set(shared.ProcessState, uint64(shared.Draining))
+		}
+	}
+}
+
 // arrived subtracts a connection from Inbound of the process to which it was
 // announced. That may be another process than the one that received it: its
 // predecessor in the slot, or a worker of the slot whose inbox it reads.

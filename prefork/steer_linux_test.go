@@ -181,3 +181,17 @@ func TestPassingOn(t *testing.T) {
 		}
 	}
 }
+
+// A worker that counts as hanging gets no connection of its siblings, although it looks ready.
+func TestHungWorkerGetsNone(t *testing.T) {
+	b, pages := boardWith(t, sibling{state: shared.Ready})
+	b.page.Set(shared.Accepted, 100)
+	excludeProcess(b.segment, pages[0].PID()+1)
+	if b.target() == nil || !announce(pages[0]) {
+		t.Fatal("another process hangs")
+	}
+	excludeProcess(b.segment, pages[0].PID())
+	if b.target() != nil || announce(pages[0]) {
+		t.Error("a connection is sent to a worker that hangs")
+	}
+}

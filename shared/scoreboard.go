@@ -7,7 +7,8 @@ import (
 )
 
 // A Field is a number on a process's page of the scoreboard. The fields of a group
-// share a cache line. Only the process itself writes them, except Inbound, Taken and Refused.
+// share a cache line. Only the process itself writes them, except Inbound, Taken and Refused,
+// and ProcessState when the supervisor finds that the process hangs.
 type Field int
 
 // Fields that identify a process.

@@ -214,6 +214,9 @@ type Config struct {
 	// not block. If it is nil, and with SharedSockets, queues are not checked. Linux
 	// only.
 	Progress func(slot, pid int) (number uint64, ok bool)
+	// OnHung is called when a worker counts as hanging, before its sockets are another
+	// worker's. It must not block. nil: nothing is called.
+	OnHung func(slot, pid int)
 	// OnReaped is called for every process that ended, after its parent has waited
 	// for it and before the machine gets the event, so before a worker replaces a
 	// dead one. Only a hanging worker is replaced earlier. OnReaped may be called

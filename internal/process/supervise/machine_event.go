@@ -57,6 +57,7 @@ const (
 	actReopen                         // worker reopens its logs
 	actTerm                           // SIGTERM to worker
 	actKill                           // SIGKILL to worker
+	actHung                           // worker, pid: it hangs
 	actDump                           // SIGQUIT to worker
 	actDumpSelf                       // the master prints its own stacks
 	actPing                           // worker must answer

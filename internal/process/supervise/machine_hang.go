@@ -172,6 +172,7 @@ func (f *fleet) hang(s *slot, w *worker) {
 	w.phase, w.ending, w.due = PhaseHung, max(w.ending, endOrdered), f.now.Add(dumpTime)
 	w.hungAt, s.hungAt = f.now, f.now
 	s.hangs++
+	f.do(action{kind: actHung, worker: w.key, pid: w.pid})
 	f.crashed(s, w, "hangs: "+symptom)
 	if f.mode == modeRunning && s.serving == nil && len(f.crashes) <= f.config.RecoverThreshold {
 		s.respawnAt = time.Time{} // hanging took long enough: there is no fast loop to slow down

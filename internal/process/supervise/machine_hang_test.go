@@ -82,9 +82,9 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 		t.Fatal("too early")
 	}
 	s.sleep(time.Second)
-	// The replacement comes first, then the dump.
-	s.want(actPing, actLook, actSpawn, actAdopt, actDump)
-	if s.last[3].worker != (key{1, 1}) || s.last[3].slot != 0 || s.last[4].worker != (key{0, 1}) {
+	// The replacement comes first, then the dump. Before both, the others learn that it hangs.
+	s.want(actHung, actPing, actLook, actSpawn, actAdopt, actDump)
+	if s.last[0].worker != (key{0, 1}) || s.last[0].pid != 101 || s.last[4].worker != (key{1, 1}) || s.last[4].slot != 0 || s.last[5].worker != (key{0, 1}) {
 		t.Errorf("%+v", s.last)
 	}
 	if !s.logs("worker 0.1 (pid 101): hangs: no answer to a PING for 9s (1 of 100 deaths allowed)") {

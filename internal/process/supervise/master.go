@@ -290,6 +290,10 @@ func (m *Master) perform(a action) {
 		m.signal(a.worker, syscall.SIGTERM)
 	case actKill:
 		m.signal(a.worker, os.Kill)
+	case actHung:
+		if m.config.OnHung != nil {
+			m.config.OnHung(a.worker.slot, a.pid)
+		}
 	case actDump:
 		m.signal(a.worker, syscall.SIGQUIT)
 	case actRestarted:
