@@ -176,12 +176,21 @@ func (n *nginx) run() (serves bool) {
 			return false
 		default:
 		}
-		if c, err := net.Dial("tcp", n.Plain); err == nil {
-			c.Close()
+		if accepts(n.Plain) && accepts(n.TLS) { // it opens one after the other
 			return true
 		}
 	}
 	return false
+}
+
+// accepts reports whether somebody listens on the address.
+func accepts(addr string) bool {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // stop ends nginx. It may be called again.
