@@ -11,9 +11,14 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// keepPatience bounds how long a connection is kept whose receiver does not answer any more:
-// because it has died, or because this worker ends. The next reader of the inbox may answer.
-const keepPatience = 2 * time.Second
+const (
+	// keepPatience bounds how long a connection is kept whose receiver does not answer any more:
+	// because it has died, or because this worker ends. The next reader of the inbox may answer.
+	keepPatience = 2 * time.Second
+	// keepLimit bounds how long a connection is kept at all. It may have been lost with another
+	// reader of the inbox than the receiver; its client must then see the end.
+	keepLimit = 10 * time.Second
+)
 
 // kept holds the connections that were passed on right after accept, until their receivers
 // have answered. Their answers are those to a batch, as in a hand-over, before which close
@@ -53,7 +58,7 @@ func (w *worker) divert(fd int) bool {
 		return false
 	}
 	to := b.target()
-	if to == nil || !announce(to) {
+	if to == nil || !b.announce(to) {
 		return false
 	}
 	if !w.passOn(to, fd) {
@@ -89,7 +94,7 @@ func (w *worker) passOn(to *shared.Page, fd int) bool {
 		closeSocket(own)
 		return true
 	}
-	k.places[place] = keptConn{state: keptWaiting, fd: own, to: to.PID()}
+	k.places[place] = keptConn{state: keptWaiting, fd: own, to: to.PID(), deadline: time.Now().Add(keepLimit)}
 	if k.open++; k.open == 1 {
 		go w.watchKept()
 	}
@@ -137,11 +142,10 @@ func (w *worker) settleKept() (left int) {
 			k.freeLocked(i, keptFree)
 		case k.batch.has(shared.Refused, i):
 			refused = append(refused, i)
-		case w.board.answers(c.to):
-		case c.state == keptWaiting:
-			c.state, c.deadline = keptOrphaned, now.Add(keepPatience)
 		case now.After(c.deadline):
 			k.freeLocked(i, keptSpoiled)
+		case c.state == keptWaiting && !w.board.answers(c.to):
+			c.state, c.deadline = keptOrphaned, now.Add(keepPatience)
 		}
 	}
 	k.mu.Unlock()

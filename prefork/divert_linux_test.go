@@ -110,6 +110,28 @@ func TestPlacesOfKeptConnections(t *testing.T) {
 	})
 }
 
+// A connection that nobody answers for is not kept for ever, although its receiver lives: another
+// reader of the inbox may have taken it, and died.
+func TestKeptConnectionIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, labels, clients := passing(t, 2)
+		time.Sleep(keepLimit / 2)
+		if !w.board.answer(labels[0], true) {
+			t.Error("the answer is not heard")
+		}
+		time.Sleep(fullPause)
+		synctest.Wait()
+		if n := w.kept.left(); n != 1 {
+			t.Errorf("%d are kept after one answer", n)
+		}
+		time.Sleep(keepLimit / 2)
+		synctest.Wait()
+		if n := w.kept.left(); n != 0 || !isClosed(t, clients[1]) {
+			t.Errorf("%d are kept too long", n)
+		}
+	})
+}
+
 // A receiver that has died leaves the answer to the next reader of its inbox, for a while.
 func TestReceiverOfKeptConnectionDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

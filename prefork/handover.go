@@ -135,7 +135,7 @@ func (w *worker) post(ctx context.Context, b *batch, c net.Conn, p sluice.Parcel
 	}
 	for to := range w.board.segment.Others() {
 		slot := int(to.Get(shared.Slot))
-		if ctx.Err() != nil || slot == own || !w.takes(to, p) || !announce(to) {
+		if ctx.Err() != nil || slot == own || !w.takes(to, p) || !w.board.announce(to) {
 			continue
 		}
 		if w.postTo(slot, c, b.label(to, len(b.sent)), p, 0) {
@@ -155,7 +155,7 @@ func (w *worker) postToSuccessor(b *batch, c net.Conn, p sluice.Parcel) bool {
 		if int(page.Get(shared.Slot)) != own || shared.State(page.Get(shared.ProcessState)) != shared.Ready {
 			continue
 		}
-		if !announce(page) {
+		if !w.board.announce(page) {
 			return false
 		}
 		if w.postTo(own, c, b.label(page, len(b.sent)), p, postPatience) {

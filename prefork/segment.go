@@ -42,7 +42,7 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 		c.SharedFiles = []*os.File{f}
 	}
 	c.OnReaped = func(_, pid int) { s.Reap(pid) }
-	c.OnHung = func(_, pid int) { excludeProcess(s, pid) }
+	c.OnHung = func(_, pid int) { markHung(s, pid) }
 	c.Progress = func(_, pid int) (uint64, bool) {
 		p, isFound := s.Process(pid)
 		return p.Accepted, isFound

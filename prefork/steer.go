@@ -77,14 +77,24 @@ func (b *board) target() *shared.Page {
 	return best
 }
 
-// excludeProcess makes siblings send no connection to a process that hangs. It may still read
-// its inbox, but it is about to be killed.
-func excludeProcess(s *shared.Segment, pid int) {
+// markHung makes siblings send no connection to a process that hangs.
+func markHung(s *shared.Segment, pid int) {
 	for p := range s.Others() {
 		if p.PID() == pid {
-			p.Set(shared.ProcessState, uint64(shared.Draining))
+			p.Set(shared.ProcessState, uint64(shared.Hung))
 		}
 	}
+}
+
+// isInboxShared reports whether a process that hangs may read the inbox of a slot, too. What it
+// takes there is lost when it is killed.
+func (b *board) isInboxShared(slot uint64) bool {
+	for p := range b.segment.Others() {
+		if shared.State(p.Get(shared.ProcessState)) == shared.Hung && p.Get(shared.Slot) == slot {
+			return true
+		}
+	}
+	return false
 }
 
 // arrived subtracts a connection from Inbound of the process to which it was
@@ -138,13 +148,14 @@ func (t *turnover) passedOn() {
 
 // announce adds a connection that is about to be sent to Inbound of a worker. If the
 // worker is not ready, or has no descriptor for it, announce undoes this and returns
-// false: the kernel drops what a receiver has no descriptor for. A sibling that
+// false: the kernel drops what a receiver has no descriptor for. It also does so while a
+// predecessor that hangs may take the connection. A sibling that
 // stops first changes its state and then waits until Inbound is 0. So either it
 // sees the announcement, or announce sees the changed state.
-func announce(to *shared.Page) bool {
+func (b *board) announce(to *shared.Page) bool {
 	to.Add(shared.Inbound, 1)
 	room := to.Get(shared.Room)
-	if shared.State(to.Get(shared.ProcessState)) == shared.Ready && (room == 0 || loadOf(to) < int64(room)) {
+	if shared.State(to.Get(shared.ProcessState)) == shared.Ready && (room == 0 || loadOf(to) < int64(room)) && !b.isInboxShared(to.Get(shared.Slot)) {
 		return true
 	}
 	to.Sub(shared.Inbound, 1)

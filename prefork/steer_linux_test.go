@@ -82,7 +82,7 @@ func TestAnnouncements(t *testing.T) {
 		if isReady {
 			want++
 		}
-		if got := announce(pages[i]); got != isReady || loadOf(pages[i]) != want {
+		if got := b.announce(pages[i]); got != isReady || loadOf(pages[i]) != want {
 			t.Errorf("ready %v: announced %v, and its load is %d", isReady, got, loadOf(pages[i]))
 		}
 	}
@@ -182,16 +182,30 @@ func TestPassingOn(t *testing.T) {
 	}
 }
 
-// A worker that counts as hanging gets no connection of its siblings, although it looks ready.
+// A worker that hangs gets no connection of its siblings, although it looked ready. Nor does
+// another one whose inbox it may read, until it is gone.
 func TestHungWorkerGetsNone(t *testing.T) {
-	b, pages := boardWith(t, sibling{state: shared.Ready})
-	b.page.Set(shared.Accepted, 100)
-	excludeProcess(b.segment, pages[0].PID()+1)
-	if b.target() == nil || !announce(pages[0]) {
+	b, pages := boardWith(t, sibling{state: shared.Ready}, sibling{state: shared.Ready})
+	victim, sound := pages[0], pages[1]
+	pid := victim.PID() // they are of one process
+	markHung(b.segment, pid+1)
+	if !b.announce(victim) {
 		t.Fatal("another process hangs")
 	}
-	excludeProcess(b.segment, pages[0].PID())
-	if b.target() != nil || announce(pages[0]) {
+	markHung(b.segment, pid)
+	if b.announce(victim) {
 		t.Error("a connection is sent to a worker that hangs")
+	}
+	sound.Set(shared.ProcessState, uint64(shared.Ready))
+	if !b.announce(sound) {
+		t.Error("a worker of another slot gets none")
+	}
+	sound.Set(shared.Slot, victim.Get(shared.Slot))
+	if b.announce(sound) {
+		t.Error("a connection is sent to an inbox that a worker which hangs may read")
+	}
+	victim.Set(shared.ProcessState, uint64(shared.Stopped))
+	if !b.announce(sound) {
+		t.Error("the successor gets none after that")
 	}
 }

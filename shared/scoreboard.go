@@ -144,14 +144,16 @@ const (
 	Draining
 	// Stopped means that it has finished and is about to exit, or was reaped.
 	Stopped
+	// Hung means that the supervisor has found it to hang, and is about to kill it.
+	Hung
 )
 
 // String returns the state in lower case.
 func (s State) String() string {
-	if s > Stopped {
+	if s > Hung {
 		return "unknown"
 	}
-	return [...]string{"starting", "ready", "draining", "stopped"}[s]
+	return [...]string{"starting", "ready", "draining", "stopped", "hung"}[s]
 }
 
 // A Page is one process's page of the scoreboard.
