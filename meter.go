@@ -37,6 +37,18 @@ type Meter struct {
 	// counts 1xx. Of the interim responses only 101 is final. Requests without a
 	// response, as after ErrAbortHandler, do not count.
 	Status [5]*atomic.Uint64
+	// Refused counts connections that were refused because of Server.Concurrency or
+	// MaxConnsPerIP. They are included in Accepted and Done.
+	Refused *atomic.Uint64
+	// TimedOut counts requests that did not arrive in time (answered 408), and those whose
+	// handler gave up (TimeoutHandler, RequestCtx.TimeoutError). They are included in Status.
+	TimedOut *atomic.Uint64
+	// Latency is called for each request that counts in Status, but for those that are
+	// answered by a HijackHandler. It receives the time from the request's arrival, its
+	// first byte, until the response is ready to be sent: the handler has returned, or has
+	// called Flush, and a streamed body is yet to come. Pipelined requests that have arrived
+	// together begin together. It must not block. If nil, nothing is measured.
+	Latency func(time.Duration)
 
 	flights server.Flights
 	http2   http2.Gauges
@@ -81,9 +93,26 @@ func (m *Meter) http1() server.Meter {
 	return server.Meter{BytesRead: m.BytesRead, BytesWritten: m.BytesWritten, Informational: m.Status[0], Flights: &m.flights}
 }
 
-// countStatus counts a request by the status of its final response.
-func (m *Meter) countStatus(status int) {
+// countStatus counts a request by the status of its final response. start is when the
+// request began, of clock.Nanos.
+func (m *Meter) countStatus(status int, start int64) {
 	server.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
+	if m.Latency != nil {
+		m.Latency(time.Duration(clock.Nanos() - start))
+	}
+}
+
+// refused counts a connection beyond a limit, and timedOut a request, if m is not nil.
+func (m *Meter) refused() {
+	if m != nil {
+		server.Add(m.Refused, 1)
+	}
+}
+
+func (m *Meter) timedOut() {
+	if m != nil {
+		server.Add(m.TimedOut, 1)
+	}
 }
 
 // arrived and departed count a connection in and out, if m is not nil; see engine.Hooks.

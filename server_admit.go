@@ -119,6 +119,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	if s.gauges.admitted.Add(1)-s.gauges.hijacked.Load() > a.cfg.concurrency {
 		s.gauges.admitted.Add(-1)
 		s.gauges.rejected.Add(1)
+		a.cfg.meter.refused()
 		a.cfg.fail(ErrConcurrencyLimit)
 		a.cfg.logger.Printf("connection from %s refused: Server.Concurrency=%d is reached", c.RemoteAddr(), a.cfg.concurrency)
 		time.Sleep(a.cfg.refusalPause)
@@ -126,6 +127,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	}
 	if !s.perIP.Add(c, a.cfg.perIP) {
 		s.gauges.admitted.Add(-1)
+		a.cfg.meter.refused()
 		a.cfg.fail(ErrPerIPConnLimit)
 		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
 	}

@@ -210,6 +210,13 @@ func (c *ServerControl) CloseOnNextResponse() {
 	}
 }
 
+// IsServing reports whether the server accepts connections from a listener, and Shutdown and
+// CloseOnNextResponse were not called since it began.
+func (c *ServerControl) IsServing() bool {
+	listeners, _ := c.server.state.Counts()
+	return listeners > 0 && !c.server.closeRequested()
+}
+
 // Probe returns nil when every event loop of the server has completed one turn,
 // and ctx's error if ctx ends first. EnginePerConn has no event loops, nor has
 // a server that does not serve; Probe then returns ctx.Err() at once. It does

@@ -237,7 +237,7 @@ func (ctx *RequestCtx) EarlyHints() error {
 // countStatus counts the request by the status of its final response.
 func (ctx *RequestCtx) countStatus() {
 	if m := ctx.cfg.meter; m != nil {
-		m.countStatus(ctx.Response.StatusCode())
+		m.countStatus(ctx.Response.StatusCode(), ctx.start)
 	}
 }
 
@@ -286,6 +286,9 @@ func (r *servedRequest) Refuse(err, public error) {
 		ctx.verb = verbHead
 	}
 	status := failureStatus(err)
+	if errors.Is(err, server.ErrTimeout) {
+		ctx.cfg.meter.timedOut()
+	}
 	ctx.replaceResponse(status)
 	if status == StatusMethodNotAllowed {
 		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")

@@ -127,6 +127,7 @@ func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeout
 // RequestCtx has the response of TimeoutError. isTorn says that it cannot be
 // sent, because part of another one was.
 func (ctx *RequestCtx) replaceTimedOut() (fresh *RequestCtx, isTorn bool) {
+	ctx.cfg.meter.timedOut()
 	response := ctx.timeoutResponse.Load() // later calls have no effect
 	fresh, isTorn = ctx.giveUp()
 	ctx.requestStream.interrupt()

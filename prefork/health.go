@@ -7,7 +7,8 @@ import (
 )
 
 // HealthHandler returns a handler for the probes of an orchestrator, such as
-// Kubernetes. It is meant for the master's Admin:
+// Kubernetes, about a Prefork or a Single. It is meant for a private address, such as
+// the master's Admin:
 //
 //	/healthz   200 while the process answers
 //	/readyz    200 while a worker serves; 503 from the beginning of the end
@@ -17,9 +18,9 @@ import (
 //
 // The body of a 503 is the reason. Other paths get 404, other methods than GET and
 // HEAD 405.
-func HealthHandler(p *Prefork) sluice.RequestHandler {
+func HealthHandler(s Source) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
-		if !health.Serve(ctx, p.health) {
+		if !health.Serve(ctx, func() health.State { return healthOf(s.Status()) }) {
 			ctx.NotFound()
 		}
 	}
@@ -29,15 +30,14 @@ func HealthHandler(p *Prefork) sluice.RequestHandler {
 func defaultAdmin(p *Prefork) sluice.RequestHandler {
 	status := StatusHandler(p)
 	return func(ctx *sluice.RequestCtx) {
-		if !health.Serve(ctx, p.health) {
+		if !health.Serve(ctx, func() health.State { return healthOf(p.Status()) }) {
 			status(ctx)
 		}
 	}
 }
 
-// health returns what the fleet's status means for probes.
-func (p *Prefork) health() health.State {
-	s := p.Status()
+// healthOf returns what a status means for probes.
+func healthOf(s Status) health.State {
 	state := health.State{HasStarted: s.Started}
 	switch {
 	case s.Stopping:

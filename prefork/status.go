@@ -52,7 +52,14 @@ type Status struct {
 	// LogDropped counts the lines of the master's log that were dropped because
 	// Logger did not accept them in time.
 	LogDropped int `json:"log_dropped"`
-	// Master is the master's process.
+	// Refused counts the connections that were refused because of Server.Concurrency or
+	// MaxConnsPerIP.
+	Refused uint64 `json:"refused"`
+	// TimedOut counts the requests that did not arrive in time or whose handler gave up.
+	TimedOut uint64 `json:"timed_out"`
+	// Latency is how long requests took.
+	Latency LatencyStatus `json:"latency"`
+	// Master is the master's process. It is empty in the Status of a Single.
 	Master ProcessStatus `json:"master"`
 	// Total holds the counters of all workers, including those that have ended, and
 	// the present load of the living ones.
@@ -171,6 +178,9 @@ func (p *Prefork) Status() Status {
 	n := readNotice(segment)
 	return n.merge(segment)
 }
+
+// Latency implements Source, for all workers.
+func (p *Prefork) Latency() *shared.Snapshot { return latencyOf(shared.Default()) }
 
 // Addrs returns the addresses of the listening sockets, with the ports that the
 // system chose. It returns nil before the sockets exist, and in a master whose

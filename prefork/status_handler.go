@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// StatusHandler returns a handler that answers with p's Status. The answer is JSON
+// StatusHandler returns a handler that answers with the Status of s, a Prefork or a Single. The answer is JSON
 // if the request has the query argument format=json, or if its Accept prefers
 // application/json to text/plain and text/html. Otherwise it is text for people
 // (Status.String). Methods other than GET and HEAD get status 405.
@@ -16,7 +16,7 @@ import (
 // Workers may serve it, and so may the master (Prefork.Admin); every process
 // reports on all of them. The answer reveals process ids and the server's load:
 // serve this handler on a private address, or add authentication.
-func StatusHandler(p *Prefork) sluice.RequestHandler {
+func StatusHandler(s Source) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		if !ctx.IsGet() && !ctx.IsHead() {
 			ctx.Error("Method Not Allowed", sluice.StatusMethodNotAllowed)
@@ -25,7 +25,7 @@ func StatusHandler(p *Prefork) sluice.RequestHandler {
 		}
 		ctx.Response.Header.Set(sluice.HeaderCacheControl, "no-store")
 		ctx.Response.Header.Set(sluice.HeaderVary, sluice.HeaderAccept)
-		status := p.Status()
+		status := s.Status()
 		if !wantsJSON(ctx) {
 			ctx.SetContentType("text/plain; charset=utf-8")
 			ctx.SetBodyString(status.String())

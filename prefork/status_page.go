@@ -11,20 +11,6 @@ import (
 // pageInterval is how often a worker writes its page.
 const pageInterval = 250 * time.Millisecond
 
-// newMeter returns a meter that counts on a page of the scoreboard.
-func newMeter(page *shared.Page) *sluice.Meter {
-	m := &sluice.Meter{
-		Accepted:     page.Word(shared.Accepted),
-		Done:         page.Word(shared.Done),
-		BytesRead:    page.Word(shared.BytesRead),
-		BytesWritten: page.Word(shared.BytesWritten),
-	}
-	for i := range m.Status {
-		m.Status[i] = page.Word(shared.Status1xx + shared.Field(i))
-	}
-	return m
-}
-
 // write updates the worker's page until stop is closed. m may be nil.
 func (b *board) write(m *sluice.Meter, stop <-chan struct{}) {
 	w := newPageWriter(b.segment, b.page, m)

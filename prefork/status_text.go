@@ -51,12 +51,14 @@ func (s *Status) writeSummary(w io.Writer) {
 			m.PID, uptime(m.Started), short(m.HeartbeatAge), size(m.ResidentBytes), short(m.CPUTime))
 	}
 	t := s.Total
-	fmt.Fprintf(w, "connections: %d accepted, %d done (%d cut), %d open, %d of them idle\n", t.Accepted, t.Done, t.Cut, t.Active, t.Idle)
+	fmt.Fprintf(w, "connections: %d accepted, %d done (%d cut), %d refused, %d open, %d of them idle\n", t.Accepted, t.Done, t.Cut, s.Refused, t.Active, t.Idle)
 	fmt.Fprintf(w, "requests: %d, in hand %d, the oldest for %s; by class of status", t.Requests, t.InFlight, short(t.OldestRequest))
 	for class, n := range t.Responses {
 		fmt.Fprintf(w, " %dxx %d", class+1, n)
 	}
-	fmt.Fprintf(w, "; %s read, %s written\n\n", size(t.BytesRead), size(t.BytesWritten))
+	fmt.Fprintf(w, "; %d timed out; %s read, %s written\n", s.TimedOut, size(t.BytesRead), size(t.BytesWritten))
+	l := s.Latency
+	fmt.Fprintf(w, "latency: 50%% %s, 90%% %s, 99%% %s, 99.9%% %s\n\n", brief(l.P50), brief(l.P90), brief(l.P99), brief(l.P999))
 }
 
 // writeWorkers writes a line for each process.
@@ -105,6 +107,14 @@ func short(d time.Duration) string {
 		return d.Round(10 * time.Millisecond).String()
 	}
 	return d.Round(time.Millisecond).String()
+}
+
+// brief is short, to the microsecond.
+func brief(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return d.Round(time.Microsecond).String()
+	}
+	return short(d)
 }
 
 // size is a number of bytes, in short.

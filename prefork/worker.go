@@ -177,7 +177,7 @@ func (w *worker) appear(info WorkerInfo) {
 		return
 	}
 	c := s.Control()
-	c.Meter = newMeter(w.board.page)
+	c.Meter = newMeter(w.board.segment)
 	if c.Divert == nil && !w.isTLS && w.link.Slots() > 1 {
 		c.Divert = w.divert
 	}

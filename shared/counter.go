@@ -1,5 +1,7 @@
 package shared
 
+import "sync/atomic"
+
 // A Counter only goes up. Each process adds to a separate word, on a separate
 // cache line.
 //
@@ -25,6 +27,10 @@ func (c *Counter) Add(n uint64) { c.own.Add(n) }
 
 // Inc adds one.
 func (c *Counter) Inc() { c.own.Add(1) }
+
+// Word returns the word of this process, for code that does not import this package.
+// Only add to it.
+func (c *Counter) Word() *atomic.Uint64 { return c.own }
 
 // Value returns the sum of what all processes, including dead ones, have added. It
 // may or may not include concurrent additions. A later call never returns less

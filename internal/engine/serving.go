@@ -35,7 +35,7 @@ func (s *Serving) End(ln *net.Listener) {
 }
 
 // Counts returns the numbers of listeners and of engines that were shut down and have not
-// ended. It is for tests.
+// ended.
 func (s *Serving) Counts() (listeners, draining int) {
 	s.Lock()
 	defer s.Unlock()

@@ -22,6 +22,9 @@ type meterWords struct {
 	meter                         sluice.Meter
 	accepted, done, read, written atomic.Uint64
 	status                        [5]atomic.Uint64
+	refused, timedOut             atomic.Uint64
+	latencies                     atomic.Uint64 // calls of Latency
+	slowest                       atomic.Int64  // nanoseconds
 }
 
 // metered returns s, which counts in m.
@@ -35,6 +38,11 @@ func newMeter() *meterWords {
 	w.meter.Accepted, w.meter.Done, w.meter.BytesRead, w.meter.BytesWritten = &w.accepted, &w.done, &w.read, &w.written
 	for i := range w.status {
 		w.meter.Status[i] = &w.status[i]
+	}
+	w.meter.Refused, w.meter.TimedOut = &w.refused, &w.timedOut
+	w.meter.Latency = func(d time.Duration) {
+		w.latencies.Add(1)
+		w.slowest.Store(max(w.slowest.Load(), int64(d)))
 	}
 	return w
 }
@@ -152,6 +160,12 @@ func TestMeter(t *testing.T) {
 				if n := words.meter.Requests(); n != sum || words.meter.InFlight() != 0 {
 					t.Errorf("%d requests, %d in flight; want %d and none", n, words.meter.InFlight(), sum)
 				}
+				if n := words.latencies.Load(); n != sum-test.status[0] { // hijack handlers answer by themselves
+					t.Errorf("%d latencies of %d requests", n, sum)
+				}
+				if n, want := words.timedOut.Load(), uint64(strings.Count(test.script, "/timeout")); n != want {
+					t.Errorf("%d timed out, want %d", n, want)
+				}
 				if n := words.read.Load(); n != uint64(len(test.script)) {
 					t.Errorf("%d bytes read, want %d", n, len(test.script))
 				}
@@ -183,6 +197,9 @@ func TestMeterConnections(t *testing.T) {
 				t.Errorf("one too many gets %d", status)
 			}
 			expect(2, 1)
+			if n := words.refused.Load(); n != 1 {
+				t.Errorf("%d refused", n)
+			}
 			var given net.Conn
 			harness.Eventually(t, "given away", func() bool {
 				return r.Server.Control().HandOver(-1, func(c net.Conn, _ sluice.Parcel) { given = c }) == 1
@@ -202,6 +219,44 @@ func TestMeterConnections(t *testing.T) {
 				t.Errorf("ServeConn: %v", err)
 			}
 			expect(4, 4)
+		})
+	}
+}
+
+// TestMeterLatency: it begins with the first byte and ends with the handler, before the body.
+func TestMeterLatency(t *testing.T) {
+	for _, n := range harness.OverTCPByEach() {
+		t.Run(n.Name, func(t *testing.T) {
+			words := newMeter()
+			leave := make(chan bool)
+			r := harness.Serve(t, n, metered(&words.meter, &sluice.Server{ReadTimeout: 50 * time.Millisecond, Handler: func(ctx *sluice.RequestCtx) {
+				<-leave
+				ctx.SetBodyStreamWriter(func(w *bufio.Writer) { <-leave })
+			}}))
+			p := r.Dial()
+			begin := time.Now()
+			p.Send(harness.Get("/"))
+			harness.Eventually(t, "in flight", func() bool { return words.meter.InFlight() == 1 })
+			if n := words.latencies.Load(); n != 0 {
+				t.Errorf("%d latencies while the handler runs", n)
+			}
+			leave <- true
+			harness.Eventually(t, "measured", func() bool { return words.latencies.Load() == 1 })
+			if most := time.Since(begin); words.slowest.Load() > int64(most) {
+				t.Errorf("%v, and it is %v since the request was sent", time.Duration(words.slowest.Load()), most)
+			}
+			leave <- true
+			p.Answer("GET")
+			p.Send("GET / HT") // and no more
+			if got := p.Answer("GET"); got.StatusCode != sluice.StatusRequestTimeout {
+				t.Errorf("got %d", got.StatusCode)
+			}
+			if n := words.timedOut.Load(); n != 1 {
+				t.Errorf("%d timed out", n)
+			}
+			if slowest := time.Duration(words.slowest.Load()); slowest < 50*time.Millisecond { // the request that did not arrive
+				t.Errorf("the slowest took %v", slowest)
+			}
 		})
 	}
 }

@@ -1,0 +1,83 @@
+package prefork
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// A Source is what StatusHandler, HealthHandler and contrib/metrics show: a Prefork, or a
+// Single for a server without worker processes.
+type Source interface {
+	// Status returns a snapshot.
+	Status() Status
+	// Latency returns how long requests took, in nanoseconds, since the start; see
+	// Meter.Latency of package sluice. It is 8 KiB.
+	Latency() *shared.Snapshot
+}
+
+var (
+	_ Source = (*Prefork)(nil)
+	_ Source = (*Single)(nil)
+)
+
+// singleSize is the size of a Single's segment: most of it is the histogram's.
+const singleSize = 64 << 10
+
+// A Single has the status of a Server that serves in one process. It looks like that of a
+// fleet without a master, and with one worker, which is this process: what reads the one
+// understands the other.
+type Single struct {
+	server  *sluice.Server
+	segment *shared.Segment
+	board   *board
+	started time.Time
+
+	mu     sync.Mutex
+	writer *pageWriter
+	phase  supervise.Phase // PhaseSpawned, then PhaseReady, then PhaseDraining
+}
+
+// NewSingle returns the Single of s, which counts from then on. Call it once for a Server,
+// before it serves, and not for the Server of a Prefork: it sets ServerControl.Meter.
+//
+// A Single has no goroutine: what a worker reports four times a second is read by Status.
+func NewSingle(s *sluice.Server) *Single {
+	segment := shared.Must(shared.New(shared.Options{Size: singleSize, Processes: 1, Local: true})) // the sizes are known to be good
+	m := newMeter(segment)
+	s.Control().Meter = m
+	return &Single{
+		server: s, segment: segment, board: newBoard(segment, WorkerInfo{Generation: 1}),
+		started: time.Now(), writer: newPageWriter(segment, segment.Page(), m),
+	}
+}
+
+// Status returns a snapshot. The worker is ready while the server accepts connections, and
+// drains when it no longer does.
+func (s *Single) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch isServing := s.server.Control().IsServing(); {
+	case isServing:
+		s.phase = supervise.PhaseReady
+		s.board.enter(shared.Ready)
+	case s.phase == supervise.PhaseReady:
+		s.phase = supervise.PhaseDraining
+		s.board.enter(shared.Draining)
+	}
+	s.writer.write(0)
+	s.board.page.Set(shared.Lag, 0) // nobody measures it
+	n := notice{
+		Wanted: 1, Ready: s.phase == supervise.PhaseReady, Stopping: s.phase == supervise.PhaseDraining, Started: s.phase >= supervise.PhaseReady,
+		Slots:   []SlotStatus{{Generation: 1, Adopter: -1}},
+		Workers: []noticeWorker{{Generation: 1, PID: os.Getpid(), Phase: s.phase, Started: s.started}},
+	}
+	return n.merge(s.segment)
+}
+
+// Latency implements Source.
+func (s *Single) Latency() *shared.Snapshot { return latencyOf(s.segment) }
