@@ -10,18 +10,19 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// A Collector is a prometheus.Collector for the status of a prefork server. It may be
-// used in any process of the server. While ListenAndServe does not run, it has no
-// metrics.
+// A Collector is a prometheus.Collector for the status of a prefork server, or of a
+// prefork.Single. It may be used in any process of the server. While ListenAndServe of a
+// Prefork does not run, it has no metrics.
 type Collector struct {
 	described
-	status func() prefork.Status
+	source prefork.Source
 
 	accepted, done, cut, requests, read, written *prometheus.Desc
 	wanted, ready, rolling, degraded             *prometheus.Desc
 	crashes, hangs, restarts, restartsFailed     *prometheus.Desc
 	logDropped                                   *prometheus.Desc
 	resets, calmed                               *prometheus.Desc
+	refused, timedOut, latency                   *prometheus.Desc
 	master, worker                               processDescs
 	workerInfo, workerAccepted, workerRequests   *prometheus.Desc
 	open, idle, inFlight, oldest                 *prometheus.Desc
@@ -34,15 +35,18 @@ type processDescs struct {
 	start, heartbeat, lag, resident, cpu, goroutines, collections *prometheus.Desc
 }
 
-// NewCollector returns a Collector for p.
-func NewCollector(p *prefork.Prefork) *Collector {
-	c := &Collector{status: p.Status}
+// NewCollector returns a Collector for s: a Prefork, or a Single.
+func NewCollector(s prefork.Source) *Collector {
+	c := &Collector{source: s}
 	c.accepted = c.describe("connections_accepted_total", "Connections that workers have accepted. One that is handed over from worker to worker counts again.")
 	c.done = c.describe("connections_done_total", "Accepted connections that were closed or handed over.")
 	c.cut = c.describe("connections_cut_total", "Connections that were still open at the deadline of their worker's end. They are included in done.")
 	c.requests = c.describe("requests_total", "Requests by the class of their response's status.", "code")
 	c.read = c.describe("received_bytes_total", "Bytes of requests.")
 	c.written = c.describe("sent_bytes_total", "Bytes of responses.")
+	c.refused = c.describe("connections_refused_total", "Connections that were refused because of Concurrency or MaxConnsPerIP. They are included in accepted and done.")
+	c.timedOut = c.describe("requests_timed_out_total", "Requests that did not arrive in time, or whose handler gave up.")
+	c.latency = c.describe("request_duration_seconds", "Time from the first byte of a request until its response is ready to be sent.")
 	c.resets = c.describe("http2_resets_total", "Streams of HTTP/2 that the client or the server has reset.")
 	c.calmed = c.describe("http2_calmed_total", "Connections of HTTP/2 that were ended with ENHANCE_YOUR_CALM.")
 
@@ -109,7 +113,7 @@ func (c *Collector) describeProcess(name, who string, labels ...string) processD
 
 // Collect sends the metrics of all processes.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	s := c.status()
+	s := c.source.Status()
 	if s.Wanted == 0 && len(s.Workers) == 0 {
 		return // ListenAndServe does not run
 	}
@@ -141,6 +145,9 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	}
 	out.counter(c.read, float64(s.Total.BytesRead))
 	out.counter(c.written, float64(s.Total.BytesWritten))
+	out.counter(c.refused, float64(s.Refused))
+	out.counter(c.timedOut, float64(s.TimedOut))
+	out <- c.durations()
 	out.counter(c.resets, float64(s.Total.HTTP2.Resets))
 	out.counter(c.calmed, float64(s.Total.HTTP2.Calmed))
 	ready := 0
@@ -158,6 +165,20 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	out.counter(c.restarts, float64(s.Restarts))
 	out.counter(c.restartsFailed, float64(s.RestartsFailed))
 	out.counter(c.logDropped, float64(s.LogDropped))
+}
+
+// durations returns the histogram of latencies.
+func (c *Collector) durations() prometheus.Metric {
+	m, err := Histogram{Bounds: latencyBounds(), Scale: nanosecond}.metric(c.source.Latency(), c.latency)
+	if err != nil {
+		return prometheus.NewInvalidMetric(c.latency, err)
+	}
+	return m
+}
+
+// latencyBounds are finer than prometheus.DefBuckets, which begin where most handlers end.
+func latencyBounds() []float64 {
+	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
 func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 // someStatus returns a status with all its parts, and two processes in slot 1.
@@ -23,7 +24,7 @@ func someStatus() prefork.Status {
 		}
 	}
 	return prefork.Status{
-		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4, RestartsFailed: 2, LogDropped: 17,
+		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4, RestartsFailed: 2, LogDropped: 17, Refused: 31, TimedOut: 32,
 		Master:  prefork.ProcessStatus{PID: 10, Goroutines: 6},
 		Total:   prefork.Load{Accepted: 100, Done: 60, Cut: 8, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000, HTTP2: sluice.HTTP2Stats{Resets: 21, Calmed: 2}},
 		Slots:   []prefork.SlotStatus{{Slot: 0, Queue: 9}, {Slot: 1, Restarts: 7, Crashes: 3, Hangs: 1}},
@@ -31,9 +32,22 @@ func someStatus() prefork.Status {
 	}
 }
 
+// busy is a Source.
+type busy struct{}
+
+func (busy) Status() prefork.Status { return someStatus() }
+
+// Latency returns four requests: of 80 µs, 3 ms, 3 ms and a minute.
+func (busy) Latency() *shared.Snapshot {
+	h := shared.Must(shared.Must(shared.New(shared.Options{Size: 64 << 10, Processes: 1, Local: true})).Histogram("h"))
+	for _, d := range []time.Duration{80 * time.Microsecond, 3 * time.Millisecond, 3 * time.Millisecond, time.Minute} {
+		h.RecordDuration(d)
+	}
+	return h.Snapshot()
+}
+
 func TestCollector(t *testing.T) {
-	c := NewCollector(&prefork.Prefork{})
-	c.status = someStatus
+	c := NewCollector(busy{})
 	problems, err := testutil.CollectAndLint(c)
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +59,33 @@ func TestCollector(t *testing.T) {
 # HELP sluice_connections_cut_total Connections that were still open at the deadline of their worker's end. They are included in done.
 # TYPE sluice_connections_cut_total counter
 sluice_connections_cut_total 8
+# HELP sluice_connections_refused_total Connections that were refused because of Concurrency or MaxConnsPerIP. They are included in accepted and done.
+# TYPE sluice_connections_refused_total counter
+sluice_connections_refused_total 31
+# HELP sluice_requests_timed_out_total Requests that did not arrive in time, or whose handler gave up.
+# TYPE sluice_requests_timed_out_total counter
+sluice_requests_timed_out_total 32
+# HELP sluice_request_duration_seconds Time from the first byte of a request until its response is ready to be sent.
+# TYPE sluice_request_duration_seconds histogram
+sluice_request_duration_seconds_bucket{le="0.0001"} 1
+sluice_request_duration_seconds_bucket{le="0.00025"} 1
+sluice_request_duration_seconds_bucket{le="0.0005"} 1
+sluice_request_duration_seconds_bucket{le="0.001"} 1
+sluice_request_duration_seconds_bucket{le="0.0025"} 1
+sluice_request_duration_seconds_bucket{le="0.005"} 3
+sluice_request_duration_seconds_bucket{le="0.01"} 3
+sluice_request_duration_seconds_bucket{le="0.025"} 3
+sluice_request_duration_seconds_bucket{le="0.05"} 3
+sluice_request_duration_seconds_bucket{le="0.1"} 3
+sluice_request_duration_seconds_bucket{le="0.25"} 3
+sluice_request_duration_seconds_bucket{le="0.5"} 3
+sluice_request_duration_seconds_bucket{le="1"} 3
+sluice_request_duration_seconds_bucket{le="2.5"} 3
+sluice_request_duration_seconds_bucket{le="5"} 3
+sluice_request_duration_seconds_bucket{le="10"} 3
+sluice_request_duration_seconds_bucket{le="+Inf"} 4
+sluice_request_duration_seconds_sum 60.006080000000004
+sluice_request_duration_seconds_count 4
 # HELP sluice_requests_total Requests by the class of their response's status.
 # TYPE sluice_requests_total counter
 sluice_requests_total{code="1xx"} 0
@@ -87,15 +128,14 @@ sluice_workers_ready 2
 # TYPE sluice_workers_rolling gauge
 sluice_workers_rolling 1
 `
-	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_connections_cut_total", "sluice_requests_total", "sluice_slot_queue_length", "sluice_log_lines_dropped_total", "sluice_rolling_restarts_failed_total", "sluice_worker_cpu_seconds_total",
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_connections_cut_total", "sluice_connections_refused_total", "sluice_requests_timed_out_total", "sluice_request_duration_seconds", "sluice_requests_total", "sluice_slot_queue_length", "sluice_log_lines_dropped_total", "sluice_rolling_restarts_failed_total", "sluice_worker_cpu_seconds_total",
 		"sluice_worker_info", "sluice_worker_start_time_seconds", "sluice_master_goroutines", "sluice_workers_ready", "sluice_workers_rolling"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestCollectorHTTP2(t *testing.T) {
-	c := NewCollector(&prefork.Prefork{})
-	c.status = someStatus
+	c := NewCollector(busy{})
 	const want = `
 # HELP sluice_http2_resets_total Streams of HTTP/2 that the client or the server has reset.
 # TYPE sluice_http2_resets_total counter
@@ -128,8 +168,7 @@ sluice_worker_http2_streams_open{pid="13",slot="1"} 9
 // The library's strictest registry checks that the collected metrics match their
 // descriptions.
 func TestPedantic(t *testing.T) {
-	c := NewCollector(&prefork.Prefork{})
-	c.status = someStatus
+	c := NewCollector(busy{})
 	r := prometheus.NewPedanticRegistry()
 	if err := r.Register(c); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,8 @@
-// Package metrics exports the status of a prefork server to Prometheus.
+// Package metrics exports the status of a server to Prometheus. One process:
+//
+//	figures := metrics.ServerHandler(server) // answers on a private address, or for some path
+//
+// And a prefork server:
 //
 //	p := prefork.New(server)
 //	p.AdminHandler = metrics.Handler(p)

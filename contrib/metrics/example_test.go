@@ -35,3 +35,11 @@ func ExampleHandlerFor() {
 	)
 	p.AdminHandler = metrics.HandlerFor(registry)
 }
+
+// One process serves its metrics on a private address.
+func ExampleServerHandler() {
+	server := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }}
+	figures := metrics.ServerHandler(server)
+	go func() { log.Fatal(sluice.ListenAndServe("127.0.0.1:9090", figures)) }()
+	log.Fatal(server.ListenAndServe(":8080"))
+}

@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -224,6 +227,50 @@ func TestFleet(t *testing.T) {
 	})
 	check(scrape(t, addr))
 	check(scrape(t, admin))
+}
+
+// A server without workers has the metrics of a fleet, but for those of the master.
+func TestSingleHasTheNamesOfAFleet(t *testing.T) {
+	_, admin := start(t)
+	var fleet page
+	until(t, "workers are known", func() bool {
+		fleet = scrape(t, admin)
+		return fleet.value("sluice_workers_ready", "", "") == 2
+	})
+	server := &sluice.Server{}
+	figures := ServerHandler(server)
+	server.Handler = func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/metrics" {
+			figures(ctx)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(ln)
+	defer server.Shutdown()
+	get(t, ln.Addr().String(), "/", "")
+	single := scrape(t, ln.Addr().String())
+	var want []string
+	for name := range fleet {
+		if strings.HasPrefix(name, "sluice_") && !strings.HasPrefix(name, "sluice_master_") {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(single)); !slices.Equal(got, want) {
+		t.Errorf("a single process has\n%q\na fleet\n%q", got, want)
+	}
+	if n := single.value("sluice_workers_ready", "", ""); n != 1 {
+		t.Errorf("%v workers are ready", n)
+	}
+	if n := single.value("sluice_requests_total", "code", "2xx"); n != 1 {
+		t.Errorf("%v requests", n)
+	}
+	if n := single["sluice_request_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount(); n != 1 {
+		t.Errorf("%v durations", n)
+	}
 }
 
 // A client that prefers OpenMetrics gets it.

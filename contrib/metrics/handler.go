@@ -9,18 +9,23 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// Handler returns a handler that answers with the metrics of p: those of a Collector
-// and of Values. It uses Prometheus's text format, or that of OpenMetrics if the
-// client prefers it. Any process of p may serve it.
+// Handler returns a handler that answers with the metrics of s, a Prefork or a Single:
+// those of a Collector and of Values. It uses Prometheus's text format, or that of
+// OpenMetrics if the client prefers it. Any process of a Prefork may serve it.
 //
 // For other metrics or settings, make a registry with NewCollector and Values and
 // pass it to HandlerFor. The library's collectors for the process (NewGoCollector,
 // NewProcessCollector) report only on the process that answers.
-func Handler(p *prefork.Prefork) sluice.RequestHandler {
+func Handler(s prefork.Source) sluice.RequestHandler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(NewCollector(p), &Values{})
+	registry.MustRegister(NewCollector(s), &Values{})
 	return HandlerFor(registry)
 }
+
+// ServerHandler is Handler for a Server without worker processes, under the names of a
+// fleet's metrics, with this process as its only worker. Call it once for a Server, before
+// it serves.
+func ServerHandler(s *sluice.Server) sluice.RequestHandler { return Handler(prefork.NewSingle(s)) }
 
 // HandlerFor returns a handler that answers with the metrics of g. If some of them
 // fail, the response has the others.

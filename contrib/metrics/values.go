@@ -123,6 +123,11 @@ func (v *Values) histogram(name string, s *shared.Snapshot, d *prometheus.Desc) 
 	if o.Scale < 0 || !slices.IsSorted(o.Bounds) {
 		return nil, fmt.Errorf("metrics: the scale of histogram %q is negative, or its bounds are not in order", name)
 	}
+	return o.metric(s, d)
+}
+
+// metric returns s in Prometheus's form. All fields are set.
+func (o Histogram) metric(s *shared.Snapshot, d *prometheus.Desc) (prometheus.Metric, error) {
 	buckets := make(map[float64]uint64, len(o.Bounds))
 	for _, bound := range o.Bounds {
 		if bound >= 0 {
