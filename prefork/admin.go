@@ -25,7 +25,7 @@ const (
 	adminConcurrent = 64
 )
 
-// An admin is the master's own server.
+// An admin is the master's own server, or that of a Single.
 type admin struct {
 	ln     net.Listener
 	server *sluice.Server
@@ -38,19 +38,24 @@ func (p *Prefork) openAdmin() (*admin, error) {
 	if p.Admin == "" {
 		return nil, nil
 	}
-	a := &admin{log: p.logger()}
-	var err error
-	if path, isUnix := strings.CutPrefix(p.Admin, unixPrefix); isUnix {
-		a.ln, err = listenPrivate(path)
-	} else {
-		a.ln, err = listen.Listen(context.Background(), "tcp", p.Admin, listen.Options{})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sluice: Admin: %w", err)
-	}
 	handler := p.AdminHandler
 	if handler == nil {
 		handler = defaultAdmin(p)
+	}
+	return openAdmin(p.Admin, handler, p.logger())
+}
+
+// openAdmin listens on addr, which has the form of Prefork.Admin.
+func openAdmin(addr string, handler sluice.RequestHandler, log Logger) (*admin, error) {
+	a := &admin{log: log}
+	var err error
+	if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
+		a.ln, err = listenPrivate(path)
+	} else {
+		a.ln, err = listen.Listen(context.Background(), "tcp", addr, listen.Options{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sluice: Admin: %w", err)
 	}
 	a.server = &sluice.Server{
 		Handler:      a.survive(handler),

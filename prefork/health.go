@@ -27,10 +27,10 @@ func HealthHandler(s Source) sluice.RequestHandler {
 }
 
 // defaultAdmin is the handler of Admin if AdminHandler is nil.
-func defaultAdmin(p *Prefork) sluice.RequestHandler {
-	status := StatusHandler(p)
+func defaultAdmin(s Source) sluice.RequestHandler {
+	status := StatusHandler(s)
 	return func(ctx *sluice.RequestCtx) {
-		if !health.Serve(ctx, func() health.State { return healthOf(p.Status()) }) {
+		if !health.Serve(ctx, func() health.State { return healthOf(s.Status()) }) {
 			status(ctx)
 		}
 	}

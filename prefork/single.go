@@ -1,6 +1,8 @@
 package prefork
 
 import (
+	"log"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -37,9 +39,10 @@ type Single struct {
 	board   *board
 	started time.Time
 
-	mu     sync.Mutex
-	writer *pageWriter
-	phase  supervise.Phase // PhaseSpawned, then PhaseReady, then PhaseDraining
+	mu         sync.Mutex
+	writer     *pageWriter
+	phase      supervise.Phase // PhaseSpawned, then PhaseReady, then PhaseDraining
+	isStopping bool            // Stopping was called
 }
 
 // NewSingle returns the Single of s, which counts from then on. Call it once for a Server,
@@ -72,7 +75,7 @@ func (s *Single) Status() Status {
 	s.writer.write(0)
 	s.board.page.Set(shared.Lag, 0) // nobody measures it
 	n := notice{
-		Wanted: 1, Ready: s.phase == supervise.PhaseReady, Stopping: s.phase == supervise.PhaseDraining, Started: s.phase >= supervise.PhaseReady,
+		Wanted: 1, Ready: s.phase == supervise.PhaseReady, Stopping: s.isStopping || s.phase == supervise.PhaseDraining, Started: s.phase >= supervise.PhaseReady,
 		Slots:   []SlotStatus{{Generation: 1, Adopter: -1}},
 		Workers: []noticeWorker{{Generation: 1, PID: os.Getpid(), Phase: s.phase, Started: s.started}},
 	}
@@ -81,3 +84,32 @@ func (s *Single) Status() Status {
 
 // Latency implements Source.
 func (s *Single) Latency() *shared.Snapshot { return latencyOf(s.segment) }
+
+// Stopping makes Status say that the end has begun, and HealthHandler that the server is not
+// ready, while it goes on accepting connections. A load balancer can then send new ones
+// elsewhere before Shutdown.
+func (s *Single) Stopping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isStopping = true
+}
+
+// ServeAdmin serves handler on another address of the form of Prefork.Admin, with a server
+// of its own, whose bounds are meant for operators; StatusHandler and HealthHandler if
+// handler is nil. It returns the address when it listens. stop ends it, and gives requests
+// in progress one second.
+func (s *Single) ServeAdmin(addr string, handler sluice.RequestHandler) (at net.Addr, stop func(), err error) {
+	if handler == nil {
+		handler = defaultAdmin(s)
+	}
+	logger := Logger(log.Default())
+	if s.server.Logger != nil {
+		logger = s.server.Logger
+	}
+	a, err := openAdmin(addr, handler, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	go a.serve()
+	return a.addr(), a.close, nil
+}

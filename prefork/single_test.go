@@ -73,6 +73,28 @@ func TestSingle(t *testing.T) {
 		t.Error(text)
 	}
 
+	at, stop, err := single.ServeAdmin("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := func(path string, want int) {
+		t.Helper()
+		if resp, err := client.Get("http://" + at.String() + path); err != nil || resp.StatusCode != want {
+			t.Errorf("%s: %v, %v", path, resp, err)
+		}
+	}
+	for _, path := range []string{"/", "/healthz", "/readyz", "/startupz"} {
+		probe(path, 200)
+	}
+	single.Stopping()
+	probe("/readyz", 503)
+	probe("/startupz", 200)
+	if s := single.Status(); s.Workers[0].Phase != "ready" || !s.Stopping {
+		t.Errorf("announced: %+v", s)
+	}
+	if _, _, err := single.ServeAdmin(at.String(), nil); err == nil {
+		t.Error("two on one address")
+	}
 	go get("/wait")
 	<-enter
 	ended := make(chan error, 1)
@@ -83,6 +105,9 @@ func TestSingle(t *testing.T) {
 	if s := single.Status(); s.Workers[0].Phase != "draining" || !s.Stopping || s.Ready || s.Total.InFlight != 1 {
 		t.Errorf("during the end: %+v", s)
 	}
+	probe("/readyz", 503)
+	probe("/healthz", 200)
+	stop()
 	leave <- true
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -57,11 +57,16 @@ func countOf(s *shared.Segment, name string) uint64 {
 }
 
 // A LatencyStatus has quantiles of the latencies of requests, as Meter.Latency of package
-// sluice measures them, since the start and over all processes. They are exact to 3 %. Source.Latency has all values.
+// sluice measures them, since the start and over all processes. They are exact to 3 %, and
+// zero without requests. Source.Latency has all values.
 type LatencyStatus struct {
-	P50  time.Duration `json:"p50_ns"`
-	P90  time.Duration `json:"p90_ns"`
-	P99  time.Duration `json:"p99_ns"`
+	// P50 is the median.
+	P50 time.Duration `json:"p50_ns"`
+	// P90 is what one request of ten exceeded.
+	P90 time.Duration `json:"p90_ns"`
+	// P99 is what one request of a hundred exceeded.
+	P99 time.Duration `json:"p99_ns"`
+	// P999 is what one request of a thousand exceeded.
 	P999 time.Duration `json:"p999_ns"`
 }
 

@@ -61,7 +61,7 @@ const (
 
 // serveEndpoints has a server answer with the built-in paths. Their connections move to
 // another worker in a restart. p has the workers; nil: there is this process.
-func serveEndpoints(server *sluice.Server, p *prefork.Prefork) error {
+func serveEndpoints(server *sluice.Server, p *prefork.Prefork) (*endpoints, error) {
 	e := &endpoints{echo: websocket.Endpoint{
 		Name:      "echo",
 		OnMessage: func(c *websocket.Conn, m websocket.Message) error { return c.TryWrite(m.Kind, m.Data) },
@@ -72,13 +72,13 @@ func serveEndpoints(server *sluice.Server, p *prefork.Prefork) error {
 	}
 	var err error
 	if e.events, err = sse.New(options); err != nil {
-		return err
+		return nil, err
 	}
 	if e.clock, err = shared.Default().Lease(clockLease, 0); err != nil {
-		return err
+		return nil, err
 	}
 	server.Handler = e.handle
-	return errors.Join(e.echo.Register(server), e.events.Register(server))
+	return e, errors.Join(e.echo.Register(server), e.events.Register(server))
 }
 
 // handle answers a request.

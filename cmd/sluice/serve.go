@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
@@ -101,7 +102,7 @@ func newServeCommand() *cobra.Command {
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
-	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
+	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and POST /restart replaces the workers")
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
 	flags.Var(cli.SecondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
@@ -152,9 +153,6 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	if o.maxBody < 1 { // the server would take its default
 		return errors.New("--max-body takes a number from 1 on")
 	}
-	if o.admin != "" && o.workers == 0 {
-		return errors.New("--admin is the master's: it needs --prefork")
-	}
 	return o.tls.check()
 }
 
@@ -180,6 +178,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	defer access.Close()
 	server := o.newServer()
 	server.Logger = logger
+	var built *endpoints
 	if o.files.dir != "" {
 		site, err := newSite(o.files)
 		if err != nil {
@@ -188,11 +187,17 @@ func serve(ctx context.Context, o serveOptions) error {
 		defer site.close(logger)
 		server.Handler = site.serve
 		o.warn(logger)
-	} else if err := serveEndpoints(server, nil); err != nil {
+	} else if built, err = serveEndpoints(server, nil); err != nil {
 		return err
 	}
 	access.attach(server)
 	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	if err := run.openAdmin(o.admin, built); err != nil {
+		return err
+	}
+	if run.closeAdmin != nil {
+		defer run.closeAdmin()
+	}
 	return run.serve(ctx, o)
 }
 
@@ -227,7 +232,10 @@ type running struct {
 	access       *accessLog    // nil if there is none
 	certificates *certificates // nil without TLS
 	signals      chan os.Signal
-	served       chan error // what Serve returned
+	served       chan error      // what Serve returned
+	single       *prefork.Single // nil without --admin, and with workers
+	adminAddr    net.Addr        // nil without single
+	closeAdmin   func()          // nil without single
 }
 
 // serve listens and serves until that fails or a signal comes.
@@ -274,6 +282,7 @@ func (r *running) announce(scheme string, ln net.Listener, o serveOptions) {
 	if o.files.dir != "" {
 		r.logger.Printf("files: %s", o.files.dir)
 	}
+	r.announceAdmin(r.adminAddr)
 }
 
 // reloads reports whether there is anything to do at SIGHUP.
@@ -305,6 +314,9 @@ func (r *running) keepAccepting(wait time.Duration) {
 		return
 	}
 	r.logger.Printf("stopping in %v", wait)
+	if r.single != nil {
+		r.single.Stopping()
+	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {

@@ -94,9 +94,9 @@ func servePrefork(o serveOptions) error {
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
-	p.Admin, p.AdminHandler = o.admin, adminHandler(p)
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p), prefork.RestartHandler(p))
 	if o.files.dir == "" {
-		if err := serveEndpoints(run.server, p); err != nil {
+		if _, err := serveEndpoints(run.server, p); err != nil {
 			return err
 		}
 	}
@@ -110,25 +110,6 @@ func servePrefork(o serveOptions) error {
 		os.Exit(quitStatus)
 	}
 	return err
-}
-
-// adminHandler is what the master answers with on --admin.
-func adminHandler(p *prefork.Prefork) sluice.RequestHandler {
-	status, figures, restart, probe := prefork.StatusHandler(p), metrics.Handler(p), prefork.RestartHandler(p), prefork.HealthHandler(p)
-	return func(ctx *sluice.RequestCtx) {
-		switch string(ctx.Path()) {
-		case "/", "/status":
-			status(ctx)
-		case "/metrics":
-			figures(ctx)
-		case "/restart":
-			restart(ctx)
-		case "/healthz", "/readyz", "/startupz":
-			probe(ctx)
-		default:
-			ctx.Error("there are /status, /metrics, /healthz, /readyz, /startupz and, for POST, /restart", sluice.StatusNotFound)
-		}
-	}
 }
 
 // lead is the master's part.
@@ -241,9 +222,7 @@ func (r *running) announceFleet(p *prefork.Prefork, o serveOptions) {
 	if o.files.dir != "" {
 		r.logger.Printf("files: %s", o.files.dir)
 	}
-	if a := p.AdminAddr(); a != nil {
-		r.logger.Printf("status and metrics: %s", strings.TrimPrefix(a.Network()+"://"+a.String(), "tcp://"))
-	}
+	r.announceAdmin(p.AdminAddr())
 }
 
 // explainListen puts an address in use in our words.

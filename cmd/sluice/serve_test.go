@@ -249,6 +249,45 @@ func testInterruptDrains(t *testing.T, engine ...string) {
 	}
 }
 
+// With --admin one process answers what a master does, and is not ready while it ends.
+func TestAdminOfOneProcess(t *testing.T) {
+	p := start(t, "--admin", "127.0.0.1:0", "--drain-wait", "1h")
+	_, addr, _ := strings.Cut(p.logLine(t, "status and metrics: "), "status and metrics: ")
+	admin := &process{url: "http://" + addr}
+	p.ask(t, "GET", "/plaintext")
+	for path, want := range map[string]string{
+		"/":                   "1 wanted, 1 ready",
+		"/status?format=json": `"requests":1,`,
+		"/metrics":            "\nsluice_requests_total{code=\"2xx\"} 1\n",
+		"/healthz":            "ok",
+		"/readyz":             "ok",
+		"/startupz":           "ok",
+	} {
+		if resp, body := admin.ask(t, "GET", path); resp.StatusCode != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %s, %q", path, resp.Status, body)
+		}
+	}
+	if _, body := admin.ask(t, "GET", "/metrics"); !strings.Contains(body, `sluice_websocket_open{endpoint="echo"} 0`) || !strings.Contains(body, `sluice_sse_streams_open{hub="events"} 0`) {
+		t.Error(body)
+	}
+	if resp, body := admin.ask(t, "POST", "/restart"); resp.StatusCode != 404 || strings.Contains(body, "restart") {
+		t.Errorf("/restart: %s, %q", resp.Status, body)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	p.logLine(t, "stopping in 1h0m0s")
+	eventually(t, "not ready", func() bool {
+		resp, _ := admin.ask(t, "GET", "/readyz")
+		return resp.StatusCode == 503
+	})
+	if resp, _ := p.ask(t, "GET", "/plaintext"); resp.StatusCode != 200 {
+		t.Error(resp.Status)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // With --drain-wait it goes on accepting after a signal, until another one.
 func TestDrainWait(t *testing.T) {
 	p := start(t, "--drain-wait", "1h")

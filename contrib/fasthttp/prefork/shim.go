@@ -36,14 +36,17 @@ var ErrQuit = prefork.ErrQuit
 var ErrStopping = prefork.ErrStopping
 
 // HealthHandler calls [prefork.HealthHandler].
-func HealthHandler(p *prefork.Prefork) sluice.RequestHandler {
-	return prefork.HealthHandler(p)
+func HealthHandler(s prefork.Source) sluice.RequestHandler {
+	return prefork.HealthHandler(s)
 }
 
 // IsChild calls [prefork.IsChild].
 func IsChild() bool {
 	return prefork.IsChild()
 }
+
+// LatencyStatus is [prefork.LatencyStatus].
+type LatencyStatus = prefork.LatencyStatus
 
 // Load is [prefork.Load].
 type Load = prefork.Load
@@ -54,6 +57,11 @@ type Logger = prefork.Logger
 // New calls [prefork.New].
 func New(s *sluice.Server) *prefork.Prefork {
 	return prefork.New(s)
+}
+
+// NewSingle calls [prefork.NewSingle].
+func NewSingle(s *sluice.Server) *prefork.Single {
+	return prefork.NewSingle(s)
 }
 
 // OverRecovery is [prefork.OverRecovery].
@@ -79,15 +87,21 @@ func RestartHandler(p *prefork.Prefork) sluice.RequestHandler {
 	return prefork.RestartHandler(p)
 }
 
+// Single is [prefork.Single].
+type Single = prefork.Single
+
 // SlotStatus is [prefork.SlotStatus].
 type SlotStatus = prefork.SlotStatus
+
+// Source is [prefork.Source].
+type Source = prefork.Source
 
 // Status is [prefork.Status].
 type Status = prefork.Status
 
 // StatusHandler calls [prefork.StatusHandler].
-func StatusHandler(p *prefork.Prefork) sluice.RequestHandler {
-	return prefork.StatusHandler(p)
+func StatusHandler(s prefork.Source) sluice.RequestHandler {
+	return prefork.StatusHandler(s)
 }
 
 // WorkerInfo is [prefork.WorkerInfo].

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"net"
+	"strings"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/contrib/metrics"
+	"github.com/sluicehttp/sluice/prefork"
+)
+
+// adminHandler is what is answered on --admin about s. restart is nil without workers.
+func adminHandler(s prefork.Source, figures, restart sluice.RequestHandler) sluice.RequestHandler {
+	status, probe := prefork.StatusHandler(s), prefork.HealthHandler(s)
+	return func(ctx *sluice.RequestCtx) {
+		switch path := string(ctx.Path()); {
+		case path == "/" || path == "/status":
+			status(ctx)
+		case path == "/metrics":
+			figures(ctx)
+		case path == "/restart" && restart != nil:
+			restart(ctx)
+		case path == "/healthz" || path == "/readyz" || path == "/startupz":
+			probe(ctx)
+		case restart != nil:
+			ctx.Error("there are /status, /metrics, /healthz, /readyz, /startupz and, for POST, /restart", sluice.StatusNotFound)
+		default:
+			ctx.Error("there are /status, /metrics, /healthz, /readyz and /startupz", sluice.StatusNotFound)
+		}
+	}
+}
+
+// openAdmin serves --admin without workers. e has the built-in endpoints; nil: there are
+// none. It is called before the server serves.
+func (r *running) openAdmin(addr string, e *endpoints) error {
+	if addr == "" {
+		return nil
+	}
+	r.single = prefork.NewSingle(r.server)
+	push := metrics.NewPushCollector()
+	if e != nil {
+		push.AddEndpoint(e.echo.Name, &e.echo)
+		push.AddHub(eventTopic, e.events)
+	}
+	at, stop, err := r.single.ServeAdmin(addr, adminHandler(r.single, metrics.Handler(r.single, push), nil))
+	if err != nil {
+		return err
+	}
+	r.adminAddr, r.closeAdmin = at, stop
+	return nil
+}
+
+// announceAdmin says where --admin is; nil: nowhere.
+func (r *running) announceAdmin(at net.Addr) {
+	if at != nil {
+		r.logger.Printf("status and metrics: %s", strings.TrimPrefix(at.Network()+"://"+at.String(), "tcp://"))
+	}
+}
