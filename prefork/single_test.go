@@ -14,6 +14,7 @@ import (
 )
 
 // A server without workers has the numbers of its requests, and says what it does.
+// long: the life of one server, in order
 func TestSingle(t *testing.T) {
 	enter, leave := make(chan bool), make(chan bool)
 	server := &sluice.Server{Logger: quiet(), Handler: func(ctx *sluice.RequestCtx) {

@@ -46,6 +46,7 @@ func (busy) Latency() *shared.Snapshot {
 	return h.Snapshot()
 }
 
+// long: what is compared with is text
 func TestCollector(t *testing.T) {
 	c := NewCollector(busy{})
 	problems, err := testutil.CollectAndLint(c)
