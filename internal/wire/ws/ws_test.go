@@ -387,6 +387,21 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
+// BenchmarkReader reads a message that has arrived whole.
+func BenchmarkReader(b *testing.B) {
+	for _, size := range []int{32, 1 << 10} {
+		frame := AppendMasked(nil, OpText, 0, bytes.Repeat([]byte("a"), size))
+		b.Run(sizeName(size), func(b *testing.B) {
+			r := Reader{Limit: 1 << 20, MaxFragments: 1024}
+			for b.Loop() {
+				if _, p, err := r.Next(frame); err != nil || !p.IsLast {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func sizeName(size int) string {
 	if size < 1<<10 {
 		return "32B"
