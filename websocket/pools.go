@@ -9,16 +9,21 @@ import (
 )
 
 // sessionPool holds sessions without a connection. The engine owns a session from Open or
-// Wake until Closed or Sleep.
+// Wake until Closed, Sleep or Release.
 var sessionPool = sync.Pool{New: func() any { return new(session) }}
 
 func acquireSession(h *host, c *Conn, conn engine.Conn) *session {
 	s := sessionPool.Get().(*session)
 	s.owned.Acquired()
-	s.host, s.conn, s.engine = h, c, conn
-	s.reader.Limit, s.reader.MaxFragments = h.readLimit, h.maxFragments
-	s.reader.Deflates, s.reader.FromServer = c.in != 0, h.isClient
+	s.host = h
+	s.reader.Limit, s.reader.MaxFragments, s.reader.FromServer = h.readLimit, h.maxFragments, h.isClient
+	s.serve(c, conn)
 	return s
+}
+
+// serve gives s a connection.
+func (s *session) serve(c *Conn, conn engine.Conn) {
+	s.conn, s.engine, s.reader.Deflates = c, conn, c.in != 0
 }
 
 // releaseSession returns s to the pool, after its last call.

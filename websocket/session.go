@@ -14,13 +14,14 @@ var (
 	_ engine.Packer   = (*session)(nil)
 	_ engine.Prompted = (*session)(nil)
 	_ engine.Receiver = (*session)(nil)
+	_ engine.Reusable = (*session)(nil)
 	_ engine.Sleeper  = (*session)(nil)
 	_ engine.Starter  = (*session)(nil)
 )
 
 // Capabilities implements engine.Protocol.
 func (s *session) Capabilities() engine.Capabilities {
-	can := engine.CanStart | engine.CanPrompt | engine.CanReceive | engine.CanSleep | engine.SaysGoodbye
+	can := engine.CanStart | engine.CanPrompt | engine.CanReceive | engine.CanSleep | engine.CanReuse | engine.SaysGoodbye
 	if s.host.isMovable() {
 		can |= engine.CanPack
 	}
@@ -145,6 +146,16 @@ func (s *session) Pause() (isIdle bool) {
 
 // Sleep releases s while the connection is idle; see engine.Sleeper.
 func (s *session) Sleep() (engine.Memo, bool) {
+	m := s.Retire()
+	releaseSession(s)
+	return m, true
+}
+
+// Release implements engine.Reusable.
+func (s *session) Release() { releaseSession(s) }
+
+// Retire returns what Sleep does; see engine.Reusable.
+func (s *session) Retire() engine.Memo {
 	c := s.conn
 	c.lock().Lock()
 	if closing, ok := s.err.(*CloseError); ok {
@@ -167,8 +178,21 @@ func (s *session) Sleep() (engine.Memo, bool) {
 		bits |= memoHTTP2
 	}
 	m := s.host.server.Memo(bits, uint64(c.index), int64(s.controls))
-	releaseSession(s)
-	return m, true
+	s.conn, s.engine, s.loop, s.err, s.isResting = nil, nil, nil, nil, false
+	return m
+}
+
+// Reuse restores what Retire of this or of another session of the host has returned; see
+// engine.Reusable.
+func (s *session) Reuse(conn engine.Conn, left engine.Memo) bool {
+	server := s.host.server
+	index := server.Served(left)
+	if server.Memo(0, index, 0).Served != left.Served {
+		return false // of another host, or of HTTP
+	}
+	s.serve(s.host.conns.get(uint32(index)), conn)
+	s.wake(left)
+	return true
 }
 
 // call calls a callback.
@@ -281,9 +305,16 @@ const (
 
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
-	c := h.conns.get(uint32(h.server.Served(left)))
-	s := acquireSession(h, c, conn)
+	s := acquireSession(h, h.conns.get(uint32(h.server.Served(left))), conn)
+	s.wake(left)
+	return s
+}
+
+// wake restores what left has of a connection that slept.
+func (s *session) wake(left engine.Memo) {
+	c := s.conn
 	s.stays, s.overHTTP2 = left.ID&memoStays != 0, left.ID&memoHTTP2 != 0
+	s.awaits = awaitsInput
 	if left.ID&memoPinged != 0 {
 		s.awaits = awaitsPong
 	}
@@ -295,5 +326,4 @@ func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
 		s.noteLocked(r.closing)
 	}
 	c.lock().Unlock()
-	return s
 }

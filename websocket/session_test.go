@@ -85,6 +85,75 @@ func (fakeServer) IsRegistered() bool                      { return false }
 func (fakeServer) Count(int, int)                          {}
 func (fakeServer) Printf(string, ...any)                   {}
 
+// A placedServer has a place among the hosts of a server.
+type placedServer struct {
+	fakeServer
+	place upgrade.Place
+}
+
+func (s *placedServer) Memo(id, served uint64, opened int64) engine.Memo {
+	return s.place.Memo(id, served, opened)
+}
+func (s *placedServer) Served(m engine.Memo) uint64 { return s.place.Served(m) }
+
+// TestReuse: a session that was retired becomes that of any connection of its host, with what
+// that has left, and of no other.
+func TestReuse(t *testing.T) {
+	newHost := func(number uint64, compression Compression) *host {
+		place := upgrade.Place{Number: number, Marks: 4, Shift: 3}
+		return (&Endpoint{OnMessage: echoMessage, Compression: compression}).settings().NewHost(&placedServer{place: place}).(*host)
+	}
+	h := newHost(1, CompressionShared)
+	d := h.Endpoint.deflates().Answer(ws.Deflate{})
+	var memos []engine.Memo
+	for i, o := range []opening{{}, {out: d.Server(), in: d.Client()}, {stays: true}, {overHTTP2: true}} {
+		p, _ := h.open(&fakeConn{}, nil, o)
+		s := p.(*session)
+		s.Pause()
+		s.controls = controls(i)
+		if i == 2 {
+			s.awaits = awaitsPong
+		}
+		m, _ := s.Sleep()
+		memos = append(memos, m)
+	}
+	s := h.Wake(&fakeConn{}, memos[0]).(*session)
+	for _, at := range []int{1, 0, 2, 3, 1, 0} {
+		if s.Retire(); s.conn != nil || s.engine != nil || s.err != nil {
+			t.Fatalf("a retired session has %+v", s)
+		}
+		conn := &fakeConn{}
+		if !s.Reuse(conn, memos[at]) {
+			t.Fatalf("not reused for %+v", memos[at])
+		}
+		if s.conn != h.conns.get(uint32(at)) || s.engine != engine.Conn(conn) || s.reader.Deflates != (at == 1) || s.conn.guarded.session != s {
+			t.Errorf("connection %d has %+v", at, s)
+		}
+		if got := s.Retire(); got != memos[at] {
+			t.Errorf("%d: %+v became %+v", at, memos[at], got)
+		}
+		s.Reuse(conn, memos[at])
+		out, next := conn.feed(s, []byte(masked(ws.OpBinary, "m")), 100, nil)
+		if string(out) != string(ws.AppendFrame(nil, ws.OpBinary, []byte("m"))) || next != engine.Read || !s.Pause() {
+			t.Errorf("%d: answered %q, %v", at, out, next)
+		}
+		if at == 2 {
+			s.awaits = awaitsPong
+		}
+	}
+	s.Retire()
+	for what, m := range map[string]engine.Memo{
+		"another host": newHost(2, CompressionOff).server.Memo(0, 0, 0),
+		"HTTP":         {ID: 1, Served: memos[0].Served &^ 4},
+		"TLS":          {ID: 1, Served: memos[0].Served | 1},
+	} {
+		if s.Reuse(&fakeConn{}, m) || s.conn != nil {
+			t.Errorf("%s: reused", what)
+		}
+	}
+	s.Release()
+}
+
 // echoes returns a function that wakes a connection, echoes a message, and lets the
 // connection sleep.
 func echoes(tb testing.TB, size int) func() {

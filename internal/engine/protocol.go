@@ -154,10 +154,12 @@ type Sleeper interface {
 
 // A Reusable is a Sleeper that an engine may keep for the next connection of the same
 // Acceptor that it wakes. That saves the way to the pools of both, and back. Conn of
-// internal/server/http1 implements it.
+// internal/server/http1 and the session of package websocket implement it.
 type Reusable interface {
 	// Retire is Sleep, but the Protocol stays the engine's, which may drop it at any time.
 	Retire() Memo
+	// Release returns a Protocol that was retired to its pool. It is the last call on it.
+	Release()
 	// Reuse is Wake of the Acceptor, for a Protocol that was retired. The result false
 	// means that m is of another kind of Protocol, and that Wake must be called.
 	Reuse(c Conn, m Memo) bool

@@ -138,7 +138,10 @@ func (c *conn) sleep() bool {
 	if !c.Can.Has(engine.CanSleep) {
 		return false
 	}
-	if w := c.worker; c.Can.Has(engine.CanReuse) && w.retired.serving == nil {
+	if w := c.worker; c.Can.Has(engine.CanReuse) {
+		if w.retired.serving != nil { // it is of another kind, or the last connection did not need it
+			w.retired.reusable.Release()
+		}
 		r := c.Protocol.(engine.Reusable)
 		c.slot().memo = r.Retire()
 		w.retired, c.Protocol = retired{c.Protocol, r, c.serving}, nil

@@ -11,13 +11,14 @@ import (
 // A veteran is an echo that can be reused, unless its Memo is of another kind.
 type veteran struct {
 	*echo
-	reused int
+	reused, released int
 }
 
 var _ engine.Reusable = (*veteran)(nil)
 
 func (*veteran) Capabilities() engine.Capabilities { return engine.CanSleep | engine.CanReuse }
 func (v *veteran) Retire() engine.Memo             { return v.memo }
+func (v *veteran) Release()                        { v.released++ }
 func (v *veteran) Reuse(c engine.Conn, m engine.Memo) bool {
 	if m.Served == otherKind {
 		return false
@@ -63,5 +64,15 @@ func TestReuse(t *testing.T) {
 	}
 	if old.reused != 1 || w.retired != (retired{}) {
 		t.Errorf("reused %d times; the worker has %+v", old.reused, w.retired)
+	}
+	last := &veteran{echo: old.echo}
+	for _, v := range []*veteran{old, last} {
+		c.Protocol, c.Can = v, v.Capabilities()
+		if !c.sleep() || w.retired.protocol != engine.Protocol(v) {
+			t.Errorf("the worker has %+v", w.retired)
+		}
+	}
+	if old.released != 1 || last.released != 0 {
+		t.Errorf("of two, %d and %d were released", old.released, last.released)
 	}
 }

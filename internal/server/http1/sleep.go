@@ -29,6 +29,9 @@ func (c *Conn) Sleep() (engine.Memo, bool) {
 	return m, true
 }
 
+// Release implements engine.Reusable.
+func (c *Conn) Release() { releaseConn(c) }
+
 // Retire returns what Sleep does; see engine.Reusable.
 func (c *Conn) Retire() engine.Memo {
 	m := engine.Memo{ID: c.facts.ID, Served: c.facts.Served << MemoShift, Opened: c.facts.Opened}
