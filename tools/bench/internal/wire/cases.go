@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
@@ -117,4 +120,34 @@ func (c *wireCase) body() []byte {
 		return peers.Text()
 	}
 	return []byte(peers.Body)
+}
+
+// writeBody writes the body into a file of a folder of its own, and returns the file.
+func (c *wireCase) writeBody(folder string) (file string, err error) {
+	folder = filepath.Join(folder, "files", c.word())
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	file = filepath.Join(folder, fileName)
+	return file, os.WriteFile(file, c.body(), 0o600)
+}
+
+// word is what programs of --program get for {case}.
+func (c *wireCase) word() string {
+	switch {
+	case c.peer.TLS:
+		return "tls"
+	case c.peer.Handler.Sleep > 0:
+		return "sleep"
+	case c.peer.Answer == peers.AnswerHello:
+		return "text"
+	}
+	return strings.ToLower(string(c.peer.Answer))
+}
+
+// needs says what a program of --program has to be told for the case: which body to answer
+// with, and what else it is to do.
+func (c *wireCase) needs() (body, word bool) {
+	a := c.peer.Answer
+	return a != peers.AnswerHello, a == peers.AnswerGzip || a == peers.AnswerFile || c.peer.TLS || c.peer.Handler.Sleep > 0
 }

@@ -75,13 +75,11 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 	}
 	options := c.peer
 	if options.Answer == peers.AnswerFile {
-		options.Root = filepath.Join(o.folder, "files")
-		if err := os.MkdirAll(options.Root, 0o755); err != nil {
+		file, err := c.writeBody(o.folder)
+		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(options.Root, fileName), c.body(), 0o600); err != nil {
-			return nil, err
-		}
+		options.Root = filepath.Dir(file)
 	}
 	service := servers.Options{Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options}
 	switch kind {
@@ -110,12 +108,13 @@ var (
 	errNoTLS   = errors.New("the floor has no TLS")
 	errNoSleep = errors.New("the floor does not sleep")
 	errPrefork = errors.New("prefork is measured in the cases with all CPUs only")
-	errOther   = errors.New("a program of --program is asked for a short text only")
+	errOther   = errors.New("the command of its --program lacks {body} or {case}")
+	errAnswer  = errors.New("a program of --program has another answer")
 )
 
 // isAbsence reports whether an error means that a server has no such case here.
 func isAbsence(err error) bool {
-	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errPrefork, errOther, errNginx, peers.ErrCannot, nginx.ErrAbsent, process.ErrNoCompiler} {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errPrefork, errOther, errAnswer, errNginx, peers.ErrCannot, nginx.ErrAbsent, process.ErrNoCompiler} {
 		if errors.Is(err, absence) {
 			return true
 		}
@@ -187,11 +186,16 @@ func startFloor(ctx context.Context, c *wireCase, o startOptions) (*contender, e
 	return &contender{kind: floorKind, addr: addr, process: program}, nil
 }
 
-// startOther starts a program of --program. Its answer may be another than that of the
-// others: it only has to be one.
+// startOther starts a program of --program. Where the others answer with a short text, it may
+// answer with another one.
 func startOther(ctx context.Context, kind, command string, c *wireCase, o startOptions) (*contender, error) {
-	if c.peer != (peers.Options{}) {
+	needsBody, needsCase := c.needs()
+	if needsBody && !strings.Contains(command, "{body}") || needsCase && !strings.Contains(command, "{case}") {
 		return nil, errOther
+	}
+	body, err := c.writeBody(o.folder)
+	if err != nil {
+		return nil, err
 	}
 	addr, err := process.FreeAddress(ctx)
 	if err != nil {
@@ -201,7 +205,7 @@ func startOther(ctx context.Context, kind, command string, c *wireCase, o startO
 	if err != nil {
 		return nil, err
 	}
-	words := strings.Fields(strings.NewReplacer("{addr}", addr, "{port}", port).Replace(command))
+	words := strings.Fields(strings.NewReplacer("{addr}", addr, "{port}", port, "{body}", body, "{case}", c.word()).Replace(command))
 	program, err := process.StartServer(ctx, o.cpu, addr, words[0], words[1:]...)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run; --list names them")
 	heads := flags.String("head", "two", "heads of the requests: two (Host, User-Agent and what the load needs), browser (12 fields), or both, which takes twice the time")
 	servers := flags.String("servers", strings.Join(allKinds[:ordinaryKinds], ","), "servers to compare over the wire, also "+strings.Join(allKinds[ordinaryKinds:], ", ")+"; "+baseline+" always is one")
-	programs := flags.StringArray("program", nil, "a further server, as `NAME=COMMAND`: a program with its arguments, in which {addr} or {port} is where it is to listen; it must answer GET with 200")
+	programs := flags.StringArray("program", nil, "a further server, as `NAME=COMMAND`: a program with its arguments, in which {addr} or {port} is where it is to listen, {body} a file with the body of its answers, and {case} what is asked: text, large, json, file, gzip, tls or sleep; without {body} it is in the cases with a short text only, POST among them")
 	flags.StringVar(&o.before, "before", "", "a `program` bench of another commit, in which epoll is measured, too, with the same handlers")
 	flags.BoolVar(&o.list, "list", false, "list the cases and do nothing else")
 	return func() (_ options, err error) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -23,13 +24,25 @@ import (
 const otherRole = "serve-other"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == otherRole {
-		answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "another text") })
-		panic(http.ListenAndServe(os.Args[2], answer))
+	if len(os.Args) > 2 && os.Args[1] == otherRole {
+		panic(http.ListenAndServe(os.Args[2], http.HandlerFunc(answerOther)))
 	}
 	process.Main(prefork.Roles())
 	process.Main(servers.Roles())
 	os.Exit(m.Run())
+}
+
+// answerOther is the handler of a program of --program: it answers with the file that is its
+// second argument, and without one with a text of its own, and GET only.
+func answerOther(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case len(os.Args) > 3:
+		http.ServeFile(w, r, os.Args[3])
+	case r.Method == http.MethodGet:
+		io.WriteString(w, "another text")
+	default:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
 }
 
 func TestParseFlags(t *testing.T) {
@@ -133,6 +146,31 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestPrograms: what a program is told, and what it has to be told.
+func TestPrograms(t *testing.T) {
+	want := map[string]string{
+		"POST 1 KiB": "text", "100 KiB response": "large {body}", "JSON": "json {body}", "static file of 10 KiB": "file {body} {case}", "gzip of 10 KiB": "gzip {body} {case}",
+		"TLS": "tls {case}", "sleeps 1 ms, 64 connections": "sleep {case}", "sleeps 1 ms, 512 connections": "sleep {case}",
+	}
+	for _, c := range allCases() {
+		got := c.word()
+		needsBody, needsCase := c.needs()
+		if needsBody {
+			got += " {body}"
+		}
+		if needsCase {
+			got += " {case}"
+		}
+		if is := want[c.name]; got != is && (got != "text" || is != "") {
+			t.Errorf("%s: %s, want %s", c.name, got, is)
+		}
+		file, err := c.writeBody(t.TempDir())
+		if body, readErr := os.ReadFile(file); err != nil || readErr != nil || !bytes.Equal(body, c.body()) {
+			t.Errorf("%s: a file of %d bytes, %v, %v", c.name, len(body), err, readErr)
+		}
+	}
+}
+
 // A short measurement with real servers: every kind of load, and every answer.
 func TestSmoke(t *testing.T) {
 	if err := command.Require("taskset"); err != nil {
@@ -141,8 +179,8 @@ func TestSmoke(t *testing.T) {
 	folder := t.TempDir()
 	o, err := command.Parse(flags,
 		"--rounds", "1", "--head", "browser", "--servers", "epoll,multipath,prefork,gnet,nginx,floor", // and the baseline
-		"--before", os.Args[0], "--program", "other="+os.Args[0]+" "+otherRole+" {addr}",
-		"--case", "^(pipeline of 16|connection per request|TLS|JSON|64 connections, all CPUs, half load)$")
+		"--before", os.Args[0], "--program", "other="+os.Args[0]+" "+otherRole+" {addr}", "--program", "full="+os.Args[0]+" "+otherRole+" {addr} {body}",
+		"--case", "^(pipeline of 16|connection per request|POST 1 KiB|100 KiB response|TLS|JSON|64 connections, all CPUs, half load)$")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +203,11 @@ func TestSmoke(t *testing.T) {
 				t.Errorf("%s, %s: %+v", c.label(), kind, samples)
 			}
 		}
-		if got, want := len(c.samples["other"]) == 1, c.peer == (peers.Options{}); got != want {
-			t.Errorf("%s, another program: measured %v, want %v", c.name, got, want)
+		for kind, want := range map[string]bool{"other": c.peer == (peers.Options{}), "full": !c.peer.TLS} {
+			samples := c.samples[kind]
+			if is := len(samples) == 1 && samples[0].Requests > 0 && samples[0].Failures == 0; is != want || !want && c.absent[kind] == "" {
+				t.Errorf("%s, program %s: %+v, left out because %q", c.name, kind, samples, c.absent[kind])
+			}
 		}
 		if got, want := len(c.samples[preforkKind]) == 1, c.shared; got != want {
 			t.Errorf("%s, prefork: measured %v, want %v", c.name, got, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/floor"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
+	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
@@ -101,6 +102,14 @@ func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*conten
 	}
 	for _, kind := range m.kinds {
 		server, err := start(ctx, kind, c, o)
+		if err == nil {
+			if err = c.learn(server); err != nil {
+				if server.isOther && c.peer != (peers.Options{}) { // it need not have every case
+					err = fmt.Errorf("%w: %w", errAnswer, err)
+				}
+				err = errors.Join(err, server.stop())
+			}
+		}
 		if isAbsence(err) {
 			c.absent[kind] = err.Error()
 			continue
@@ -109,9 +118,6 @@ func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*conten
 			return servers, fmt.Errorf("%s: %w", kind, err)
 		}
 		servers = append(servers, server)
-		if err := c.learn(server); err != nil {
-			return servers, fmt.Errorf("%s: %w", kind, err)
-		}
 		c.sizes[kind] = server.size
 		if m.fields[kind] == "" {
 			m.fields[kind] = server.fields
