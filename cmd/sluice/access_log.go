@@ -1,15 +1,20 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/accesslog"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 const (
@@ -18,6 +23,46 @@ const (
 	flushSize     = 32 << 10    // bytes of lines that are written at once
 	maxPending    = 1 << 20     // bytes of lines that make requests wait for the file
 )
+
+// The values of --access-log-format.
+const (
+	formatCombined = "combined"
+	formatJSON     = "json"
+	formatText     = "text"
+)
+
+// accessLogOptions are the flags of the access log.
+type accessLogOptions struct {
+	name   string // of the file; empty: there is no log
+	format string
+	every  int
+	slow   time.Duration
+}
+
+func (o *accessLogOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.name, "access-log", "", "append a line for each request to `FILE`; - is stdout")
+	flags.StringVar(&o.format, "access-log-format", formatCombined, "combined (Combined Log Format), json or text (key=value, with the duration)")
+	flags.IntVar(&o.every, "access-log-every", 1, "of requests that are neither slow nor failures (5xx) log one of `N`; 0: none")
+	flags.Var(cli.SecondsOf(&o.slow, 0), "access-log-slow", "log each request that takes so long; 0: none counts as slow")
+}
+
+// complete checks the flags, and gives a 0 of --access-log-every its meaning.
+func (o *accessLogOptions) complete(flags flagSet) error {
+	for _, name := range []string{"access-log-format", "access-log-every", "access-log-slow"} {
+		if o.name == "" && flags.Changed(name) {
+			return fmt.Errorf("--%s is about --access-log", name)
+		}
+	}
+	switch {
+	case o.format != formatCombined && o.format != formatJSON && o.format != formatText:
+		return fmt.Errorf("--access-log-format takes combined, json or text, not %q", o.format)
+	case o.every < 0:
+		return errors.New("--access-log-every takes a number from 0 on")
+	case o.every == 0:
+		o.every = -1
+	}
+	return nil
+}
 
 // accessLog writes a line for each request. Requests append to a buffer; a
 // goroutine of its own writes it. nil stands for no log.
@@ -74,33 +119,41 @@ func openLogFile(name string) (io.WriteCloser, error) {
 
 // attach has the server's requests logged: those that its handler answers, and
 // those that it refuses itself.
-func (l *accessLog) attach(server *sluice.Server) {
+func (l *accessLog) attach(server *sluice.Server, o accessLogOptions) {
 	if l == nil {
 		return
 	}
-	handler := server.Handler
-	server.Handler = func(ctx *sluice.RequestCtx) {
-		end := panicked
-		defer func() { l.log(ctx, end) }()
-		handler(ctx)
-		end = answered
+	options := accesslog.Options{Every: o.every, Slow: o.slow, Write: l.log}
+	switch o.format {
+	case formatJSON:
+		options.Logger, options.Write = slog.New(slog.NewJSONHandler(l, nil)), nil
+	case formatText:
+		options.Logger, options.Write = slog.New(slog.NewTextHandler(l, nil)), nil
 	}
-	server.ErrorHandler = func(ctx *sluice.RequestCtx, err error) {
-		ctx.Response.SetBodyString(strings.TrimPrefix(err.Error(), "sluice: "))
-		end := answered
-		if len(ctx.Request.Header.RawHeaders()) == 0 {
-			end = unread
-		}
-		l.log(ctx, end)
-	}
+	accesslog.Attach(server, options)
 }
 
 // log appends the line of a request that is about to be answered.
-func (l *accessLog) log(ctx *sluice.RequestCtx, end outcome) {
+func (l *accessLog) log(ctx *sluice.RequestCtx, e accesslog.Entry) {
 	l.mu.Lock()
-	l.pending = l.format.append(l.pending, ctx, end)
+	l.pending = l.format.append(l.pending, ctx, &e)
 	size := len(l.pending)
 	l.mu.Unlock()
+	l.appended(size)
+}
+
+// Write appends a line.
+func (l *accessLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	l.pending = append(l.pending, line...)
+	size := len(l.pending)
+	l.mu.Unlock()
+	l.appended(size)
+	return len(line), nil
+}
+
+// appended has so many bytes written, if they are many.
+func (l *accessLog) appended(size int) {
 	switch {
 	case size >= maxPending:
 		l.flush()

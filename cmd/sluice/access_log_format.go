@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/accesslog"
 )
 
 // lineFormat makes lines in the Combined Log Format:
@@ -19,22 +20,13 @@ type lineFormat struct {
 	stamp  []byte
 }
 
-// outcome is what became of a request.
-type outcome uint8
-
-const (
-	answered outcome = iota // by the handler, or refused behind its head
-	panicked                // the handler did: the server answers 500
-	unread                  // its head is malformed: there is no request line
-)
-
 // append appends the line of a request to dst.
-func (f *lineFormat) append(dst []byte, ctx *sluice.RequestCtx, end outcome) []byte {
+func (f *lineFormat) append(dst []byte, ctx *sluice.RequestCtx, e *accesslog.Entry) []byte {
 	dst = appendHost(dst, ctx.RemoteAddr())
 	dst = append(dst, " - - ["...)
 	dst = append(dst, f.stampOf(ctx.Time())...)
 	dst = append(dst, `] "`...)
-	if end == unread {
+	if e.Err != nil && len(ctx.Request.Header.RawHeaders()) == 0 { // there is no request line
 		dst = append(dst, '-')
 	} else {
 		dst = appendEscaped(dst, ctx.Method())
@@ -44,14 +36,10 @@ func (f *lineFormat) append(dst []byte, ctx *sluice.RequestCtx, end outcome) []b
 		dst = appendEscaped(dst, ctx.Request.Header.Protocol())
 	}
 	dst = append(dst, `" `...)
-	status, size := ctx.Response.StatusCode(), bodySize(ctx)
-	if end == panicked {
-		status, size = sluice.StatusInternalServerError, 0
-	}
-	dst = strconv.AppendInt(dst, int64(status), 10)
+	dst = strconv.AppendInt(dst, int64(e.Status), 10)
 	dst = append(dst, ' ')
-	if size > 0 {
-		dst = strconv.AppendInt(dst, int64(size), 10)
+	if e.Bytes > 0 {
+		dst = strconv.AppendInt(dst, int64(e.Bytes), 10)
 	} else {
 		dst = append(dst, '-')
 	}
@@ -79,20 +67,6 @@ func appendHost(dst []byte, addr net.Addr) []byte {
 		}
 	}
 	return append(dst, '-')
-}
-
-// bodySize returns how many bytes the body of the answer takes, less than 0 if
-// that is not known yet.
-func bodySize(ctx *sluice.RequestCtx) int {
-	resp := &ctx.Response
-	switch status := resp.StatusCode(); {
-	case ctx.IsHead(), resp.SkipBody, status < sluice.StatusOK,
-		status == sluice.StatusNoContent, status == sluice.StatusNotModified:
-		return 0
-	case resp.IsBodyStream():
-		return resp.Header.ContentLength()
-	}
-	return len(resp.Body())
 }
 
 // appendField appends the value of a field, "-" if there is none.

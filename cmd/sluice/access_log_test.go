@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -11,21 +12,35 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/accesslog"
 )
 
 // stamp is the time in a line.
 var stamp = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`)
 
 // lineOf returns the log line of a request, with its time as TIME.
-func lineOf(t *testing.T, ctx *sluice.RequestCtx, end outcome) string {
+func lineOf(t *testing.T, ctx *sluice.RequestCtx, answer sluice.RequestHandler) string {
 	t.Helper()
 	var f lineFormat
-	line := string(f.append(nil, ctx, end))
+	var line string
+	func() {
+		defer func() { _ = recover() }()
+		accesslog.Handler(answer, accesslog.Options{Write: func(ctx *sluice.RequestCtx, e accesslog.Entry) {
+			line = string(f.append(nil, ctx, &e))
+		}})(ctx)
+	}()
+	return stamped(t, line)
+}
+
+// stamped returns line with its time as TIME.
+func stamped(t *testing.T, line string) string {
+	t.Helper()
 	if len(stamp.FindAllString(line, -1)) != 1 {
 		t.Errorf("not one time in %q", line)
 	}
@@ -42,27 +57,25 @@ func TestAccessLogLine(t *testing.T) {
 		addr    net.Addr
 		head    string
 		answer  func(ctx *sluice.RequestCtx)
-		end     outcome
 		without string // the line without address and time
 	}{
-		{"plain", v4, "GET /a?b=c HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345") }, answered,
+		{"plain", v4, "GET /a?b=c HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345") },
 			`"GET /a?b=c HTTP/1.1" 200 5 "-" "-"`},
-		{"fields", v6, "GET / HTTP/1.0\r\nReferer: http://x/\r\nUser-Agent: curl/8 (x)\r\n\r\n", (*sluice.RequestCtx).NotFound, answered,
+		{"fields", v6, "GET / HTTP/1.0\r\nReferer: http://x/\r\nUser-Agent: curl/8 (x)\r\n\r\n", (*sluice.RequestCtx).NotFound,
 			`"GET / HTTP/1.0" 404 18 "http://x/" "curl/8 (x)"`},
-		{"head", v4, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345") }, answered,
+		{"head", v4, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345") },
 			`"HEAD / HTTP/1.1" 200 - "-" "-"`},
-		{"not modified", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", (*sluice.RequestCtx).NotModified, answered,
+		{"not modified", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", (*sluice.RequestCtx).NotModified,
 			`"GET / HTTP/1.1" 304 - "-" "-"`},
-		{"stream", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", sized(2_000_000_000), answered, `"GET / HTTP/1.1" 200 2000000000 "-" "-"`},
-		{"unknown length", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", sized(-1), answered, `"GET / HTTP/1.1" 200 - "-" "-"`},
-		{"panic", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345") }, panicked,
+		{"stream", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", sized(2_000_000_000), `"GET / HTTP/1.1" 200 2000000000 "-" "-"`},
+		{"unknown length", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", sized(-1), `"GET / HTTP/1.1" 200 - "-" "-"`},
+		{"panic", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345"); panic("on purpose") },
 			`"GET / HTTP/1.1" 500 - "-" "-"`},
-		{"quotes", v4, "GET /%22%0a HTTP/1.1\r\nHost: h\r\nUser-Agent: a\" 200 9 \"\\\r\n\r\n", sized(0), answered,
+		{"quotes", v4, "GET /%22%0a HTTP/1.1\r\nHost: h\r\nUser-Agent: a\" 200 9 \"\\\r\n\r\n", sized(0),
 			`"GET /%22%0a HTTP/1.1" 200 - "-" "a\" 200 9 \"\\"`},
-		{"method", v4, "M'$#! / HTTP/1.1\r\nHost: h\r\n\r\n", sized(0), answered, `"M'$#! / HTTP/1.1" 200 - "-" "-"`},
-		{"controls", v4, "GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: a\tb\r\nReferer: \xff\u00e9\r\n\r\n", sized(0), answered,
+		{"method", v4, "M'$#! / HTTP/1.1\r\nHost: h\r\n\r\n", sized(0), `"M'$#! / HTTP/1.1" 200 - "-" "-"`},
+		{"controls", v4, "GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: a\tb\r\nReferer: \xff\u00e9\r\n\r\n", sized(0),
 			`"GET / HTTP/1.1" 200 - "\xff\xc3\xa9" "a\x09b"`},
-		{"no head", v4, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.Error("12345", 400) }, unread, `"-" 400 5 "-" "-"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var req sluice.Request
@@ -71,12 +84,45 @@ func TestAccessLogLine(t *testing.T) {
 			}
 			var ctx sluice.RequestCtx
 			ctx.Init(&req, c.addr, nil)
-			c.answer(&ctx)
 			host := c.addr.(*net.TCPAddr).IP.String()
-			if got, want := lineOf(t, &ctx, c.end), host+" - - TIME "+c.without+"\n"; got != want {
+			if got, want := lineOf(t, &ctx, c.answer), host+" - - TIME "+c.without+"\n"; got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
 		})
+	}
+}
+
+// TestAccessLogFormats: lines of slog, of the requests that are chosen, with ids.
+func TestAccessLogFormats(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	p := start(t, "--access-log", name, "--access-log-format", "json", "--access-log-every", "2", "--access-log-slow", "20ms", "--request-id")
+	p.ask(t, "GET", "/plaintext", "X-Request-Id", "one")
+	resp, _ := p.ask(t, "GET", "/plaintext") // its turn is over
+	if id := resp.Header.Get("X-Request-Id"); len(id) != 32 {
+		t.Errorf("id %q", id)
+	}
+	p.ask(t, "GET", "/sleep?ms=20", "X-Request-Id", "two")
+	if err := p.interrupt(t, os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		var record struct {
+			Level, Path string
+			ID          string `json:"request_id"`
+			Status      int
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		got = append(got, fmt.Sprint(record))
+	}
+	if want := []string{"{INFO /plaintext one 200}", "{WARN /sleep two 200}"}; !slices.Equal(got, want) {
+		t.Errorf("logged %q, want %q", got, want)
 	}
 }
 
@@ -110,7 +156,7 @@ func TestAccessLogDoesNotAllocate(t *testing.T) {
 	ctx.Init(&req, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)}, nil)
 	ctx.SetBodyString("body")
 	l := &accessLog{pending: make([]byte, 0, 1<<20), full: make(chan struct{}, 1)}
-	if n := testing.AllocsPerRun(1000, func() { l.log(&ctx, answered) }); n > 0 {
+	if n := testing.AllocsPerRun(1000, func() { l.log(&ctx, accesslog.Entry{Status: 200, Bytes: 4}) }); n > 0 {
 		t.Errorf("%v allocations for a line", n)
 	}
 }
@@ -128,7 +174,7 @@ func BenchmarkAccessLog(b *testing.B) {
 	defer l.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		l.log(&ctx, answered)
+		l.log(&ctx, accesslog.Entry{Status: 200, Bytes: 4})
 	}
 }
 
@@ -286,7 +332,7 @@ func TestAccessLogKeepsUp(t *testing.T) {
 			var ctx sluice.RequestCtx
 			ctx.Init(&req, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, nil)
 			for range lines {
-				l.log(&ctx, answered)
+				l.log(&ctx, accesslog.Entry{Status: 200, Bytes: 4})
 			}
 			done <- struct{}{}
 		}()

@@ -31,6 +31,7 @@ func checkEmpty(t *testing.T, folder string) {
 
 // TestFailures: what is wrong is said, with exit status 2 if it is in the command, before
 // anything listens, and nothing is left behind.
+// long: a table
 func TestFailures(t *testing.T) {
 	dir := tree(t, map[string]string{"file": "x"})
 	file := filepath.Join(dir, "file")
@@ -84,6 +85,9 @@ func TestFailures(t *testing.T) {
 		{"negative age", []string{dir, "--max-age", "-1s"}, "cannot be negative", 2},
 		{"index with a path", []string{dir, "--index", "a/b.html"}, "--index takes names", 2},
 		{"spa without index", []string{dir, "--spa", "--index", ""}, "--spa needs an --index", 2},
+		{"log without a file", []string{dir, "--access-log-slow", "1"}, "--access-log-slow is about --access-log", 2},
+		{"log of no format", []string{dir, "--access-log", "-", "--access-log-format", "xml"}, "takes combined, json or text, not \"xml\"", 2},
+		{"log of less than none", []string{dir, "--access-log", "-", "--access-log-every", "-1"}, "a number from 0 on", 2},
 		{"log in no folder", []string{dir, "--access-log", dir + "/none/log"}, "cannot open the access log", 1},
 		{"files without folder", []string{"--spa"}, "--spa needs DIR", 2},
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/requestid"
 	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
@@ -32,7 +33,8 @@ type serveOptions struct {
 	maxBody      int
 	drain        time.Duration
 	drainWait    time.Duration
-	accessLog    string
+	accessLog    accessLogOptions
+	requestID    bool
 	files        fileOptions
 	workers      workerCount
 	admin        string
@@ -95,7 +97,8 @@ func newServeCommand() *cobra.Command {
 	flags.SortFlags = false
 	o.files.addFlags(flags)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, `HOST:PORT`; :8080 is all addresses of this machine")
-	flags.StringVar(&o.accessLog, "access-log", "", "append a line in Combined Log Format for each request to `FILE`; - is stdout")
+	o.accessLog.addFlags(flags)
+	flags.BoolVar(&o.requestID, "request-id", false, "give each response an X-Request-Id: the request's, if it is valid, or a new one; json and text logs have it")
 	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
 	flags.TextVar(&o.ioURing, "io-uring", sluice.IOUringAuto, "send responses by io_uring (Linux): on, off, or auto, which is on with GOMAXPROCS=1, as in workers of --prefork")
@@ -109,6 +112,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
 	flags.Var(cli.SecondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
 	flags.Var(cli.SecondsOf(&o.drainWait, 0), "drain-wait", "how long it goes on accepting after SIGTERM, before --drain; /readyz says 503 meanwhile")
+	cli.Values(cmd, "access-log-format", formatCombined, formatJSON, formatText)
 	cli.Values(cmd, "engine", sluice.EngineAuto.String(), sluice.EngineEpoll.String(), sluice.EnginePerConn.String())
 	cli.Values(cmd, "io-uring", sluice.IOUringAuto.String(), sluice.IOUringOn.String(), sluice.IOUringOff.String())
 	cli.Values(cmd, "prefork", automatic)
@@ -153,6 +157,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	if o.maxBody < 1 { // the server would take its default
 		return errors.New("--max-body takes a number from 1 on")
 	}
+	if err := o.accessLog.complete(flags); err != nil {
+		return err
+	}
 	return o.tls.check()
 }
 
@@ -171,7 +178,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	access, err := openAccessLog(o.accessLog, logger)
+	access, err := openAccessLog(o.accessLog.name, logger)
 	if err != nil {
 		return err
 	}
@@ -190,7 +197,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	} else if built, err = serveEndpoints(server, nil); err != nil {
 		return err
 	}
-	access.attach(server)
+	o.observe(server, access)
 	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
 	if err := run.openAdmin(o.admin, built); err != nil {
 		return err
@@ -215,10 +222,18 @@ func (o *serveOptions) newServer() *sluice.Server {
 	}
 }
 
+// observe has the server's requests logged, and gives them ids. access is nil without a log.
+func (o *serveOptions) observe(server *sluice.Server, access *accessLog) {
+	access.attach(server, o.accessLog)
+	if o.requestID {
+		server.Handler = requestid.Handler(server.Handler)
+	}
+}
+
 // warn tells what is allowed and hardly meant.
 func (o *serveOptions) warn(logger *log.Logger) {
-	if o.accessLog != "" && o.accessLog != stdoutName && isBelow(o.accessLog, o.files.dir) {
-		logger.Printf("warning: the access log %s is below %s, and served", o.accessLog, o.files.dir)
+	if name := o.accessLog.name; name != "" && name != stdoutName && isBelow(name, o.files.dir) {
+		logger.Printf("warning: the access log %s is below %s, and served", name, o.files.dir)
 	}
 	if o.files.spa && !o.files.hasIndex() {
 		logger.Printf("warning: %s has no %s yet, which --spa answers with", o.files.dir, o.files.indexNames[0])

@@ -135,12 +135,12 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 
 // checkInMaster tries what workers will do.
 func (o *serveOptions) checkInMaster() error {
-	if o.accessLog != "" {
-		file, err := openLogFile(o.accessLog)
+	if name := o.accessLog.name; name != "" {
+		file, err := openLogFile(name)
 		if err != nil {
 			return err
 		}
-		if o.accessLog != stdoutName {
+		if name != stdoutName {
 			file.Close()
 		}
 	}
@@ -174,7 +174,7 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 		if certificates != nil {
 			r.server.TLSConfig = certificates.config()
 		}
-		if r.access, err = openAccessLog(o.accessLog, r.logger); err != nil {
+		if r.access, err = openAccessLog(o.accessLog.name, r.logger); err != nil {
 			return err
 		}
 		cleanUp = append(cleanUp, r.access.Close)
@@ -186,7 +186,7 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 			cleanUp = append(cleanUp, func() { site.close(r.logger) })
 			r.server.Handler = site.serve
 		}
-		r.access.attach(r.server)
+		o.observe(r.server, r.access)
 		return nil
 	}
 	p.OnReopen = func() error {
