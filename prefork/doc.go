@@ -20,6 +20,7 @@
 //	TERM, INT   end; requests have ShutdownGracePeriod to finish
 //	QUIT        end at once, with the stacks of every process in the log
 //	HUP         replace the workers one by one, without a failed connection
+//	USR2        so, with the binary that the program's file has now
 //	USR1        reopen log files (OnReopen)
 //	TTIN, TTOU  one worker more, one less
 //	WINCH       end the workers and keep the sockets, until HUP

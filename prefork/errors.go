@@ -23,10 +23,10 @@ var (
 	// convention the process then exits with status 131.
 	ErrQuit = supervise.ErrQuit
 
-	// ErrStopping is returned by Restart when the fleet is ending, or when SIGWINCH
+	// ErrStopping is returned by Restart and UpgradeWorkers when the fleet is ending, or when SIGWINCH
 	// has ended its workers.
 	ErrStopping = supervise.ErrStopping
-	// ErrNotMaster is returned by Restart in a process that runs no fleet.
+	// ErrNotMaster is returned by Restart and UpgradeWorkers in a process that runs no fleet.
 	ErrNotMaster = errors.New("sluice: only the master of a running fleet can do that")
 	// ErrNoBackplane is returned by Subscribe of a Backplane, and by a worker's
 	// ListenAndServe after Subscribe, if the workers cannot be connected: on systems other
@@ -55,8 +55,9 @@ func (e *BootError) Error() string {
 	return fmt.Sprintf("sluice: worker %d cannot start: %s: %s", e.Slot, e.Class, e.Text)
 }
 
-// A RestartError is returned by Restart when a new worker did not serve. Its
-// predecessor, and the workers that were not replaced yet, continue to serve.
+// A RestartError is returned by Restart and UpgradeWorkers when a new worker did not
+// begin to serve, or died or hung within SoakTime. All slots have the version from
+// before again.
 type RestartError struct {
 	// Slot is the number of the new worker's slot.
 	Slot int

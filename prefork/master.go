@@ -92,6 +92,7 @@ func (p *Prefork) config() supervise.Config {
 		Affinity:         p.Affinity,
 		Env:              []string{markerVariable + "=" + markerValue},
 		BootTimeout:      max(p.BootTimeout, 0),
+		Soak:             p.soak(),
 		GracePeriod:      p.grace(),
 		DrainTimeout:     p.drainTimeout(),
 		StopDelay:        max(p.ShutdownDelay, 0),

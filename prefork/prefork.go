@@ -24,6 +24,7 @@ const (
 	newWindow   = time.Minute
 	newInterval = 100 * time.Millisecond
 	newHang     = 30 * time.Second
+	defaultSoak = 10 * time.Second
 )
 
 // A Logger receives the log. *log.Logger implements it.
@@ -109,6 +110,11 @@ type Prefork struct {
 	// unexpected exit unless its predecessor still serves.
 	BootTimeout time.Duration
 
+	// SoakTime is how long all workers must serve after a restart before it is over; 10 s
+	// if zero, none if negative. If a worker of the new version dies or hangs before, all
+	// slots get the version from before back. See Restart.
+	SoakTime time.Duration
+
 	// ShutdownGracePeriod is the time that requests have to finish after the
 	// master begins to end, or has died; 5 s if zero or negative.
 	ShutdownGracePeriod time.Duration
@@ -180,9 +186,8 @@ type Prefork struct {
 	// the workers that are started from then on (WorkerInfo.Config), for example
 	// certificates or settings. At the start, ListenAndServe returns its error;
 	// later an error refuses the restart. After a restart that was refused or
-	// failed, replacements for dead workers still get the previous configuration.
-	// Workers that read files themselves would read the faulty ones. If nil, there
-	// is no configuration.
+	// failed, all workers have the previous configuration. Workers that read files
+	// themselves would read the faulty ones. If nil, there is no configuration.
 	LoadConfig func() ([]byte, error)
 
 	// OnWorkerStart is called in each worker before it serves. An error ends the
@@ -206,7 +211,9 @@ type Prefork struct {
 	// the master controls the worker through the files after it. A worker that gets
 	// only files[:1], or none with Reuseport, serves, but the master can only send
 	// it SIGTERM, and it counts as ready when it has lived for two seconds. The
-	// function must call Start itself, and not on another goroutine.
+	// function must call Start itself, and not on another goroutine. It chooses the
+	// binary, so UpgradeWorkers is the same as Restart, and a version from before is its
+	// configuration only.
 	CommandProducer func(files []*os.File) (*exec.Cmd, error)
 
 	server  *sluice.Server // nil: not made by New
@@ -323,6 +330,13 @@ func (p *Prefork) drainTimeout() time.Duration {
 		return max(p.grace(), 2*p.idleLinger()+farewell)
 	}
 	return p.DrainTimeout
+}
+
+func (p *Prefork) soak() time.Duration {
+	if p.SoakTime == 0 {
+		return defaultSoak
+	}
+	return max(p.SoakTime, 0)
 }
 
 func (p *Prefork) idleLinger() time.Duration {

@@ -28,6 +28,8 @@ type setup struct {
 	Workers, Threshold      int
 	Window, Interval        time.Duration
 	Grace, Drain, Linger    time.Duration
+	Soak, Boot              time.Duration // Soak 0: none
+	Versions                bool          // workers behave as their binary says; see version_linux_test.go
 	Engine                  sluice.Engine
 	IOUring                 sluice.IOUring
 	TellsEngine             bool // workers print the engine's EngineInfo
@@ -104,6 +106,9 @@ func playRole(role string) int {
 		startEarlyChild()
 	}
 	p := newFleet(s)
+	if s.Versions && IsChild() {
+		behave(p)
+	}
 	var err error
 	if s.TLS {
 		cert, key, _ := sluice.GenerateTestCertificate("localhost")
@@ -193,6 +198,10 @@ func newFleet(s setup) *Prefork {
 	p.RecoverThreshold, p.RecoverWindow, p.RecoverInterval = s.Threshold, s.Window, s.Interval
 	p.ShutdownGracePeriod, p.DrainTimeout, p.IdleLinger = s.Grace, s.Drain, s.Linger
 	p.Reuseport, p.Admin, p.ShutdownDelay = s.Reuseport, s.Admin, s.Delay
+	p.BootTimeout = s.Boot
+	if p.SoakTime = s.Soak; s.Soak == 0 {
+		p.SoakTime = -1
+	}
 	p.AdminHandler = withRestart(p)
 	if s.Hang > 0 {
 		p.HangTimeout = s.Hang
@@ -304,6 +313,10 @@ func withRestart(p *Prefork) sluice.RequestHandler {
 		switch string(ctx.Path()) {
 		case "/restart":
 			restart(ctx)
+		case "/upgrade":
+			if err := p.UpgradeWorkers(ctx); err != nil {
+				ctx.Error(err.Error(), 500)
+			}
 		case "/reopen":
 			p.Reopen()
 		case "/scale":

@@ -31,7 +31,7 @@ func TestSignalsOfTheGuide(t *testing.T) {
 	master := map[string][2]string{
 		"TERM": {"end.", "master returned <nil>"}, "INT": {"as TERM", "master returned <nil>"}, "QUIT": {"end at once", "goroutine "},
 		"HUP": {"replace the workers", "rolling restart is done"}, "USR1": {"call `OnReopen` in every process", " true"},
-		"USR2": {"nothing but a line", "not supported"}, "TTIN": {"one worker more", "2 workers instead of 1"},
+		"USR2": {"as HUP, with the binary", "rolling restart is done"}, "TTIN": {"one worker more", "2 workers instead of 1"},
 		"TTOU": {"one worker less", "0 workers are out of bounds, so 1"}, "WINCH": {"pause", "paused: workers end, sockets stay open"},
 		"PIPE": {"nothing", ""}, "KILL": {"it dies", "worker returned <nil>"},
 	}

@@ -28,8 +28,17 @@ type Status struct {
 	Wanted int `json:"wanted"`
 	// Ready tells that all of them serve.
 	Ready bool `json:"ready"`
-	// Rolling tells that workers are being replaced one by one.
+	// Rolling tells that workers are being replaced by those of another version.
 	Rolling bool `json:"rolling"`
+	// Soaking tells that all workers have the version of a restart, and that SoakTime is
+	// not over.
+	Soaking bool `json:"soaking"`
+	// Version is the number of the version that all workers are to have. It is 1 at
+	// first, and each restart makes another one.
+	Version int `json:"version"`
+	// GoodVersion is the version that all workers get back if Version fails. It is
+	// Version unless a restart is under way.
+	GoodVersion int `json:"good_version"`
 	// Degraded tells that too many workers died (OverRecoveryDegrade).
 	Degraded bool `json:"degraded"`
 	// Paused tells that SIGWINCH has ended the workers.
@@ -42,7 +51,7 @@ type Status struct {
 	Crashes int `json:"crashes"`
 	// Hangs counts the workers that were replaced because they hung.
 	Hangs int `json:"hangs"`
-	// Restarts counts the complete rolling restarts.
+	// Restarts counts the rolling restarts that succeeded.
 	Restarts int `json:"restarts"`
 	// RestartsFailed counts the restarts that failed, or that OnReload or
 	// LoadConfig refused.
@@ -81,6 +90,13 @@ type SlotStatus struct {
 	// Queue is the number of connections that wait in the slot's sockets for a
 	// worker to accept them. Linux and TCP only.
 	Queue int `json:"queue"`
+	// Version is the version of the slot's last worker that served; 0 if none has.
+	Version int `json:"version"`
+	// VersionSince is when the slot got that version.
+	VersionSince time.Time `json:"version_since"`
+	// VersionCause is why it got it: "start", "restart", "upgrade", or "rollback" if a
+	// restart failed.
+	VersionCause string `json:"version_cause"`
 	// Restarts counts the processes after the first.
 	Restarts int `json:"restarts"`
 	// Crashes counts their unexpected exits.
@@ -102,6 +118,9 @@ type WorkerStatus struct {
 	Generation int `json:"generation"`
 	// Phase is "spawned" (starting), "ready", "hung", "draining", "killed".
 	Phase string `json:"phase"`
+	// Version is what the process runs; see Status.Version. It is 0 for a moment in
+	// which only the process itself has told of it.
+	Version int `json:"version"`
 	ProcessStatus
 	Load
 }
@@ -211,22 +230,43 @@ func (p *Prefork) Stop() {
 }
 
 // Restart replaces the workers one by one, as SIGHUP does. It returns nil when all
-// new workers serve; the old ones may still have requests in progress.
+// new workers have served for SoakTime; the old ones may still have requests in
+// progress.
 //
-// After an error, some or all of the old workers continue to serve. The error is
-// that of OnReload or LoadConfig; a *RestartError if a new worker did not serve;
+// If a new worker does not begin to serve, or dies or hangs within SoakTime, the restart
+// has failed. All slots then get workers of the version from before, with the
+// configuration that LoadConfig returned then, and Restart returns a *RestartError when
+// they have. These deaths do not count towards RecoverThreshold.
+//
+// Other errors are that of OnReload or LoadConfig, and then nothing has changed;
 // ErrStopping if the fleet is ending or has ended; ErrNotMaster in a worker and
 // before ListenAndServe; or ctx's error, and then the restart continues.
 //
-// A call during a restart waits for another restart after it. Of the master's
-// hooks, only AdminHandler may call Restart, because a restart waits for the
-// others.
+// A call during a restart waits for another restart after it; all calls that wait get
+// the same answer. Of the master's hooks, only AdminHandler may call Restart, because a
+// restart waits for the others.
 func (p *Prefork) Restart(ctx context.Context) error {
 	m := p.master()
 	if m == nil {
 		return ErrNotMaster
 	}
 	return publicError(m.Restart(ctx))
+}
+
+// UpgradeWorkers is Restart with the binary that the program's file has now, as SIGUSR2
+// does. The file is that of the path by which the master was started. It is opened once:
+// if the restart succeeds, all later workers run this binary, whatever happens to the
+// file; if it fails, all workers run the one from before. The master is not replaced, so
+// the sockets, the times and thresholds, and the admin server stay as they are.
+//
+// The error is also that of opening the file. On systems other than Linux, and with a
+// CommandProducer, UpgradeWorkers is the same as Restart.
+func (p *Prefork) UpgradeWorkers(ctx context.Context) error {
+	m := p.master()
+	if m == nil {
+		return ErrNotMaster
+	}
+	return publicError(m.Upgrade(ctx))
 }
 
 // Scale sets the number of workers, between 1 and MaxWorkers, without waiting.

@@ -20,6 +20,8 @@ type notice struct {
 	Started                                    bool
 	Crashes, Restarts, LogDropped              int
 	RestartsFailed                             int
+	Soaking                                    bool
+	Version, GoodVersion                       int
 	RestartError                               string
 	Slots                                      []SlotStatus
 	Workers                                    []noticeWorker
@@ -28,6 +30,7 @@ type notice struct {
 // A noticeWorker is a process that the master has started.
 type noticeWorker struct {
 	Slot, Generation, PID int
+	Version               int
 	Phase                 supervise.Phase
 	Started               time.Time
 }
@@ -38,14 +41,15 @@ func newNotice(from supervise.Status) *notice {
 		Master: os.Getpid(), Wanted: from.Wanted, Ready: from.Ready, Rolling: from.Rolling, Degraded: from.Degraded,
 		Paused: from.Paused, Stopping: from.Stopping, Started: from.Started, Crashes: from.Crashes, Restarts: from.Restarts,
 		LogDropped: from.LogDropped, RestartsFailed: from.RestartsFailed, RestartError: from.RestartError,
+		Soaking: from.Soaking, Version: from.Version, GoodVersion: from.GoodVersion,
 	}
 	for _, s := range from.Slots {
 		n.Slots = append(n.Slots, SlotStatus{
 			Slot: s.Slot, Generation: s.Generation, Queue: s.Queue, Restarts: s.Restarts, Crashes: s.Crashes, Hangs: s.Hangs,
-			Adopter: s.Adopter, Retired: s.Retired,
+			Adopter: s.Adopter, Retired: s.Retired, Version: s.Version, VersionSince: s.Since, VersionCause: s.Cause.String(),
 		})
 		for _, w := range s.Workers {
-			n.Workers = append(n.Workers, noticeWorker{s.Slot, w.Generation, w.PID, w.Phase, w.Started})
+			n.Workers = append(n.Workers, noticeWorker{s.Slot, w.Generation, w.PID, w.Version, w.Phase, w.Started})
 		}
 	}
 	return n
@@ -57,6 +61,7 @@ func (n *notice) merge(segment *shared.Segment) Status {
 		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping, Started: n.Started,
 		Crashes: n.Crashes, Restarts: n.Restarts, LogDropped: n.LogDropped,
 		RestartsFailed: n.RestartsFailed, RestartError: n.RestartError,
+		Soaking: n.Soaking, Version: n.Version, GoodVersion: n.GoodVersion,
 		Slots: append([]SlotStatus{}, n.Slots...), Workers: []WorkerStatus{}, // in JSON [], never null
 	}
 	for _, slot := range n.Slots {
@@ -65,7 +70,7 @@ func (n *notice) merge(segment *shared.Segment) Status {
 	now := segment.Now()
 	processes := segment.Scoreboard(nil)
 	for _, w := range n.Workers {
-		status := WorkerStatus{Slot: w.Slot, Generation: w.Generation, Phase: w.Phase.String(), ProcessStatus: ProcessStatus{PID: w.PID, Started: w.Started}}
+		status := WorkerStatus{Slot: w.Slot, Generation: w.Generation, Version: w.Version, Phase: w.Phase.String(), ProcessStatus: ProcessStatus{PID: w.PID, Started: w.Started}}
 		if i := slices.IndexFunc(processes, func(p shared.Process) bool { return p.PID == w.PID }); i >= 0 {
 			status.add(&processes[i], now)
 			status.Phase = laterPhase(w.Phase, processes[i].State).String()

@@ -26,8 +26,8 @@ func TestNotice(t *testing.T) {
 	n := &notice{Master: math.MaxInt32, Crashes: math.MaxInt32, Restarts: math.MaxInt32, Wanted: s.Processes()}
 	for i := range s.Processes() {
 		many := math.MaxInt32
-		n.Slots = append(n.Slots, SlotStatus{1000 + i, many, many, many, many, many, 1000, false})
-		n.Workers = append(n.Workers, noticeWorker{1000 + i, many, many, supervise.PhaseDraining, time.Now()})
+		n.Slots = append(n.Slots, SlotStatus{1000 + i, many, many, many, time.Now().UTC().Round(0), "rollback", many, many, many, 1000, false})
+		n.Workers = append(n.Workers, noticeWorker{1000 + i, many, many, many, supervise.PhaseDraining, time.Now()})
 	}
 	p.store(n)
 	got := readNotice(s)

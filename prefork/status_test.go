@@ -42,19 +42,19 @@ func TestMerge(t *testing.T) {
 	fill(s)
 	started := time.Now().Add(-time.Hour)
 	n := &notice{
-		Master: own + 1, Wanted: 2, Ready: true, Crashes: 3, Restarts: 1, LogDropped: 8, RestartsFailed: 2, RestartError: "no key",
+		Master: own + 1, Wanted: 2, Ready: true, Crashes: 3, Restarts: 1, LogDropped: 8, RestartsFailed: 2, RestartError: "no key", Soaking: true, Version: 3, GoodVersion: 2,
 		Slots:   []SlotStatus{{Slot: 1, Hangs: 1, Adopter: 2}, {Slot: 2, Queue: 7, Restarts: 4, Hangs: 5, Adopter: -1}},
-		Workers: []noticeWorker{{2, 5, own, supervise.PhaseSpawned, started}, {1, 1, 0, supervise.PhaseSpawned, started}}, // not in order
+		Workers: []noticeWorker{{2, 5, own, 3, supervise.PhaseSpawned, started}, {1, 1, 0, 0, supervise.PhaseSpawned, started}}, // not in order
 	}
 	got := n.merge(s)
-	if got.Wanted != 2 || !got.Ready || got.Crashes != 3 || got.Restarts != 1 || got.LogDropped != 8 || got.RestartsFailed != 2 || got.RestartError != "no key" || got.Hangs != 6 || len(got.Slots) != 2 || got.Master.PID != 0 {
+	if got.Wanted != 2 || !got.Ready || got.Crashes != 3 || got.Restarts != 1 || got.LogDropped != 8 || got.RestartsFailed != 2 || got.RestartError != "no key" || !got.Soaking || got.Version != 3 || got.GoodVersion != 2 || got.Hangs != 6 || len(got.Slots) != 2 || got.Master.PID != 0 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Workers) != 2 || got.Workers[0].PID != 0 || got.Workers[0].Phase != "spawned" || got.Workers[0].Accepted != 0 {
 		t.Fatalf("%+v", got.Workers)
 	}
 	w := got.Workers[1]
-	if w.Slot != 2 || w.Generation != 5 || w.PID != own || w.Phase != "ready" || !w.Started.Equal(started) {
+	if w.Slot != 2 || w.Generation != 5 || w.PID != own || w.Version != 3 || w.Phase != "ready" || !w.Started.Equal(started) {
 		t.Errorf("%+v", w)
 	}
 	if w.HeartbeatAge < time.Second || w.HeartbeatAge > time.Hour || w.OldestRequest < time.Minute || w.OldestRequest > time.Hour {
@@ -80,7 +80,7 @@ func TestMerge(t *testing.T) {
 func TestWhoIsListed(t *testing.T) {
 	own := os.Getpid()
 	known := func(p supervise.Phase) *notice {
-		return &notice{Wanted: 1, Workers: []noticeWorker{{2, 5, own, p, time.Now()}}}
+		return &notice{Wanted: 1, Workers: []noticeWorker{{2, 5, own, 1, p, time.Now()}}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -96,7 +96,7 @@ func TestWhoIsListed(t *testing.T) {
 		{"it has no slot yet", new(notice), func(s *shared.Segment) { s.Page().Set(shared.Generation, 0) }, ""},
 		{"it is the master", &notice{Master: own}, nil, ""},
 		{"it has ended", known(supervise.PhaseReady), func(s *shared.Segment) { s.Reap(own) }, ""},
-		{"it is not attached", &notice{Workers: []noticeWorker{{0, 1, own + 1, supervise.PhaseReady, time.Now()}}}, func(s *shared.Segment) { s.Reap(own) }, "ready"},
+		{"it is not attached", &notice{Workers: []noticeWorker{{0, 1, own + 1, 1, supervise.PhaseReady, time.Now()}}}, func(s *shared.Segment) { s.Reap(own) }, "ready"},
 	} {
 		s := localSegment(t)
 		fill(s)
@@ -128,11 +128,11 @@ func TestStatusNames(t *testing.T) {
 	}
 	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0,"http2":{"connections":0,"idle":0,"streams":0,"resets":0,"calmed":0}}`
 	process := `"pid":0,"started":"0001-01-01T00:00:00Z","heartbeat_age_ns":0,"lag_ns":0,"resident_bytes":0,"cpu_ns":0,"goroutines":0,"garbage_collections":0`
-	want := `{"wanted":0,"ready":false,"rolling":false,"degraded":false,"paused":false,"stopping":false,"started":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
+	want := `{"wanted":0,"ready":false,"rolling":false,"soaking":false,"version":0,"good_version":0,"degraded":false,"paused":false,"stopping":false,"started":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"refused":0,"timed_out":0,"latency":{"p50_ns":0,"p90_ns":0,"p99_ns":0,"p999_ns":0},` +
 		`"master":{` + process + `},"total":{` + load +
-		`,"slots":[{"slot":0,"generation":0,"queue":0,"restarts":0,"crashes":0,"hangs":0,"adopter":0,"retired":false}]` +
-		`,"workers":[{"slot":0,"generation":0,"phase":"",` + process + `,` + load + `]}`
+		`,"slots":[{"slot":0,"generation":0,"queue":0,"version":0,"version_since":"0001-01-01T00:00:00Z","version_cause":"","restarts":0,"crashes":0,"hangs":0,"adopter":0,"retired":false}]` +
+		`,"workers":[{"slot":0,"generation":0,"phase":"","version":0,` + process + `,` + load + `]}`
 	if string(text) != want {
 		t.Errorf("%s\nwant\n%s", text, want)
 	}
@@ -157,7 +157,7 @@ func TestStatusText(t *testing.T) {
 	n := &notice{Wanted: 3, Rolling: true, Crashes: 4, Slots: []SlotStatus{{Slot: 1, Adopter: 2}, {Slot: 2, Adopter: -1, Queue: 17}, {Slot: 3, Adopter: -1, Retired: true}}}
 	text := n.merge(s).String()
 	for _, want := range []string{
-		"workers: 3 wanted, 1 ready, being replaced; crashes 4 (hangs 0)", "requests: 1010, in hand 10, the oldest for 1m0s", " 2xx 1000 ", "66.8M written",
+		"workers: 3 wanted, 1 ready, being replaced; version 0; crashes 4 (hangs 0)", "requests: 1010, in hand 10, the oldest for 1m0s", " 2xx 1000 ", "66.8M written",
 		" 12.0M ", " 3s ", "17", "nobody", "itself",
 	} {
 		if !strings.Contains(text, want) {

@@ -34,10 +34,14 @@ func (s *Status) writeSummary(w io.Writer) {
 	for _, is := range []struct {
 		so   bool
 		what string
-	}{{s.Rolling, "being replaced"}, {s.Degraded, "degraded"}, {s.Paused, "paused"}, {s.Stopping, "stopping"}} {
+	}{{s.Rolling, "being replaced"}, {s.Soaking, "new, and to serve for a while"}, {s.Degraded, "degraded"}, {s.Paused, "paused"}, {s.Stopping, "stopping"}} {
 		if is.so {
 			fmt.Fprintf(w, ", %s", is.what)
 		}
+	}
+	fmt.Fprintf(w, "; version %d", s.Version)
+	if s.GoodVersion != s.Version {
+		fmt.Fprintf(w, ", or %d if it fails", s.GoodVersion)
 	}
 	fmt.Fprintf(w, "; crashes %d (hangs %d), rolling restarts %d\n", s.Crashes, s.Hangs, s.Restarts)
 	if s.RestartError != "" {
@@ -63,10 +67,10 @@ func (s *Status) writeSummary(w io.Writer) {
 
 // writeWorkers writes a line for each process.
 func (s *Status) writeWorkers(w io.Writer) {
-	fmt.Fprintln(w, "slot\tgen\tpid\tphase\tup\topen\tidle\tin hand\toldest\taccepted\trequests\t4xx\t5xx\tread\twritten\tmemory\tcpu\tgoroutines\tgc\theard\t")
+	fmt.Fprintln(w, "slot\tgen\tversion\tpid\tphase\tup\topen\tidle\tin hand\toldest\taccepted\trequests\t4xx\t5xx\tread\twritten\tmemory\tcpu\tgoroutines\tgc\theard\t")
 	for i := range s.Workers {
 		p := &s.Workers[i]
-		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t", p.Slot, p.Generation, p.PID, p.Phase, uptime(p.Started))
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t", p.Slot, p.Generation, p.Version, p.PID, p.Phase, uptime(p.Started))
 		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t", p.Active, p.Idle, p.InFlight, short(p.OldestRequest),
 			p.Accepted, p.Requests, p.Responses[3], p.Responses[4], size(p.BytesRead), size(p.BytesWritten))
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t\n", size(p.ResidentBytes), short(p.CPUTime), p.Goroutines, p.GarbageCollections, short(p.HeartbeatAge))
@@ -75,7 +79,7 @@ func (s *Status) writeWorkers(w io.Writer) {
 
 // writeSlots writes a line for each slot.
 func (s *Status) writeSlots(w io.Writer) {
-	fmt.Fprintln(w, "slot\tgen\tqueue\trestarts\tcrashes\thangs\tserved by\t")
+	fmt.Fprintln(w, "slot\tgen\tqueue\tversion\tsince\tcause\trestarts\tcrashes\thangs\tserved by\t")
 	for _, p := range s.Slots {
 		by := "itself"
 		switch {
@@ -84,7 +88,7 @@ func (s *Status) writeSlots(w io.Writer) {
 		case p.Retired:
 			by = "nobody"
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Slot, p.Generation, p.Queue, p.Restarts, p.Crashes, p.Hangs, by)
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%s\t\n", p.Slot, p.Generation, p.Queue, p.Version, uptime(p.VersionSince), p.VersionCause, p.Restarts, p.Crashes, p.Hangs, by)
 	}
 }
 

@@ -4,7 +4,7 @@
 #
 #	examples/prefork/rolling-restart.sh [RESTARTS]
 set -eu
-restarts=${1:-10}
+restarts=${1:-3} # each one ends when its workers have served for SoakTime, 10 s
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 master=

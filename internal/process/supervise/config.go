@@ -62,7 +62,8 @@ func (e *BootError) Error() string {
 }
 
 // A RestartError says why a rolling restart failed: a successor did not become
-// ready. The workers that were not replaced continue to serve.
+// ready, or died or hung within Config.Soak. All slots have the version from before
+// again.
 type RestartError struct {
 	// Slot is the number of the successor's slot.
 	Slot int
@@ -152,8 +153,8 @@ type Config struct {
 
 	// Configuration is passed to the workers, which read it with
 	// Worker.Configuration; at most MaxConfiguration bytes. The result of OnReload
-	// replaces it, unless the restart fails: later replacements for dead workers
-	// then get the configuration of the last restart that succeeded.
+	// replaces it, unless the restart fails: all workers then get the configuration of
+	// the last restart that succeeded.
 	Configuration []byte
 
 	// Args are the arguments of a worker, the program's name first. nil: those
@@ -183,6 +184,11 @@ type Config struct {
 	// is killed, which counts as a death unless its predecessor serves. 0:
 	// 30 seconds.
 	BootTimeout time.Duration
+	// Soak is how long all workers must serve with the version of a restart before the
+	// restart is over. If one of them dies or hangs before, all slots get the version
+	// from before back. That is a failed restart and no crash. 0: a restart is over
+	// when all workers are ready.
+	Soak time.Duration
 	// GracePeriod is the time that workers have to finish when the fleet stops.
 	// 0: 5 seconds.
 	GracePeriod time.Duration
@@ -245,6 +251,8 @@ type Config struct {
 	Logger Logger
 	// NoSignals: Run does not handle the process's signals.
 	NoSignals bool
+
+	binary *executable // of the first version
 }
 
 // Hooks are called one at a time, in the order of their events, on a separate
@@ -276,6 +284,7 @@ func (c Config) withDefaults() (Config, error) {
 	for name, d := range map[string]time.Duration{
 		"BootTimeout": c.BootTimeout, "GracePeriod": c.GracePeriod, "DrainTimeout": c.DrainTimeout,
 		"StopDelay": c.StopDelay, "OrphanGrace": c.OrphanGrace, "HangTimeout": c.HangTimeout, "RecoverWindow": c.RecoverWindow, "RecoverInterval": c.RecoverInterval,
+		"Soak": c.Soak,
 	} {
 		if d < 0 {
 			return c, fmt.Errorf("sluice: %s is negative: %v", name, d)

@@ -77,12 +77,12 @@ func TestNewWithoutDescriptors(t *testing.T) {
 					return
 				}
 				defer m.Close()
-				if want := fmt.Sprintf("/proc/%s/fd/%d", c.process, m.executable.fd); m.executable.path() != want {
-					t.Errorf("the binary is %s, want %s", m.executable.path(), want)
+				if want := fmt.Sprintf("/proc/%s/fd/%d", c.process, m.config.binary.fd); m.config.binary.path() != want {
+					t.Errorf("the binary is %s, want %s", m.config.binary.path(), want)
 				}
 				self, _ := os.Stat("/proc/self/exe")
-				if got, err := os.Stat(m.executable.path()); err != nil || !os.SameFile(self, got) {
-					t.Errorf("%s is another file: %v", m.executable.path(), err)
+				if got, err := os.Stat(m.config.binary.path()); err != nil || !os.SameFile(self, got) {
+					t.Errorf("%s is another file: %v", m.config.binary.path(), err)
 				}
 			})
 		}
@@ -121,7 +121,7 @@ func TestLaunchWithoutDescriptors(t *testing.T) {
 	isStarted := false
 	for free := 0; !isStarted && free < 20; free++ {
 		withFree(t, 200, free, func() {
-			p, err := m.spawner.launch(job{key: key{0, 1}})
+			p, err := m.spawner.launch(job{key: key{0, 1}, version: &version{binary: m.config.binary}})
 			if err != nil {
 				if p != nil || !errors.Is(err, unix.EMFILE) {
 					t.Errorf("%d descriptors: %v, %v", free, p, err)

@@ -86,7 +86,7 @@ func TestRollingRestartLosesNothing(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	stop := f.load(4, "who")
 	for i := range 5 {
-		f.restart(0)
+		f.restart(0, CauseRestart)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i })
 	}
 	good, failures := stop()
@@ -218,7 +218,7 @@ func TestThreadsOfTheMasterMayEnd(t *testing.T) {
 				t.Fatalf("slot %d: %+v", slot, w)
 			}
 		}
-		f.restart(0)
+		f.restart(0, CauseRestart)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i })
 	}
 	mu.Lock()
@@ -235,11 +235,11 @@ func TestRestartsLeakNothing(t *testing.T) {
 	// A garbage collection would close leaked files.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	f := startFleet(t, nil).ready()
-	f.restart(0) // once, so that lazily opened descriptors exist
+	f.restart(0, CauseRestart) // once, so that lazily opened descriptors exist
 	until(t, "the rolling restart is done", func() bool { return f.Status().Restarts == 1 })
 	ours, theirs, goroutines := descriptors(t, os.Getpid()), descriptors(t, f.serving(0).PID), runtime.NumGoroutine()
 	for i := range 25 {
-		f.restart(0)
+		f.restart(0, CauseRestart)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i+1 })
 	}
 	until(t, "descriptors are back", func() bool { return descriptors(t, os.Getpid()) <= ours })
@@ -323,7 +323,7 @@ func TestScaleAndPauseKeepConnections(t *testing.T) {
 		_, err := f.ask("who")
 		answered <- err
 	}()
-	f.restart(0)
+	f.restart(0, CauseRestart)
 	if err := <-answered; err != nil {
 		t.Errorf("a connection that waited for the workers: %v", err)
 	}

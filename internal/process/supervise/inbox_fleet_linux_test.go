@@ -274,7 +274,7 @@ func TestParcelsSurviveRollingRestarts(t *testing.T) {
 		}()
 	}
 	for i := range 4 {
-		f.restart(0)
+		f.restart(0, CauseRestart)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i })
 	}
 	close(done)

@@ -49,7 +49,7 @@ type worker struct {
 	pid      int // 0 until the fork returns
 	phase    Phase
 	attached bool // it has sent a message
-	rollout  int  // the rolling restart during which it was started
+	version  *version
 	started  time.Time
 	readyAt  time.Time // zero: it was never ready
 	// due is when the current wait ends: for READY in PhaseSpawned, for the exit in
@@ -92,6 +92,9 @@ type slot struct {
 	serving    *worker   // the worker that serves, or one that boots while none serves
 	successor  *worker   // boots while serving serves
 	leaving    []*worker // were told to exit
+	version    *version  // of the last worker that became ready
+	since      time.Time // when the first one of that version did
+	cause      Cause     // why it has that version
 	opened     bool      // its sockets exist
 	retired    bool
 	adopter    *worker // the worker of another slot that serves the sockets meanwhile
@@ -142,15 +145,6 @@ const (
 	stageReady          // all were ready once
 )
 
-// rolling is whether a rolling restart is under way.
-type rolling uint8
-
-const (
-	rollingNone  rolling = iota
-	rollingOnce          // one is
-	rollingAgain         // so, and another one follows
-)
-
 // listening is what has become of the master's listening sockets.
 type listening uint8
 
@@ -174,19 +168,20 @@ type fleet struct {
 	firstPIDs     []int // of the first workers, until all were started
 	isAnyAttached bool  // a worker has answered HELLO, so all others must
 
-	rollout  int // number of the latest rolling restart
-	rolling  rolling
-	restarts int
+	// good is the version that is known to serve, target the one that all slots are to
+	// have. pending is that of the next restart, nil if none was asked for.
+	good, target, pending *version
+	versions              int // the highest number of a version
+	rolling               rolling
+	soakEnd               time.Time // in rollingSoak
+	whyBack               error     // in rollingBack: why the restart failed
+	restarts              int
+	failures              int    // restarts that failed or were refused
+	failure               string // why the last one failed; "" if it succeeded
 	// waiting holds the tickets of callers that wait for the end of the current
 	// rolling restart, following those of callers that wait for the end of the next
 	// one.
 	waiting, following []int
-	// target is the configuration of new workers: that of the current restart, or
-	// else good, that of the last restart that succeeded. pending is that of the next
-	// restart.
-	good, target, pending []byte
-	failures              int    // restarts that failed or were refused
-	failure               string // why the last one failed; "" if it succeeded
 
 	crashes      []time.Time // within the window
 	crashesTotal int
@@ -206,12 +201,13 @@ type fleet struct {
 // exist already.
 func newFleet(c Config, seed uint64) *fleet {
 	f := &fleet{
-		config: c,
-		wanted: c.Workers,
-		good:   c.Configuration,
-		target: c.Configuration,
-		random: rand.New(rand.NewPCG(seed, 1)),
+		config:   c,
+		wanted:   c.Workers,
+		versions: 1,
+		good:     &version{number: 1, binary: c.binary, configuration: c.Configuration},
+		random:   rand.New(rand.NewPCG(seed, 1)),
 	}
+	f.target = f.good
 	if c.Sockets != nil {
 		f.listening = listeningOpen
 	}

@@ -1,9 +1,6 @@
 package supervise
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // command applies an order of the user to the fleet.
 func (f *fleet) command(e event) {
@@ -29,11 +26,15 @@ func (f *fleet) command(e event) {
 		if e.kind == evRestart || e.kind == evRefused {
 			f.answer(ErrStopping, e.number)
 		}
+		if e.version != nil {
+			f.release(e.version.binary)
+		}
 	case e.kind == evRestart:
-		f.restart(e.number, e.configuration)
+		f.restart(e.number, e.version)
 	case e.kind == evRefused:
 		f.logf("reload failed, nothing changes: %v", e.err)
-		f.restartFailed(e.err, e.number)
+		f.restartFailed(e.err)
+		f.answer(e.err, e.number)
 	case e.kind == evScale:
 		f.scale(e.number)
 	case e.kind == evScaleBy:
@@ -165,55 +166,6 @@ func (f *fleet) dumpNext() {
 	if next != nil && !isDumping {
 		next.isDumping = true
 		f.do(action{kind: actDump, worker: next.key})
-	}
-}
-
-// restart begins a rolling restart, or brings paused workers back. If a restart is
-// under way, it is finished first and one more follows, however many were asked for
-// meanwhile. Otherwise the last slots might never be restarted.
-func (f *fleet) restart(ticket int, configuration []byte) {
-	f.endPauses()
-	f.pending = configuration
-	switch {
-	case f.mode == modePaused:
-		f.mode = modeRunning
-		f.logf("resumed: workers start again")
-		f.beginRolling()
-	case f.rolling == rollingNone:
-		f.beginRolling()
-	case f.rolling == rollingOnce:
-		f.rolling = rollingAgain
-		f.logf("another rolling restart follows the one that is under way")
-	}
-	switch {
-	case ticket == 0: // no caller waits
-	case f.rolling == rollingAgain:
-		f.following = append(f.following, ticket)
-	default:
-		f.waiting = append(f.waiting, ticket)
-	}
-}
-
-// restartFailed records that a restart failed and answers its tickets.
-func (f *fleet) restartFailed(err error, tickets ...int) {
-	f.failures++
-	f.failure = clip(err.Error())
-	f.answer(err, tickets...)
-}
-
-// answer tells the callers that hold tickets how their restart ended.
-func (f *fleet) answer(err error, tickets ...int) {
-	tickets = slices.DeleteFunc(tickets, func(ticket int) bool { return ticket == 0 })
-	if len(tickets) > 0 {
-		f.do(action{kind: actRestarted, tickets: tickets, err: err})
-	}
-}
-
-// endPauses lets slots that wait start their workers at once, because something has
-// changed that may help.
-func (f *fleet) endPauses() {
-	for _, s := range f.slots {
-		s.respawnAt, s.unready = time.Time{}, 0
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	evStop                         // ordered stop
 	evKill                         // every worker is killed
 	evQuit                         // stacks are dumped, then every worker is killed
-	evRestart                      // rolling restart, validated; configuration; number: a ticket, or 0
+	evRestart                      // rolling restart, validated; version; number: a ticket, or 0
 	evRefused                      // a rolling restart was refused: err; number: a ticket, or 0
 	evScale                        // number
 	evScaleBy                      // number
@@ -42,7 +42,7 @@ type event struct {
 	err      error
 	failure  *BootError
 
-	configuration []byte
+	version *version
 }
 
 // actionKind says what to do.
@@ -50,7 +50,7 @@ type actionKind uint8
 
 const (
 	actLog          actionKind = iota // text
-	actSpawn                          // worker, configuration
+	actSpawn                          // worker, version
 	actAdopt                          // worker serves slot too
 	actRelease                        // worker no longer serves slot
 	actDrain                          // worker ends within grace
@@ -62,6 +62,7 @@ const (
 	actDumpSelf                       // the master prints its own stacks
 	actPing                           // worker must answer
 	actLook                           // worker, pid: read the length of its queue
+	actForget                         // close binary
 	actCloseSockets                   // no worker will inherit them any more
 	// Hooks.
 	actSpawned   // worker, pid
@@ -76,17 +77,18 @@ const (
 
 // An action is one thing to do. Its kind says which fields it uses.
 type action struct {
-	kind          actionKind
-	worker        key
-	slot          int
-	pid, oldPID   int
-	pids          []int
-	tickets       []int
-	configuration []byte
-	grace         time.Duration
-	hasSuccessor  bool
-	text          string
-	err           error
+	kind         actionKind
+	worker       key
+	slot         int
+	pid, oldPID  int
+	pids         []int
+	tickets      []int
+	version      *version
+	binary       *executable
+	grace        time.Duration
+	hasSuccessor bool
+	text         string
+	err          error
 }
 
 // step applies an event that happened at now and returns what is to be done,
@@ -167,6 +169,9 @@ func (f *fleet) next() time.Time {
 				consider(s.respawnAt)
 			}
 		}
+	}
+	if f.rolling == rollingSoak {
+		consider(f.soakEnd)
 	}
 	if probe := f.nextWatch(consider); !probe.IsZero() {
 		// Only a tick probes, so this counts even if it is due already.

@@ -173,6 +173,10 @@ func (f *fleet) hang(s *slot, w *worker) {
 	w.hungAt, s.hungAt = f.now, f.now
 	s.hangs++
 	f.do(action{kind: actHung, worker: w.key, pid: w.pid})
+	if w.version != f.good {
+		f.failed(s, w, "hangs: "+symptom)
+		return
+	}
 	f.crashed(s, w, "hangs: "+symptom)
 	if f.mode == modeRunning && s.serving == nil && len(f.crashes) <= f.config.RecoverThreshold {
 		s.respawnAt = time.Time{} // hanging took long enough: there is no fast loop to slow down

@@ -94,12 +94,13 @@ worker 0.2 (pid 103): exit status 1
 			s.exit(0, 2)
 		}, `
 reload failed, nothing changes: bad file
-rolling restart begins
+rolling restart begins: version 2
 another rolling restart follows the one that is under way
 worker 0.2 (pid 7): started
 worker 0.2 (pid 7): exit status 1, before it was ready
-rolling restart failed in slot 0: the running workers go on
-rolling restart begins
+rolling restart failed in slot 0: all slots get version 1 back
+all workers have version 1 again
+rolling restart begins: version 3
 `},
 		{"hang", func(s *script) {
 			begin(s)
@@ -132,7 +133,7 @@ the master stood still for 1h0m0s: no worker counts as hanging for that time
 2 workers instead of 3
 paused: workers end, sockets stay open; SIGHUP starts the workers again
 resumed: workers start again
-rolling restart begins
+rolling restart begins: version 2
 stopping: workers have 5s
 the fleet is stopping: command ignored
 stopping at once: workers have 1s

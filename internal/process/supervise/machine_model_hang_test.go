@@ -99,7 +99,9 @@ func (m *model) hung(k key, w *modelWorker) {
 	if !w.attached || !w.ready || w.told || !w.health.hungAt.IsZero() || !m.mayHang(w) {
 		m.failf("%v is said to hang: %+v", k, w)
 	}
-	m.crashes++
+	if w.version == m.fleet.good {
+		m.crashes++
+	}
 	m.hangs++
 	w.told, w.health.hungAt = true, m.now
 	others, isAnyWell, well := 0, false, key{}

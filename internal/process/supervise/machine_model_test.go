@@ -21,6 +21,7 @@ type modelWorker struct {
 	successor bool // another process served the slot when it was started
 	recycled  bool // it asked to be replaced
 	killed    bool
+	version   *version
 	health    modelHealth
 }
 
@@ -51,6 +52,7 @@ type model struct {
 	most       int  // the largest number of workers ever wanted
 	spoken     bool // a worker has attached
 	dumb       int  // workers that counted as ready without a message
+	versions   modelVersions
 }
 
 func newModel(t *testing.T, c Config, seed uint64) *model {
@@ -83,7 +85,7 @@ func (m *model) feed(e event) {
 	if e.kind == evTick {
 		m.ticked = m.now
 	}
-	hangs, wasRolling, rollout := m.hangs, m.fleet.rolling != rollingNone, m.fleet.rollout
+	hangs, wasRolling, rollout := m.hangs, m.fleet.rolling == rollingForward || m.fleet.rolling == rollingSoak, m.fleet.versions
 	m.presume()
 	m.history = append(m.history, fmt.Sprintf("%v event %d %v %v n=%d", m.now.Sub(time.Unix(1e9, 0)), e.kind, e.worker, e.ready, e.number))
 	for _, a := range m.fleet.step(e, m.now) {
@@ -94,7 +96,7 @@ func (m *model) feed(e event) {
 		}
 		m.play(a)
 	}
-	if e.kind == evRestart && wasRolling && m.fleet.rollout != rollout {
+	if e.kind == evRestart && wasRolling && m.fleet.versions != rollout {
 		m.failf("a restart begins before the one before is over")
 	}
 	m.check()
@@ -122,7 +124,8 @@ func (m *model) play(a action) {
 		for k, other := range m.live {
 			serves = serves || k.slot == a.worker.slot && !other.told
 		}
-		m.live[a.worker] = &modelWorker{successor: serves}
+		m.live[a.worker] = &modelWorker{successor: serves, version: a.version}
+		m.checkVersion(a.version, serves)
 		if m.isClosed {
 			m.failf("worker %v is started without sockets", a.worker)
 		}
@@ -155,7 +158,10 @@ func (m *model) play(a action) {
 		if a.kind == actDump && m.fleet.mode != modeKilling {
 			m.hung(a.worker, w)
 		}
+	case actForget:
+		m.released(a.binary)
 	case actRestarted:
+		m.restarted(a)
 		for _, ticket := range a.tickets {
 			if !m.tickets[ticket] {
 				m.failf("ticket %d is answered twice, or was never given", ticket)
@@ -231,6 +237,7 @@ func (m *model) check() {
 	f := m.fleet
 	m.checkTrust()
 	m.checkRolling()
+	m.checkVersions()
 	successors, serving, canAdopt := 0, 0, false
 	for _, s := range f.slots {
 		if s.successor != nil {
@@ -352,7 +359,9 @@ func (m *model) exit(k key, w *modelWorker) {
 	m.t.Helper()
 	_, inside := m.fleet.find(k)
 	bootedBeside := inside != nil && m.fleet.slots[k.slot].successor == inside
-	if !w.told && !w.recycled && !bootedBeside && inside.ending < endOrdered {
+	isUnexpected := !w.told && !w.recycled && !bootedBeside && inside.ending < endOrdered
+	fails := (isUnexpected || bootedBeside && !w.told && inside.ending < endWanted) && w.version != m.fleet.good
+	if isUnexpected && !fails {
 		m.crashes++
 	}
 	delete(m.live, k)
@@ -363,6 +372,9 @@ func (m *model) exit(k key, w *modelWorker) {
 	}
 	served := w.ready && inside != nil && m.fleet.slots[k.slot].serving == inside && inside.phase == PhaseReady
 	m.feed(event{kind: evExited, worker: k, text: "exit"})
+	if fails && m.fleet.target == w.version {
+		m.failf("%v failed, and its version is still the target", k)
+	}
 	f := m.fleet
 	if f.mode == modeRunning && served && k.slot < f.wanted && !f.isAnyServed() && f.slots[k.slot].serving == nil {
 		m.failf("%v was the last one that served, and its slot waits", k)
@@ -419,7 +431,7 @@ func (m *model) happen() {
 		if m.random.IntN(4) == 0 {
 			m.feed(event{kind: evRefused, number: m.issued, err: errors.New("no")})
 		} else {
-			m.feed(event{kind: evRestart, number: m.issued})
+			m.feed(event{kind: evRestart, number: m.issued, version: m.newVersion()})
 		}
 	case n < 90:
 		m.feed(event{kind: evScaleBy, number: m.random.IntN(5) - 2})
@@ -455,10 +467,11 @@ func TestMachineModel(t *testing.T) {
 		histories = 80
 	}
 	hangs, stoodStill, dumb := 0, 0, 0
+	var versions modelVersions
 	for seed := range histories {
 		c := Config{
 			Workers: 3, MinWorkers: 1, MaxWorkers: 6, RecoverThreshold: 10, RecoverWindow: 20 * time.Second,
-			RecoverInterval: 100 * time.Millisecond, OverRecovery: OverRecovery(seed % 2), Sockets: noSockets,
+			RecoverInterval: 100 * time.Millisecond, Soak: time.Duration(seed%3) * 3 * time.Second, OverRecovery: OverRecovery(seed % 2), Sockets: noSockets,
 		}
 		if seed%4 > 0 {
 			c.HangTimeout = modelTimeout
@@ -484,7 +497,9 @@ func TestMachineModel(t *testing.T) {
 		}
 		m.finish()
 		hangs, stoodStill, dumb = hangs+m.hangs, stoodStill+m.stoodStill, dumb+m.dumb
+		versions.add(&m.versions)
 	}
+	versions.check(t, int(histories))
 	t.Logf("%d workers hung, the master stood still %d times, %d workers could not speak", hangs, stoodStill, dumb)
 	if hangs < int(histories)/10 || stoodStill < int(histories)/10 || dumb < int(histories)/10 {
 		t.Errorf("%d hangs, %d times stood still, %d cannot send messages: too few to prove anything", hangs, stoodStill, dumb)
@@ -518,7 +533,7 @@ func (m *model) finish() {
 			}
 		}
 	}
-	if more := m.fleet.step(event{kind: evRestart}, m.now); len(more) > 0 {
+	if more := m.fleet.step(event{kind: evRestart, version: &version{}}, m.now); len(more) > 0 {
 		m.failf("actions after the end: %v", more)
 	}
 }

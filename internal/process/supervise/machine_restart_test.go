@@ -206,13 +206,13 @@ func TestConfigurations(t *testing.T) {
 	spawned := func(want string) {
 		t.Helper()
 		for _, a := range s.last {
-			if a.kind == actSpawn && string(a.configuration) == want {
+			if a.kind == actSpawn && string(a.version.configuration) == want {
 				return
 			}
 		}
 		t.Errorf("want a worker with %q: %+v", want, s.last)
 	}
-	restart := func(with string) { s.feed(event{kind: evRestart, configuration: []byte(with)}) }
+	restart := func(with string) { s.feed(event{kind: evRestart, version: &version{configuration: []byte(with)}}) }
 	s.feed(event{kind: evStart})
 	spawned("first")
 	s.boot(0, 1)
@@ -316,13 +316,13 @@ func TestStatus(t *testing.T) {
 	s.feed(event{kind: evRestart})
 	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 7})
 	respawn := s.fleet.slots[1].respawnAt
-	worker := func(generation, pid int, phase Phase, isAttached bool) WorkerStatus {
-		return WorkerStatus{Generation: generation, PID: pid, Phase: phase, Attached: isAttached, Started: began}
+	worker := func(generation, version, pid int, phase Phase, isAttached bool) WorkerStatus {
+		return WorkerStatus{Generation: generation, PID: pid, Phase: phase, Attached: isAttached, Started: began, Version: version}
 	}
-	want := &Status{Wanted: 2, Rolling: true, Started: true, Crashes: 1, Slots: []SlotStatus{
-		{Adopter: -1, Generation: 2, Restarts: 1, Workers: []WorkerStatus{worker(1, 101, PhaseReady, true), worker(2, 7, PhaseSpawned, false)}},
-		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Workers: []WorkerStatus{worker(2, 0, PhaseSpawned, false)}},
-		{Slot: 2, Retired: true, Adopter: 0, Generation: 1, Workers: []WorkerStatus{worker(1, 103, PhaseDraining, true)}},
+	want := &Status{Wanted: 2, Rolling: true, Version: 2, GoodVersion: 1, Started: true, Crashes: 1, Slots: []SlotStatus{
+		{Adopter: -1, Generation: 2, Restarts: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(1, 1, 101, PhaseReady, true), worker(2, 2, 7, PhaseSpawned, false)}},
+		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(2, 1, 0, PhaseSpawned, false)}},
+		{Slot: 2, Retired: true, Adopter: 0, Generation: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(1, 1, 103, PhaseDraining, true)}},
 	}}
 	if got := s.fleet.status(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

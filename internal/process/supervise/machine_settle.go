@@ -86,7 +86,7 @@ func (f *fleet) fill() {
 		if s.serving != nil || f.now.Before(s.respawnAt) {
 			continue
 		}
-		s.serving = f.spawn(s)
+		s.serving = f.spawn(s, f.versionFor())
 		s.serving.recovers, s.lastDead = s.lastDead, 0
 	}
 }
@@ -98,20 +98,14 @@ func (f *fleet) wantsSpawn(s *slot) bool {
 
 // isOutdated reports whether w is to be replaced.
 func (f *fleet) isOutdated(w *worker) bool {
-	return w.phase == PhaseReady && (w.ending == endWanted || f.rolling != rollingNone && w.rollout < f.rollout)
+	return w.phase == PhaseReady && (w.ending == endWanted || w.version != f.target && !f.isEnding())
 }
 
 // roll starts the next successor, one at a time in the whole fleet. It does not wait
 // for predecessors that drain, unless there are as many of them as workers. So there
 // are never more than twice as many processes as workers, plus one.
 func (f *fleet) roll() {
-	if f.rolling != rollingNone && !f.hasOutdated() && f.isReady() {
-		f.restarts++
-		f.failure, f.good = "", f.target
-		f.logf("rolling restart is done")
-		f.answer(nil, f.waiting...)
-		f.endRolling()
-	}
+	f.proceed()
 	booting, draining := 0, 0
 	f.each(func(s *slot, w *worker) {
 		if s.successor == w {
@@ -125,7 +119,7 @@ func (f *fleet) roll() {
 		return
 	}
 	if s := f.longestOutdated(); s != nil {
-		s.successor = f.spawn(s)
+		s.successor = f.spawn(s, f.target)
 	}
 }
 
@@ -143,52 +137,6 @@ func (f *fleet) longestOutdated() *slot {
 		}
 	}
 	return next
-}
-
-// beginRolling begins a rolling restart.
-func (f *fleet) beginRolling() {
-	f.rollout++
-	f.rolling, f.target = rollingOnce, f.pending
-	f.logf("rolling restart begins")
-}
-
-// endRolling ends a rolling restart, and begins the one that was asked for meanwhile.
-func (f *fleet) endRolling() {
-	f.waiting, f.following = f.following, nil
-	isAgain := f.rolling == rollingAgain
-	f.rolling = rollingNone
-	if isAgain {
-		f.endPauses()
-		f.beginRolling()
-	}
-}
-
-// cancelRolling ends a rolling restart because all workers are to exit.
-func (f *fleet) cancelRolling() {
-	f.answer(ErrStopping, append(f.waiting, f.following...)...)
-	f.rolling, f.waiting, f.following = rollingNone, nil, nil
-}
-
-// hasOutdated reports whether the rolling restart has workers left to replace. Workers
-// that boot already belong to it.
-func (f *fleet) hasOutdated() bool {
-	for _, s := range f.active() {
-		if s.serving != nil && s.serving.rollout < f.rollout {
-			return true
-		}
-	}
-	return false
-}
-
-// abortRolling ends the rolling restart whose successor w failed. Its predecessor and
-// the workers that were not replaced yet go on serving.
-func (f *fleet) abortRolling(slot int, w *worker, cause error) {
-	if f.rolling != rollingNone && w.rollout == f.rollout && f.slots[slot].serving != nil {
-		f.target = f.good
-		f.logf("rolling restart failed in slot %d: the running workers go on", slot)
-		f.restartFailed(&RestartError{Slot: slot, Err: cause}, f.waiting...)
-		f.endRolling()
-	}
 }
 
 // adoptsSockets reports whether each slot has its own sockets.

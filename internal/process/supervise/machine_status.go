@@ -5,7 +5,10 @@ func (f *fleet) status() *Status {
 	st := &Status{
 		Wanted:         f.wanted,
 		Ready:          f.mode == modeRunning && f.isReady(),
-		Rolling:        f.rolling != rollingNone,
+		Rolling:        f.rolling == rollingForward || f.rolling == rollingBack,
+		Soaking:        f.rolling == rollingSoak,
+		Version:        f.target.number,
+		GoodVersion:    f.good.number,
 		Degraded:       f.degraded,
 		Paused:         f.mode == modePaused,
 		Stopping:       f.isEnding(),
@@ -18,13 +21,16 @@ func (f *fleet) status() *Status {
 	}
 	for _, s := range f.slots {
 		one := SlotStatus{Slot: s.id, Retired: s.retired, RespawnAt: s.respawnAt, Adopter: -1, Generation: s.generation,
-			Restarts: max(s.starts-1, 0), Crashes: s.crashes, Hangs: s.hangs}
+			Restarts: max(s.starts-1, 0), Crashes: s.crashes, Hangs: s.hangs, Since: s.since, Cause: s.cause}
+		if s.version != nil {
+			one.Version = s.version.number
+		}
 		if s.adopter != nil {
 			one.Adopter = s.adopter.slot
 		}
 		for _, w := range s.workers() {
 			one.Workers = append(one.Workers, WorkerStatus{
-				Generation: w.generation, PID: w.pid, Phase: w.phase, Attached: w.attached, Started: w.started,
+				Generation: w.generation, PID: w.pid, Phase: w.phase, Attached: w.attached, Started: w.started, Version: w.version.number,
 			})
 		}
 		st.Slots = append(st.Slots, one)

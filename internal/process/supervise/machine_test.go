@@ -35,6 +35,9 @@ func newScript(t *testing.T, c Config) *script {
 // feed gives e to the machine.
 func (s *script) feed(e event) {
 	s.last = nil
+	if e.kind == evRestart && e.version == nil {
+		e.version = &version{cause: CauseRestart}
+	}
 	for _, a := range s.fleet.step(e, s.now) {
 		if a.kind == actLog {
 			s.log = append(s.log, a.text)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// spawn starts a worker in s.
-func (f *fleet) spawn(s *slot) *worker {
+// spawn starts a worker of v in s.
+func (f *fleet) spawn(s *slot, v *version) *worker {
 	s.generation++
-	w := &worker{key: key{s.id, s.generation}, rollout: f.rollout, started: f.now}
+	w := &worker{key: key{s.id, s.generation}, version: v, started: f.now}
 	s.respawnAt = time.Time{}
-	f.do(action{kind: actSpawn, worker: w.key, configuration: f.target})
+	f.do(action{kind: actSpawn, worker: w.key, version: v})
 	return w
 }
 
@@ -63,13 +63,15 @@ func (f *fleet) bootExpired(s *slot, w *worker) {
 	}
 }
 
-// whyUnready returns the reason why w, which has exited, was never ready.
-func (f *fleet) whyUnready(w *worker, how string) error {
+// whyFailed returns the reason why w, which has ended, failed.
+func (f *fleet) whyFailed(w *worker, how string) error {
 	switch {
 	case w.failure != nil:
 		return w.failure
 	case w.ending == endLate:
 		return fmt.Errorf("not ready after %v", f.config.BootTimeout)
+	case !w.readyAt.IsZero():
+		return fmt.Errorf("%s, %v after it was ready", how, f.now.Sub(w.readyAt).Round(time.Millisecond))
 	}
 	return errors.New(how)
 }
@@ -87,8 +89,8 @@ func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 		if w.recovers != 0 {
 			s.lastDead = w.recovers
 		}
+		f.rollBack(w, err)
 		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
-		f.abortRolling(s.id, w, err)
 	}
 }
 
@@ -114,6 +116,13 @@ func (f *fleet) ready(s *slot, w *worker) {
 	s.unready = 0
 	w.vitals.reset(f.now)
 	f.logWorker(w, "ready after %v", f.now.Sub(w.started).Round(time.Millisecond))
+	if s.version != w.version {
+		cause := w.version.cause
+		if s.version != nil && w.version.number < s.version.number {
+			cause = CauseRollback
+		}
+		s.version, s.since, s.cause = w.version, f.now, cause
+	}
 	if s.successor != w {
 		return
 	}
@@ -193,8 +202,10 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 	case wasSuccessor:
 		// The predecessor goes on serving, so this is a failed restart and no crash.
 		f.logWorker(w, "%s, before it was ready", how)
+		f.rollBack(w, f.whyFailed(w, how))
 		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
-		f.abortRolling(s.id, w, f.whyUnready(w, how))
+	case w.version != f.good:
+		f.failed(s, w, how)
 	default:
 		f.crashed(s, w, "died: "+how)
 	}

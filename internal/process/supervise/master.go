@@ -22,7 +22,6 @@ import (
 type Master struct {
 	config        Config
 	journal       *Journal // config.Logger
-	executable    *executable
 	lifelineRead  *os.File // workers inherit it
 	lifelineWrite *os.File // no other process has it
 	spawner       *spawner
@@ -53,7 +52,7 @@ func New(c Config) (*Master, error) {
 		inboxes:   make(map[int]*inboxPair),
 	}
 	m.snapshot.Store(&Status{Wanted: c.Workers})
-	if m.executable, err = openExecutable(c.mostFiles()); err != nil {
+	if m.config.binary, err = openExecutable(c.mostFiles()); err != nil {
 		return nil, err
 	}
 	if m.lifelineRead, m.lifelineWrite, err = newLifeline(); err != nil {
@@ -151,15 +150,25 @@ func (m *Master) Stop() { m.events.put(event{kind: evStop}) }
 func (m *Master) Kill() { m.events.put(event{kind: evKill}) }
 
 // Restart makes a rolling restart, as SIGHUP does: one slot at a time; each
-// successor is ready before its predecessor drains. It returns nil when all slots
-// are served by new workers; old workers may still drain. Otherwise it returns
-// OnReload's error, a *RestartError, ErrStopping if the workers are ending, or ctx's
-// error, and then the restart continues. A call during a restart waits for another
-// restart after it. A hook must not call Restart, because Restart waits for hooks.
-func (m *Master) Restart(ctx context.Context) error {
+// successor is ready before its predecessor drains. It returns nil when all slots have
+// been served by new workers for Config.Soak; old workers may still drain. Otherwise it
+// returns OnReload's error; a *RestartError when all slots have the version from before
+// again; ErrStopping if the workers are ending; or ctx's error, and then the restart
+// continues. A call during a restart waits for another restart after it. A hook must
+// not call Restart, because Restart waits for hooks.
+func (m *Master) Restart(ctx context.Context) error { return m.await(ctx, CauseRestart) }
+
+// Upgrade is Restart with the binary that the program's file has now, as SIGUSR2 does.
+// If it succeeds, later restarts, and replacements of dead workers, use this binary. The
+// master itself is not replaced. With Config.Start, and on systems that cannot execute
+// an open file, it is the same as Restart.
+func (m *Master) Upgrade(ctx context.Context) error { return m.await(ctx, CauseUpgrade) }
+
+// await makes a rolling restart and returns how it ended.
+func (m *Master) await(ctx context.Context, cause Cause) error {
 	ticket, answer := m.tickets.take()
 	defer m.tickets.answer(ticket, nil) // frees the ticket if ctx ended first
-	m.restart(ticket)
+	m.restart(ticket, cause)
 	select {
 	case err := <-answer:
 		return err
@@ -170,22 +179,38 @@ func (m *Master) Restart(ctx context.Context) error {
 
 // restart asks for a rolling restart. The result goes to the holder of ticket; 0
 // means that there is none.
-func (m *Master) restart(ticket int) {
-	if m.config.Hooks.OnReload == nil {
-		m.events.put(event{kind: evRestart, number: ticket})
-		return
-	}
-	m.hooks.put(func() {
-		configuration, err := m.config.Hooks.OnReload()
-		if err == nil && len(configuration) > MaxConfiguration {
-			err = ErrConfigurationSize
-		}
+func (m *Master) restart(ticket int, cause Cause) {
+	ask := func() {
+		v, err := m.prepare(cause)
 		if err != nil {
 			m.events.put(event{kind: evRefused, err: err, number: ticket})
 			return
 		}
-		m.events.put(event{kind: evRestart, configuration: configuration, number: ticket})
-	})
+		m.events.put(event{kind: evRestart, version: v, number: ticket})
+	}
+	if m.config.Hooks.OnReload == nil {
+		ask()
+		return
+	}
+	m.hooks.put(ask)
+}
+
+// prepare returns the version of a restart. If there is a hook, it runs where hooks do.
+func (m *Master) prepare(cause Cause) (*version, error) {
+	v := &version{cause: cause}
+	var err error
+	if reload := m.config.Hooks.OnReload; reload != nil {
+		if v.configuration, err = reload(); err != nil {
+			return nil, err
+		}
+	}
+	if len(v.configuration) > MaxConfiguration {
+		return nil, ErrConfigurationSize
+	}
+	if cause == CauseUpgrade {
+		v.binary, err = m.config.binary.reopen(m.config.mostFiles())
+	}
+	return v, err
 }
 
 // tickets holds the waiting calls of Restart.
@@ -252,7 +277,7 @@ func (m *Master) Status() Status {
 // release closes everything that New opened.
 func (m *Master) release() {
 	m.spawner.close()
-	m.executable.close()
+	m.config.binary.close()
 	if m.lifelineRead != nil {
 		m.lifelineRead.Close()
 	}
@@ -267,7 +292,9 @@ func (m *Master) perform(a action) {
 	case actLog:
 		m.config.Logger.Printf("%s", a.text)
 	case actSpawn:
-		m.spawner.jobs.put(job{a.worker, a.configuration})
+		m.spawner.jobs.put(job{key: a.worker, version: a.version})
+	case actForget:
+		m.spawner.jobs.put(job{unused: a.binary})
 	case actAdopt:
 		m.assign(a.worker, a.slot)
 	case actRelease:

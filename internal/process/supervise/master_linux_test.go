@@ -615,7 +615,7 @@ func TestStartWithoutProcess(t *testing.T) {
 		want    error
 	}{{nil, nil, ErrNotStarted}, {&exec.Cmd{}, nil, ErrNotStarted}, {nil, refused, refused}, {&exec.Cmd{Process: &os.Process{}}, nil, nil}} {
 		s := &spawner{master: &Master{config: Config{Start: func(Launch) (*exec.Cmd, error) { return c.command, c.err }}}}
-		if command, err := s.fork(Launch{}); command != c.command || err != c.want {
+		if command, err := s.fork(Launch{}, nil); command != c.command || err != c.want {
 			t.Errorf("%v, %v; want %v", command, err, c.want)
 		}
 	}
@@ -630,7 +630,7 @@ func TestImpossibleAffinity(t *testing.T) {
 			return nil, nil
 		},
 	}}}
-	if command, err := s.fork(Launch{}); command != nil || err == nil {
+	if command, err := s.fork(Launch{}, nil); command != nil || err == nil {
 		t.Errorf("%v, %v", command, err)
 	}
 }

@@ -149,9 +149,9 @@ func TestSignalTable(t *testing.T) {
 		{syscall.SIGTTOU, []string{"0 workers are out of bounds, so 1"}},
 		{syscall.SIGHUP, []string{"rolling restart is done"}},
 		{syscall.SIGUSR1, []string{"worker 0: reopened"}},
-		{syscall.SIGUSR2, []string{"not supported"}},
+		{syscall.SIGUSR2, []string{"rolling restart begins: version 3", "worker 0.3 (pid", "worker 0.2 (pid", "drained: {"}},
 		{syscall.SIGWINCH, []string{"paused: workers end, sockets stay open"}},
-		{syscall.SIGHUP, []string{"resumed: workers start again", "worker 0.3 (pid"}},
+		{syscall.SIGHUP, []string{"resumed: workers start again", "worker 0.4 (pid"}},
 	}
 	for _, c := range table {
 		m.signal(c.signal)
@@ -382,27 +382,43 @@ func TestParseStat(t *testing.T) {
 // Signals become events until stop is called.
 func TestSignalled(t *testing.T) {
 	log := &logLines{}
-	m := &Master{config: Config{Logger: log}, events: newMailbox[event](), hooks: newMailbox[func()]()}
+	binary, err := openExecutable(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer binary.close()
+	m := &Master{config: Config{Logger: log, binary: binary}, events: newMailbox[event](), hooks: newMailbox[func()]()}
 	for s, want := range map[syscall.Signal][]event{
 		syscall.SIGTERM: {{kind: evStop}}, syscall.SIGINT: {{kind: evStop}}, syscall.SIGQUIT: {{kind: evQuit}},
-		syscall.SIGHUP: {{kind: evRestart}}, syscall.SIGUSR1: {{kind: evReopen}}, syscall.SIGUSR2: nil,
+		syscall.SIGHUP: {{kind: evRestart, version: &version{cause: CauseRestart}}}, syscall.SIGUSR1: {{kind: evReopen}},
+		syscall.SIGUSR2: {{kind: evRestart, version: &version{cause: CauseUpgrade}}},
 		syscall.SIGTTIN: {{kind: evScaleBy, number: 1}}, syscall.SIGTTOU: {{kind: evScaleBy, number: -1}},
 		syscall.SIGWINCH: {{kind: evPause}}, syscall.SIGCONT: nil,
 	} {
 		log.lines = nil
 		m.signalled(s)
-		if got := m.events.takeAll(); !reflect.DeepEqual(got, want) {
+		got := m.events.takeAll()
+		for _, e := range got {
+			if v := e.version; v != nil && v.binary != nil {
+				if s != syscall.SIGUSR2 || v.binary.fd == binary.fd || v.binary.origin != binary.origin {
+					t.Errorf("%v: binary %+v, the first one is %+v", s, v.binary, binary)
+				}
+				v.binary.close()
+				v.binary = nil
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: %+v, want %+v", s, got, want)
 		}
-		if !log.has(fmt.Sprintf("master (pid %d): %v", os.Getpid(), s)) || log.has("not supported") != (s == syscall.SIGUSR2) {
+		if !log.has(fmt.Sprintf("master (pid %d): %v", os.Getpid(), s)) {
 			t.Errorf("%v: log %q", s, log.lines)
 		}
 	}
 	const method = "(*Master).watchSignals.func1"
 	before := goroutinesOf(method)
 	stop := m.watchSignals()
-	nettest.Signal(t, os.Getpid(), syscall.SIGUSR2)
-	until(t, "the signal arrives", func() bool { return log.has("upgrades in place") })
+	nettest.Signal(t, os.Getpid(), syscall.SIGUSR1)
+	until(t, "the signal arrives", func() bool { return len(m.events.takeAll()) == 1 })
 	stop()
 	until(t, "its goroutine ends", func() bool { return goroutinesOf(method) <= before })
 }

@@ -47,11 +47,11 @@ func (m *Master) signalled(s os.Signal) {
 	case syscall.SIGQUIT:
 		m.events.put(event{kind: evQuit})
 	case syscall.SIGHUP:
-		m.restart(0)
+		m.restart(0, CauseRestart)
 	case syscall.SIGUSR1:
 		m.Reopen()
 	case syscall.SIGUSR2:
-		m.config.Logger.Printf("SIGUSR2: upgrades in place are not supported yet; SIGHUP restarts the workers")
+		m.restart(0, CauseUpgrade)
 	case syscall.SIGTTIN:
 		m.events.put(event{kind: evScaleBy, number: 1})
 	case syscall.SIGTTOU:

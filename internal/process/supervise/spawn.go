@@ -29,10 +29,11 @@ type process struct {
 	hasMet  bool  // it gets streams to other workers; guarded by spawner.mu
 }
 
-// A job is a worker to be started.
+// A job is a worker to be started, or a binary that is not needed any more.
 type job struct {
 	key
-	configuration []byte
+	version *version
+	unused  *executable
 }
 
 // spawner starts all workers on one operating-system thread that lives as long as any
@@ -60,6 +61,10 @@ func (s *spawner) run() {
 		case <-s.jobs.wake:
 		}
 		for _, j := range s.jobs.takeAll() {
+			if j.unused != nil {
+				j.unused.close()
+				continue
+			}
 			s.start(j)
 		}
 	}
@@ -108,11 +113,11 @@ func (s *spawner) launch(j job) (*process, error) {
 			SharedSockets: c.SharedSockets,
 			OrphanGraceMS: int(c.OrphanGrace / time.Millisecond),
 			Inboxes:       slots,
-			Configuration: j.configuration,
+			Configuration: j.version.configuration,
 		})}, nil)
 	}
 	if err == nil {
-		p.command, err = s.fork(launch)
+		p.command, err = s.fork(launch, j.version.binary)
 	}
 	if err != nil {
 		if p.link != nil {
@@ -124,7 +129,7 @@ func (s *spawner) launch(j job) (*process, error) {
 }
 
 // fork starts the process, pinned to CPUs if Affinity asks for it.
-func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
+func (s *spawner) fork(l Launch, binary *executable) (*exec.Cmd, error) {
 	c := &s.master.config
 	if c.Affinity != nil {
 		if cpus := c.Affinity(l.Slot); len(cpus) > 0 {
@@ -148,7 +153,7 @@ func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
 	}
 	dieWithParent(attributes)
 	command := &exec.Cmd{
-		Path:        s.master.executable.path(),
+		Path:        binary.path(),
 		Args:        c.Args,
 		Env:         l.Env,
 		Stdout:      os.Stdout,
@@ -156,7 +161,7 @@ func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
 		ExtraFiles:  l.Files,
 		SysProcAttr: attributes,
 	}
-	return command, command.Start()
+	return command, binary.name(command.Start())
 }
 
 // open returns the sockets of a slot. The first time it makes them and the slot's

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,27 +11,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable is this program's binary as it was when the master started. So all
-// workers run one version, even after the file was replaced or removed.
+// executable is the binary of a version, as it was when it was opened. So all workers
+// of the version run the same program, even after the file was replaced or removed.
 type executable struct {
-	fd   int    // -1 where there is no /proc
-	file string // the path for exec
+	fd     int    // -1 where there is no /proc
+	file   string // the path for exec
+	origin string // the path by which it was opened, for messages
 }
 
 // firstExecutableFD is the lowest descriptor number for the binary.
 const firstExecutableFD = 256
 
-// openExecutable opens the binary. Its number is above those of inherited files,
-// because a child assigns those numbers before it executes the binary.
+// openExecutable opens this program's binary.
 func openExecutable(inherited int) (*executable, error) {
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return findExecutable(os.Executable())
 	}
+	path, err := os.Executable()
+	if err != nil {
+		path = os.Args[0]
+	}
+	return keepExecutable(fd, path, inherited)
+}
+
+// reopen opens the file that has the binary's path now.
+func (e *executable) reopen(inherited int) (*executable, error) {
+	fd, err := unix.Open(e.origin, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("sluice: the program's binary: %w", &os.PathError{Op: "open", Path: e.origin, Err: err})
+	}
+	return keepExecutable(fd, e.origin, inherited)
+}
+
+// keepExecutable keeps a binary by another descriptor, and closes fd. Its number is
+// above those of inherited files, because a child assigns those numbers before it
+// executes the binary.
+func keepExecutable(fd int, origin string, inherited int) (*executable, error) {
 	defer unix.Close(fd)
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, max(firstExecutableFD, 2*inherited))
 	if err == nil {
-		return &executable{fd: high, file: fmt.Sprintf("/proc/self/fd/%d", high)}, nil
+		return &executable{fd: high, file: fmt.Sprintf("/proc/self/fd/%d", high), origin: origin}, nil
 	}
 	// The limit on descriptors is too low: the child uses the master's descriptor
 	// table instead of its own. That needs permission to read the master's /proc
@@ -39,7 +60,7 @@ func openExecutable(inherited int) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sluice: the program's binary: %w", err)
 	}
-	return &executable{fd: low, file: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), low)}, nil
+	return &executable{fd: low, file: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), low), origin: origin}, nil
 }
 
 // findExecutable finds the binary by its name. The name may refer to another file
@@ -54,10 +75,20 @@ func findExecutable(file string, err error) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sluice: the program's binary is not found (is /proc mounted?): %w", err)
 	}
-	return &executable{fd: -1, file: file}, nil
+	return &executable{fd: -1, file: file, origin: file}, nil
 }
 
+// path returns a name for exec.
 func (e *executable) path() string { return e.file }
+
+// name has an error of exec name the binary's path.
+func (e *executable) name(err error) error {
+	var failed *os.PathError
+	if errors.As(err, &failed) {
+		failed.Path = e.origin
+	}
+	return err
+}
 
 func (e *executable) close() {
 	if e.fd >= 0 {

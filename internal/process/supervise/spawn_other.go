@@ -17,6 +17,12 @@ func openExecutable(int) (*executable, error) {
 	return &executable{file: file}, err
 }
 
+// reopen returns e, because e is a name.
+func (e *executable) reopen(int) (*executable, error) { return e, nil }
+
+// name returns err, which names the file.
+func (e *executable) name(err error) error { return err }
+
 // path returns a name for exec.
 func (e *executable) path() string { return e.file }
 

@@ -43,8 +43,17 @@ type Status struct {
 	Wanted int
 	// Ready tells that all of them are ready.
 	Ready bool
-	// Rolling tells that a rolling restart is under way.
+	// Rolling tells that workers are replaced by those of another version.
 	Rolling bool
+	// Soaking tells that all workers have the version of a restart, which must run for
+	// Config.Soak before the restart is over.
+	Soaking bool
+	// Version is the number of the version that all workers are to have. The first one
+	// is 1, and each restart makes another.
+	Version int
+	// GoodVersion is the version that workers get back if Version fails. It is Version
+	// itself unless a restart is under way.
+	GoodVersion int
 	// Degraded tells that too many workers died (OverRecoveryDegrade).
 	Degraded bool
 	// Paused tells that SIGWINCH has ended the workers.
@@ -72,6 +81,11 @@ type Status struct {
 type SlotStatus struct {
 	// Slot is its number.
 	Slot int
+	// Version is the version of the last worker that was ready, 0 if there was none;
+	// Since is when the slot got it, and Cause why.
+	Version int
+	Since   time.Time
+	Cause   Cause
 	// Retired tells that the slot has no worker because fewer are wanted.
 	Retired bool
 	// RespawnAt is when a new worker will be started; zero if none is due.
@@ -107,6 +121,8 @@ type WorkerStatus struct {
 	Attached bool
 	// Started is when it was started.
 	Started time.Time
+	// Version is what it runs: see Status.Version.
+	Version int
 }
 
 // cpus is the number of CPUs that this process may use.

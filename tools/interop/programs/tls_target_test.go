@@ -139,7 +139,7 @@ func TestMain(m *testing.M) {
 // standard input.
 func playFleet() {
 	p := prefork.New(newTLSServer(true))
-	p.Workers, p.IdleLinger, p.DrainTimeout = 1, patience, patience+5*time.Second
+	p.Workers, p.IdleLinger, p.DrainTimeout, p.SoakTime = 1, patience, patience+5*time.Second, -1
 	p.OnMasterReady = func(pids []int) error { fmt.Println("worker", pids[0]); return nil }
 	p.OnFleetReady = func() { fmt.Println("ready", p.Addrs()[0]) }
 	if !prefork.IsChild() {
