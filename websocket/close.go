@@ -53,7 +53,9 @@ func (c *Conn) closeLocked(err *CloseError) {
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	mu := s.conn.lock()
 	mu.Lock()
-	s.awaitFlushLocked()
+	if s.run == flushing {
+		s.awaitFlushLocked()
+	}
 	if s.ending == endClose || s.ending == endLinger { // no call follows
 		s.takeLocked(math.MaxInt)
 	}
@@ -141,8 +143,9 @@ func (s *session) noteLocked(err error) {
 
 // goAway sends a Close frame if the server shuts down, and at the connection's time if
 // another process replaces this one and does not take the connection over.
-func (s *session) goAway() {
-	switch s.host.server.Closing() {
+func (s *session) goAway() upgrade.Closing {
+	closing := s.host.server.Closing()
+	switch closing {
 	case upgrade.CloseSoon:
 		if s.leavesSoon() && clock.Nanos() >= s.host.restartAt(s.conn.index) {
 			s.sendAway(CodeServiceRestart, "the server restarts")
@@ -150,6 +153,7 @@ func (s *session) goAway() {
 	case upgrade.CloseNow:
 		s.sendAway(CodeGoingAway, "the server shuts down")
 	}
+	return closing
 }
 
 func (s *session) sendAway(code Code, reason string) {

@@ -128,13 +128,6 @@ func (c *Conn) ensureStateLocked() *connState {
 	return c.guarded
 }
 
-// attachLocked gives c the session that it has while it is awake.
-func (c *Conn) attachLocked(s *session) *connState {
-	m := c.ensureStateLocked()
-	m.session = s
-	return m
-}
-
 // State returns what Upgrade or SetState got. After the end of the connection it is nil.
 func (c *Conn) State() any {
 	c.lock().Lock()
@@ -475,6 +468,7 @@ type session struct {
 	isOpening bool // in open, or Unpack
 	isInParts bool // the loop gets the message that arrives in parts
 	isResting bool // at the end of the last call the connection was open, and no message was half sent
+	isWaking  bool // the connection does not know s yet: see attachLocked
 
 	// The lock of conn guards these.
 	run     runPhase

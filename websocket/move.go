@@ -168,6 +168,7 @@ func (c *Conn) TakeMark(group string) string {
 func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	c, m := s.conn, moved{isPinged: s.awaits == awaitsPong, protocol: s.conn.Protocol(), out: s.conn.out, in: s.conn.in}
 	c.lock().Lock()
+	s.attachLocked()
 	ok = s.mayMoveLocked()
 	groups := c.guarded.groupsLocked()
 	value := c.guarded.value

@@ -482,14 +482,15 @@ func (s *session) state() (isEnding, hasMuch bool) {
 
 // deliver passes a message to the program, unless the connection is closing.
 func (s *session) deliver(m Message) {
-	s.conn.lock().Lock()
-	isOpen, loop := s.conn.phase == phaseOpen, s.conn.guarded.loopLocked()
-	s.conn.lock().received++
-	s.conn.lock().Unlock()
+	mu := s.conn.lock()
+	mu.Lock()
+	isOpen := s.conn.phase == phaseOpen
+	mu.received++
+	mu.Unlock()
 	switch f := s.host.Endpoint.OnMessage; {
 	case !isOpen:
-	case loop != nil:
-		s.hand(loop, handed{Message: m})
+	case s.loop != nil:
+		s.hand(s.loop, handed{Message: m})
 	case f != nil:
 		s.callMessage(f, m)
 	}
@@ -519,7 +520,7 @@ func (s *session) recoverCallback() {
 // may be one that reads only when what it sends is read. It stops reading while the loop does
 // not ask, and when there are many pongs. It reports whether there was input.
 func (s *session) readMeanwhile() (hasRead bool) {
-	if s.loop == nil || s.overHTTP2 {
+	if s.overHTTP2 {
 		return false
 	}
 	mu := s.conn.lock()

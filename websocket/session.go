@@ -64,14 +64,16 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 		s.heard()
 	}
 	s.begin(out, limit)
-	s.handleFed()
+	if !s.fed.isNothing() {
+		s.handleFed()
+	}
 	next := s.handleInput()
-	if s.readMeanwhile() {
+	if s.loop != nil && s.readMeanwhile() {
 		hasInput = true
 	}
-	s.goAway()
+	closing := s.goAway()
 	if hasInput { // output does not end the peer's silence
-		s.armOpen()
+		s.armOpen(closing)
 	}
 	return s.leave(next)
 }
@@ -79,13 +81,13 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 // Prompted sends what was written meanwhile; see engine.Prompted.
 func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
-	if s.readMeanwhile() {
+	hasRead := s.loop != nil && s.readMeanwhile()
+	if hasRead {
 		s.heard()
-		s.armOpen()
 	}
-	s.goAway()
-	if s.host.server.Closing() != upgrade.CloseNot && s.awaits != awaitsPong {
-		s.armOpen() // the time of its end
+	closing := s.goAway()
+	if hasRead || closing != upgrade.CloseNot && s.awaits != awaitsPong {
+		s.armOpen(closing) // also the time of its end
 	}
 	return s.leave(engine.Read)
 }
@@ -94,13 +96,15 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 // bytes of output. A call that may call the program takes all, because what the program
 // writes is sent during the call only if the outbox is empty.
 func (s *session) begin(out []byte, limit int) {
-	s.conn.lock().Lock()
-	defer s.conn.lock().Unlock()
+	mu := s.conn.lock()
+	mu.Lock()
+	s.attachLocked()
 	s.run, s.out, s.counted = running, out, len(out)
 	if s.conn.guarded.pending != nil {
 		s.takeLocked(limit)
 		s.conn.guarded.makeRoomLocked()
 	}
+	mu.Unlock()
 }
 
 // leaveToOutbox ends a call that is not the engine's. Its output waits in the outbox, before
@@ -156,8 +160,9 @@ func (s *session) Release() { releaseSession(s) }
 
 // Retire returns what Sleep does; see engine.Reusable.
 func (s *session) Retire() engine.Memo {
-	c := s.conn
-	c.lock().Lock()
+	c, mu := s.conn, s.conn.lock()
+	mu.Lock()
+	s.attachLocked() // if no call has come
 	if closing, ok := s.err.(*CloseError); ok {
 		c.guarded.ensureCallsLocked().closing = closing // another goroutine has called Close meanwhile
 	}
@@ -166,7 +171,7 @@ func (s *session) Retire() engine.Memo {
 		releaseConnState(c.guarded)
 		c.guarded = nil
 	}
-	c.lock().Unlock()
+	mu.Unlock()
 	bits := uint64(0)
 	if s.awaits == awaitsPong {
 		bits |= memoPinged
@@ -205,6 +210,7 @@ func (s *session) call(f func(*Conn) error) {
 func (s *session) Closed(err error) {
 	c := s.conn
 	c.lock().Lock()
+	s.attachLocked()
 	isMoved := c.phase == phaseMoved
 	c.phase = max(c.phase, phaseClosed)
 	if err == nil {
@@ -280,8 +286,8 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	}
 	s := acquireSession(h, c, conn)
 	s.stays, s.overHTTP2 = o.stays, o.overHTTP2
-	m := c.attachLocked(s)
-	m.value = o.state
+	m := c.ensureStateLocked()
+	m.session, m.value = s, o.state
 	if c.target.Generation == 0 {
 		a := m.ensureIdentityLocked()
 		a.prompter, a.number = conn.Prompter(), h.numbers.Add(1)
@@ -310,20 +316,25 @@ func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
 	return s
 }
 
-// wake restores what left has of a connection that slept.
+// wake restores what left has of a connection that slept. The next call attaches s to it.
 func (s *session) wake(left engine.Memo) {
-	c := s.conn
 	s.stays, s.overHTTP2 = left.ID&memoStays != 0, left.ID&memoHTTP2 != 0
 	s.awaits = awaitsInput
 	if left.ID&memoPinged != 0 {
 		s.awaits = awaitsPong
 	}
-	s.controls = controls(left.Opened)
-	c.lock().Lock()
-	m := c.attachLocked(s)
-	s.loop = m.loopLocked()
+	s.controls, s.isWaking = controls(left.Opened), true
+}
+
+// attachLocked is the end of wake: until then the connection is asleep to other goroutines.
+func (s *session) attachLocked() {
+	if !s.isWaking {
+		return
+	}
+	s.isWaking = false
+	m := s.conn.ensureStateLocked()
+	m.session, s.loop = s, m.loopLocked()
 	if r := m.calls; r != nil && r.closing != nil {
 		s.noteLocked(r.closing)
 	}
-	c.lock().Unlock()
 }

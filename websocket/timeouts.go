@@ -30,19 +30,19 @@ func (s *session) heard() {
 // incomplete, it is that of the message, otherwise that of the peer's silence.
 func (s *session) arm() {
 	if !s.armClosing() {
-		s.armOpen()
+		s.armOpen(s.host.server.Closing())
 	}
 }
 
 // armOpen is arm in a call that ends with leave, which sets the time-out of a connection that
 // is closing.
-func (s *session) armOpen() {
+func (s *session) armOpen(closing upgrade.Closing) {
 	if s.awaits == awaitsClose {
 		return
 	}
 	if s.reader.IsBetween() {
 		s.began = 0
-		after, now := s.silence(), int64(0)
+		after, now := s.silence(closing), int64(0)
 		if after > 0 {
 			now = clock.Nanos()
 		}
@@ -56,9 +56,9 @@ func (s *session) armOpen() {
 }
 
 // silence returns how long a connection that is between messages waits for input.
-func (s *session) silence() time.Duration {
+func (s *session) silence(closing upgrade.Closing) time.Duration {
 	after := s.pingAfter()
-	if s.host.server.Closing() == upgrade.CloseSoon && s.leavesSoon() {
+	if closing == upgrade.CloseSoon && s.leavesSoon() {
 		left := max(time.Duration(s.host.restartAt(s.conn.index)-clock.Nanos()), 1)
 		if after == 0 || left < after {
 			return left

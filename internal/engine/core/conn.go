@@ -200,7 +200,7 @@ func (c *conn) wake() {
 func (c *conn) awaken() {
 	memo := c.slot().memo
 	if w := c.worker; w != nil && w.retired.serving == c.serving && w.retired.reusable.Reuse(c, memo) {
-		c.Protocol, w.retired = w.retired.protocol, retired{}
+		c.Protocol, w.retired.serving = w.retired.protocol, nil
 	} else {
 		c.Protocol = c.serving.waker.Wake(c, memo)
 	}

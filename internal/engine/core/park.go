@@ -139,12 +139,14 @@ func (c *conn) sleep() bool {
 		return false
 	}
 	if w := c.worker; c.Can.Has(engine.CanReuse) {
-		if w.retired.serving != nil { // it is of another kind, or the last connection did not need it
-			w.retired.reusable.Release()
+		if r := &w.retired; r.protocol != c.Protocol {
+			if r.serving != nil { // it is of another kind, or the last connection did not need it
+				r.reusable.Release()
+			}
+			r.protocol, r.reusable = c.Protocol, c.Protocol.(engine.Reusable)
 		}
-		r := c.Protocol.(engine.Reusable)
-		c.slot().memo = r.Retire()
-		w.retired, c.Protocol = retired{c.Protocol, r, c.serving}, nil
+		c.slot().memo = w.retired.reusable.Retire()
+		w.retired.serving, c.Protocol = c.serving, nil
 		return true
 	}
 	memo, ok := c.Protocol.(engine.Sleeper).Sleep()

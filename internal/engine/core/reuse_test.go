@@ -62,7 +62,7 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%s: woke as %v, %+v", test.name, c.Protocol, old.memo)
 		}
 	}
-	if old.reused != 1 || w.retired != (retired{}) {
+	if old.reused != 1 || w.retired.serving != nil {
 		t.Errorf("reused %d times; the worker has %+v", old.reused, w.retired)
 	}
 	last := &veteran{echo: old.echo}

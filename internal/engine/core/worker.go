@@ -37,8 +37,8 @@ type worker struct {
 // A retired is a protocol that sleeps, and belongs to a worker. The zero value is none.
 type retired struct {
 	protocol engine.Protocol
-	reusable engine.Reusable // protocol
-	serving  *serving
+	reusable engine.Reusable // protocol; an assertion for each request would cost more
+	serving  *serving        // nil: none, or a connection has it
 }
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
