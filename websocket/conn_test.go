@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -392,4 +393,48 @@ func TestTable(t *testing.T) {
 	if chunks > 1 { // that which is being used up
 		t.Errorf("%d chunks are left", chunks)
 	}
+}
+
+// TestEchoesWithIOUring: where answers wait for those of other connections, each connection has
+// its own in order, whatever their sizes, and a callback that blocks keeps none of the others'.
+func TestEchoesWithIOUring(t *testing.T) {
+	if info := (&sluice.Server{IOUring: sluice.IOUringOn}).EngineInfo(nil); !info.IOUring {
+		t.Skip(info)
+	}
+	const clients, rounds = 32, 8
+	blocks := make(chan struct{})
+	f := startEndpoint(t, sluice.EngineEpoll, &Endpoint{OnMessage: func(c *Conn, m Message) error {
+		if string(m.Data) == "block" {
+			<-blocks
+		}
+		return c.Write(context.Background(), m.Kind, m.Data)
+	}}, func(s *sluice.Server) { s.IOUring = sluice.IOUringOn })
+	var all [clients]*client
+	for i := range all {
+		all[i] = f.dial()
+	}
+	blocked := f.dial(masked(ws.OpText, "block"))
+	for round := range rounds {
+		var texts []string
+		for _, size := range []int{0, 1, 125, 126, 4 << 10, 20 << 10, 2} {
+			texts = append(texts, strings.Repeat(string(rune('a'+round)), size))
+		}
+		for i, c := range all { // all have input before the first one reads
+			for j := range texts {
+				c.raw(masked(ws.OpText, strconv.Itoa(i)+texts[j]))
+			}
+		}
+		for i, c := range all {
+			for j := range texts {
+				want := strconv.Itoa(i) + texts[j]
+				if len(want) > 100 {
+					c.expect(long("text", want))
+				} else {
+					c.expect("text " + want)
+				}
+			}
+		}
+	}
+	close(blocks)
+	blocked.expect("text block")
 }

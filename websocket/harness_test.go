@@ -106,8 +106,8 @@ func start(t *testing.T, e sluice.Engine, handler sluice.RequestHandler, configu
 }
 
 // startEndpoint serves e without a state.
-func startEndpoint(t *testing.T, engine sluice.Engine, e *Endpoint) *fixture {
-	return start(t, engine, func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) })
+func startEndpoint(t *testing.T, engine sluice.Engine, e *Endpoint, configure ...func(*sluice.Server)) *fixture {
+	return start(t, engine, func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }, configure...)
 }
 
 func echoMessage(c *Conn, m Message) error { return c.TryWrite(m.Kind, m.Data) }
