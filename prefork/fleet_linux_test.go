@@ -50,8 +50,13 @@ func startBinary(t *testing.T, binary string, s setup, isToBeReady bool) *fleet 
 		t.Fatal(err)
 	}
 	f := &fleet{t: t, cmd: exec.Command(binary), ended: make(chan struct{}), heard: make(chan struct{})}
-	f.cmd.Env = append(os.Environ(), roleVariable+"="+string(role),
-		"NOTIFY_SOCKET=/nowhere", "LISTEN_PID=1", "LISTEN_FDS=1")
+	systemd := []string{"NOTIFY_SOCKET=@nobody", "LISTEN_PID=1", "LISTEN_FDS=1"}
+	if s.systemd != nil {
+		f.cmd = exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0"`, binary) // it has the pid of sh
+		systemd = append(s.systemd, fmt.Sprintf("LISTEN_FDS=%d", len(s.passed)))
+		f.cmd.ExtraFiles = s.passed
+	}
+	f.cmd.Env = append(append(os.Environ(), roleVariable+"="+string(role)), systemd...)
 	if _, err := f.cmd.StdinPipe(); err != nil { // closing it ends the fleet
 		t.Fatal(err)
 	}

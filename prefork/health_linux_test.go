@@ -34,7 +34,8 @@ func TestProbesFollowTheFleet(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all are ready", func() bool { return probes(t, admin) == "200 ok, 200 ok, 200 ok" })
+	until(t, "it is ready", func() bool { return probes(t, admin) == "200 ok, 200 ok, 200 ok" })
+	until(t, "all serve", func() bool { return statusAt(t, "tcp", admin).Ready })
 	f.signal(syscall.SIGWINCH)
 	paused := "200 ok, 503 paused: SIGHUP starts the workers again, 200 ok"
 	until(t, "it pauses", func() bool { return probes(t, admin) == paused })

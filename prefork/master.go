@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/sluicehttp/sluice/internal/process/supervise"
+	"github.com/sluicehttp/sluice/internal/process/systemd"
 )
 
 // OverRecovery says what the master does after too many deaths of workers.
@@ -35,9 +36,12 @@ func (p *Prefork) lead(addr string) error {
 	if runtime.GOOS == "windows" && !p.Reuseport {
 		return ErrOnlyReuseportOnWindows
 	}
+	service, err := systemd.Take()
+	if err != nil {
+		return err
+	}
 	config := p.config()
 	if p.LoadConfig != nil {
-		var err error
 		if config.Configuration, err = p.LoadConfig(); err != nil {
 			return err
 		}
@@ -48,6 +52,9 @@ func (p *Prefork) lead(addr string) error {
 	}
 	defer s.close()
 	if !p.workersListen() {
+		if err := s.inherit(service, config.Workers, config.Logger); err != nil {
+			return err
+		}
 		if err := s.probe(); err != nil {
 			return err
 		}
@@ -64,6 +71,7 @@ func (p *Prefork) lead(addr string) error {
 		return err
 	}
 	publisher := newPublisher(&config, memory)
+	notifier := newNotifier(service, &config)
 	m, err := supervise.New(config)
 	if err != nil {
 		return err
@@ -72,6 +80,8 @@ func (p *Prefork) lead(addr string) error {
 	defer cancel()
 	go rotateTickets(ctx, memory)
 	p.state.Store(&state{master: m, addrs: s.addresses(), admin: admin.addr()})
+	notifier.master = m
+	go notifier.run(ctx)
 	go publisher.publish(ctx, m)
 	go admin.serve()
 	return publicError(m.Run(context.Background()))

@@ -80,8 +80,10 @@ type Prefork struct {
 	// with SharedSockets, and before Linux 6.2.
 	IncomingCPU bool
 
-	// Listen holds further addresses: "host:port", or "unix:" and a path. The
-	// address of ListenAndServe has the same two forms.
+	// Listen holds further addresses: "host:port", "unix:" and a path, or "fd:" and
+	// the name of sockets that systemd has passed to the master (LISTEN_FDNAMES). The
+	// address of ListenAndServe has the same forms. Sockets that systemd has passed for
+	// one of the other addresses are used, too. All workers share systemd's sockets.
 	Listen []string
 	// Backlog bounds the connections that wait in each TCP socket. If zero, it is
 	// the system's maximum.
@@ -253,8 +255,8 @@ func New(s *sluice.Server) *Prefork {
 	return p
 }
 
-// ListenAndServe serves HTTP on the TCP address addr, "host:port", or the unix
-// socket "unix:" and its path. In the master it returns when all workers have
+// ListenAndServe serves HTTP on the TCP address addr, "host:port", the unix socket
+// "unix:" and its path, or systemd's sockets "fd:" and their name. In the master it returns when all workers have
 // ended: nil after an orderly end, otherwise the reason. In a worker it returns
 // nil after the worker was told to end and its requests are answered. If
 // ServeFunc returns first, it returns that result. The worker's main should

@@ -66,6 +66,9 @@ type setup struct {
 	History                 int       // of the rooms
 	Streams                 bool      // of the paths /events and /publish
 	Publishing              publishing
+
+	systemd []string   // the environment that it sets; nil: one without effect
+	passed  []*os.File // sockets that it passes
 }
 
 // playRole plays the master of a fleet and its workers.

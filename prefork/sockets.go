@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/engine/listen"
+	"github.com/sluicehttp/sluice/internal/process/systemd"
 )
 
 const unixPrefix = "unix:"
@@ -29,6 +30,11 @@ type sockets struct {
 	backlog   int
 	mode      fs.FileMode
 	affinity  func(slot int) []int // nil: the sockets of no slot prefer a CPU
+
+	service *systemd.Service
+	log     Logger
+	given   map[int][]systemd.Socket // by endpoint: what systemd has passed
+	workers int                      // of the first start, for which given is
 
 	mu     sync.Mutex
 	addrs  []net.Addr          // known since the first open
@@ -57,6 +63,7 @@ func (p *Prefork) newSockets(addr string) (*sockets, error) {
 		s.endpoints = append(s.endpoints, e)
 	}
 	s.perSlot = s.perSlot && hasTCP
+	s.given = make(map[int][]systemd.Socket)
 	s.unix = make([]*os.File, len(s.endpoints))
 	s.kept = make([]net.Listener, len(s.endpoints))
 	return s, nil
@@ -70,7 +77,7 @@ func (s *sockets) probe() error {
 		return nil // without SO_REUSEPORT, listening fails
 	}
 	for i, e := range s.endpoints {
-		if e.network == "unix" {
+		if e.network == "unix" || s.isGiven(i) {
 			continue
 		}
 		options := listen.Options{}
@@ -116,6 +123,14 @@ func (s *sockets) open(slot int) (files []*os.File, err error) {
 		}
 	}()
 	for i, e := range s.endpoints {
+		given, addr, err := s.openGiven(i, slot)
+		if err != nil {
+			return files, err
+		}
+		if len(given) > 0 {
+			files, addrs = append(files, given...), append(addrs, addr)
+			continue
+		}
 		f, addr, err := s.openOne(i, e, slot)
 		if err != nil {
 			return files, err
@@ -142,6 +157,9 @@ func (s *sockets) openOne(i int, e endpoint, slot int) (*os.File, net.Addr, erro
 		return nil, nil, err
 	}
 	f, err := listen.File(ln)
+	if err == nil {
+		s.store(f)
+	}
 	return f, ln.Addr(), err
 }
 
@@ -249,6 +267,7 @@ func (s *sockets) letGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isOver = true
+	s.closeGiven()
 	for i, ln := range s.kept {
 		if ln != nil {
 			ln.Close()

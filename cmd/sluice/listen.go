@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/process/systemd"
 )
 
 // listen returns a listener of TCP.
@@ -26,6 +28,9 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // checkAddr finds what is no address to listen on, before anything listens. What a
 // host's name leads to is not looked up.
 func checkAddr(flag, addr string) error {
+	if systemd.IsName(addr) && flag == "--addr" {
+		return nil
+	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		if _, numberErr := strconv.ParseUint(addr, 10, 16); numberErr == nil {
@@ -42,7 +47,7 @@ func checkAddr(flag, addr string) error {
 // hostOf returns the host of an address to listen on.
 func hostOf(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil || host == "" {
+	if err != nil || host == "" || systemd.IsName(addr) {
 		return "localhost"
 	}
 	return host

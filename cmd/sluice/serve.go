@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/internal/process/systemd"
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/requestid"
 	"github.com/sluicehttp/sluice/tools/lab/cli"
@@ -96,7 +97,7 @@ func newServeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.files.addFlags(flags)
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, `HOST:PORT`; :8080 is all addresses of this machine")
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, `HOST:PORT`; :8080 is all addresses of this machine; fd:NAME is a socket of systemd")
 	o.accessLog.addFlags(flags)
 	flags.BoolVar(&o.requestID, "request-id", false, "give each response an X-Request-Id: the request's, if it is valid, or a new one; json and text logs have it")
 	o.tls.addFlags(flags)
@@ -199,6 +200,9 @@ func serve(ctx context.Context, o serveOptions) error {
 	}
 	o.observe(server, access)
 	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	if run.systemd, err = systemd.Take(); err != nil {
+		return err
+	}
 	if err := run.openAdmin(o.admin, built); err != nil {
 		return err
 	}
@@ -247,6 +251,8 @@ type running struct {
 	access       *accessLog    // nil if there is none
 	certificates *certificates // nil without TLS
 	signals      chan os.Signal
+	systemd      *systemd.Service
+	isActivated  bool            // it listens on a socket of systemd
 	served       chan error      // what Serve returned
 	single       *prefork.Single // nil without --admin, and with workers
 	adminAddr    net.Addr        // nil without single
@@ -255,7 +261,7 @@ type running struct {
 
 // serve listens and serves until that fails or a signal comes.
 func (r *running) serve(ctx context.Context, o serveOptions) error {
-	ln, err := listen(ctx, o.addr)
+	ln, err := r.listen(ctx, o.addr)
 	if err != nil {
 		return err
 	}
@@ -270,17 +276,22 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 		go func() { r.served <- r.server.Serve(ln) }()
 	}
 	r.announce(scheme, ln, o)
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	r.isReady(alive, ln, "serves "+ln.Addr().String())
 	for {
 		select {
 		case err := <-r.served:
 			return err
 		case <-ctx.Done():
+			r.notify(systemd.Stopping(o.drain + endSlack)...)
 			return r.drain(ln, o.drain)
 		case s := <-r.signals:
 			if s == syscall.SIGHUP && r.reloads() {
 				r.reload()
 				continue
 			}
+			r.notify(systemd.Stopping(o.drainWait + o.drain + endSlack)...)
 			r.keepAccepting(o.drainWait)
 			return r.drain(ln, o.drain)
 		}
@@ -306,6 +317,8 @@ func (r *running) reloads() bool { return r.certificates.reloads() || r.access.r
 // reload reads again what SIGHUP says has changed. What cannot be read stays as
 // it was.
 func (r *running) reload() {
+	r.notify(systemd.Reloading()...)
+	defer r.notify("READY=1")
 	if r.certificates.reloads() {
 		if err := r.certificates.reload(); err != nil {
 			r.logger.Printf("the certificate stays as it was: %v", err)

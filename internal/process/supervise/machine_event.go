@@ -27,6 +27,7 @@ const (
 	evScaleBy                      // number
 	evPause                        // workers exit, sockets are kept
 	evReopen                       // log files
+	evProbe                        // number: the ticket of a caller that asks whether the machine runs
 	evFailed                       // err of a hook: every worker is killed
 )
 
@@ -107,6 +108,8 @@ func (f *fleet) step(e event, now time.Time) []action {
 func (f *fleet) take(e event) {
 	switch e.kind {
 	case evStart:
+	case evProbe:
+		f.answer(nil, e.number)
 	case evTick:
 		f.watch()
 	case evStop, evKill, evQuit, evRestart, evRefused, evScale, evScaleBy, evPause, evReopen, evFailed:

@@ -177,6 +177,20 @@ func (m *Master) await(ctx context.Context, cause Cause) error {
 	}
 }
 
+// Probe returns nil when the goroutine that runs the fleet has answered, and otherwise
+// ctx's error, or ErrStopping after Run.
+func (m *Master) Probe(ctx context.Context) error {
+	ticket, answer := m.tickets.take()
+	defer m.tickets.answer(ticket, nil)
+	m.events.put(event{kind: evProbe, number: ticket})
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // restart asks for a rolling restart. The result goes to the holder of ticket; 0
 // means that there is none.
 func (m *Master) restart(ticket int, cause Cause) {

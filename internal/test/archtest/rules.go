@@ -128,7 +128,7 @@ func packageRules() map[string]packageRule {
 		"tools/bench":     {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "tools/bench/...", "tools/lab/..."}},
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/health", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/health", "internal/process/systemd", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
@@ -151,7 +151,7 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "backplane", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":   {own: []string{".", "backplane", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport": {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten": {own: []string{"internal/engine/listen"}},
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
@@ -188,20 +188,22 @@ func satelliteRules() map[string]packageRule {
 func partRules() map[string]packageRule {
 	clock := packageRule{own: []string{"internal/clock"}}
 	return map[string]packageRule{
-		"internal/client/balance":    clock,
-		"internal/buf":               {own: []string{"internal/invariants"}},
-		"internal/compress":          {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
-		"internal/files":             {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
-		"internal/client/dial":       clock,
-		"internal/message":           {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
-		"internal/body":              {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
-		"internal/client/pipeline":   {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
-		"internal/client/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
-		"internal/engine/listen":     {external: []string{xSys}},
-		"internal/process/health":    {own: []string{"."}},
-		"internal/process/supervise": {external: []string{xSys}},
-		"internal/process/mesh":      {own: []string{"backplane"}},
-		"internal/process/recall":    {own: []string{"backplane"}},
+		"internal/client/balance":              clock,
+		"internal/buf":                         {own: []string{"internal/invariants"}},
+		"internal/compress":                    {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
+		"internal/files":                       {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
+		"internal/client/dial":                 clock,
+		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
+		"internal/body":                        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
+		"internal/client/pipeline":             {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
+		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine/sock"}},
+		"internal/engine/listen":               {external: []string{xSys}},
+		"internal/process/health":              {own: []string{"."}},
+		"internal/process/supervise":           {external: []string{xSys}},
+		"internal/process/systemd":             {external: []string{xSys}},
+		"internal/process/systemd/systemdtest": {},
+		"internal/process/mesh":                {own: []string{"backplane"}},
+		"internal/process/recall":              {own: []string{"backplane"}},
 	}
 }
 
@@ -237,13 +239,14 @@ func uncovered() map[string]string {
 		"tools/...":    "modules of their own, which are tools or pass on",
 
 		// What tests share is covered by the tests that use it.
-		"backplane/backplanetest":          "the suite of backplanes",
-		"internal/engine/enginetest":       "the suite of engines",
-		"internal/process/relay/relaytest": "the suite of relays",
-		"internal/server/http1/http1test":  "scripts of the wire",
-		"internal/server/http2/http2test":  "a client",
-		"internal/test/nettest":            "processes and connections",
-		"internal/test/selfsigned":         "certificates",
+		"backplane/backplanetest":              "the suite of backplanes",
+		"internal/engine/enginetest":           "the suite of engines",
+		"internal/process/relay/relaytest":     "the suite of relays",
+		"internal/process/systemd/systemdtest": "systemd, for tests",
+		"internal/server/http1/http1test":      "scripts of the wire",
+		"internal/server/http2/http2test":      "a client",
+		"internal/test/nettest":                "processes and connections",
+		"internal/test/selfsigned":             "certificates",
 	}
 }
 

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// deployed is where the files are that start the command.
+const deployed = "../../deploy"
+
+// parsed returns the options of a command line of "sluice serve" in a file of deploy.
+func parsed(t *testing.T, args ...string) *cobra.Command {
+	t.Helper()
+	cmd := newServeCommand()
+	if len(args) == 0 || args[0] != "serve" {
+		t.Fatalf("it does not start serve: %q", args)
+	}
+	if err := cmd.ParseFlags(withWorkers(args[1:])); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	if rest := cmd.Flags().Args(); len(rest) > 1 {
+		t.Fatalf("%q: folders %q", args, rest)
+	}
+	return cmd
+}
+
+// ends returns the longest time from SIGTERM to the exit of a command.
+func ends(t *testing.T, cmd *cobra.Command) (sum time.Duration) {
+	t.Helper()
+	for _, name := range []string{"drain-wait", "drain"} {
+		d, err := time.ParseDuration(cmd.Flag(name).Value.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += d
+	}
+	return sum + endSlack
+}
+
+// The units start the command with flags that it has, and stop it later than it ends.
+func TestUnits(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(deployed, "systemd", "sluice.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := func(key string) string {
+		t.Helper()
+		m := regexp.MustCompile(`(?m)^` + key + `=(.+)$`).FindStringSubmatch(string(text))
+		if m == nil {
+			t.Fatalf("there is no %s", key)
+		}
+		return m[1]
+	}
+	cmd := parsed(t, strings.Fields(value("ExecStart"))[1:]...)
+	seconds, err := strconv.Atoi(value("TimeoutStopSec"))
+	if longest := ends(t, cmd); err != nil || time.Duration(seconds)*time.Second <= longest {
+		t.Errorf("TimeoutStopSec=%d, and the command may need %v", seconds, longest)
+	}
+	socket, err := os.ReadFile(filepath.Join(deployed, "systemd", "sluice.socket"))
+	if addr := cmd.Flag("addr").Value.String(); err != nil || !strings.Contains(string(socket), "\nListenStream="+strings.TrimPrefix(addr, ":")+"\n") {
+		t.Errorf("%v: the socket unit does not listen on %s", err, addr)
+	}
+}
+
+// systemd accepts the units.
+func TestUnitsVerify(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("needs systemd-analyze (apt-get install systemd)")
+	}
+	dir := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(deployed, "systemd", "*"))
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[i] = filepath.Join(dir, filepath.Base(file))
+		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/sluice", binary)) // it must exist
+		if err := os.WriteFile(files[i], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no"}, files...)...).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
