@@ -56,6 +56,7 @@ type serving struct {
 	holds    atomic.Int32 // a Serve that has not returned, and Adopts
 	mu       sync.Mutex   // held while accepting
 	caughtUp bool         // all connections from before TCP_NODELAY was set are accepted
+	isTold   bool         // the Backlog of listener was not 0, so the system tells it
 	accepted bool         // since the last failure
 	ended    bool
 	err      error // why; nil: Shutdown

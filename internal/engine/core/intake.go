@@ -59,12 +59,29 @@ func (in *intake) take(s *serving) (more bool) {
 
 func (in *intake) acceptBatch(listener uintptr) {
 	sock.KeepNonblocking(int(listener)) // otherwise the loop would wait for connections only
-	for range acceptsInARow {
+	n := in.serving.waiting(int(listener))
+	for range n {
 		if !in.acceptOne(int(listener)) {
 			return
 		}
 	}
-	in.isFull = true
+	in.isFull = n == acceptsInARow
+	in.serving.caughtUp = in.serving.caughtUp || !in.isFull
+}
+
+// waiting returns how many connections of a listener to accept in a row. Without the Backlog,
+// an Accept that finds none would show the end of them: it costs 3 µs, a tenth of a
+// connection.
+func (s *serving) waiting(listener int) int {
+	if !s.inherits { // it is not TCP, or not plain TCP
+		return acceptsInARow
+	}
+	n := s.driver.source.Backlog(listener)
+	s.isTold = s.isTold || n > 0
+	if n < 0 || !s.isTold {
+		return acceptsInARow
+	}
+	return min(n, acceptsInARow)
 }
 
 // acceptOne accepts a connection and queues it. False: there is none.

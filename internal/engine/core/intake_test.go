@@ -32,6 +32,13 @@ func (s *floodedSource) Accept(listener int, peer *sock.Address) (int, syscall.E
 	return s.pollSource.Accept(listener, peer)
 }
 
+func (s *floodedSource) Backlog(listener int) int {
+	if s.isFlooded.Load() {
+		return 2 * acceptsInARow
+	}
+	return s.pollSource.Backlog(listener)
+}
+
 func (s *floodedSource) Open() (Poller, error) {
 	p, err := s.pollSource.Open()
 	return &floodedPoller{p, s}, err

@@ -39,6 +39,11 @@ func (s *pollSource) Accept(listener int, peer *sock.Address) (int, syscall.Errn
 	return fd, errno
 }
 
+func (s *pollSource) Backlog(listener int) int {
+	s.want(listener, unix.POLLIN)
+	return sock.Backlog(listener)
+}
+
 func (s *pollSource) Recv(fd int, p []byte) (int, syscall.Errno) {
 	n, errno := sock.Recv(fd, p)
 	_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1) // see Peek; a detached socket keeps it

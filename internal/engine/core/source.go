@@ -16,7 +16,7 @@ import (
 // A Source tells of changes, once each: it reports input, and then again after
 // Recv or Peek has found less than it was given room for; room, and then again after a
 // send has returned EAGAIN; connections, and then again after Accept has returned
-// EAGAIN. It may report too often, never too rarely. The calls for input and output
+// EAGAIN, or Backlog was asked. It may report too often, never too rarely. The calls for input and output
 // go through the Source so that one that is told of states instead of changes
 // (poll(2)) can keep to that.
 //
@@ -28,6 +28,9 @@ type Source interface {
 	// Accept accepts a connection as a non-blocking descriptor that child processes
 	// do not inherit, and writes its peer's address to peer.
 	Accept(listener int, peer *sock.Address) (fd int, errno syscall.Errno)
+	// Backlog returns how many connections of a TCP listener wait for Accept; -1 if Accept has
+	// to show it. Some systems return 0 always.
+	Backlog(listener int) int
 	// Recv reads into p, which is not empty. 0 bytes and no error are a FIN.
 	Recv(fd int, p []byte) (n int, errno syscall.Errno)
 	// Peek is Recv, but the bytes stay in the socket.

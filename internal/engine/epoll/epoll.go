@@ -44,6 +44,9 @@ func (*source) Accept(listener int, peer *sock.Address) (int, syscall.Errno) {
 	return sock.Accept(listener, peer)
 }
 
+// Backlog implements core.Source.
+func (*source) Backlog(listener int) int { return sock.Backlog(listener) }
+
 // Recv implements core.Source.
 func (*source) Recv(fd int, p []byte) (int, syscall.Errno) { return sock.Recv(fd, p) }
 

@@ -71,8 +71,8 @@ func TestAcceptedDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	var from, peer, mine Address
-	if _, errno := Accept(listener, &from); errno != syscall.EAGAIN {
-		t.Fatalf("before a connection comes: %v", errno)
+	if _, errno := Accept(listener, &from); errno != syscall.EAGAIN || Backlog(listener) != 0 {
+		t.Fatalf("before a connection comes: %v, %d connections wait", errno, Backlog(listener))
 	}
 	if errno := LocalName(listener, &mine); errno != 0 {
 		t.Fatal(errno)
@@ -82,6 +82,9 @@ func TestAcceptedDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	if n := Backlog(listener); n != 1 {
+		t.Errorf("%d connections wait, want 1", n)
+	}
 	fd, errno := Accept(listener, &from)
 	if errno != 0 {
 		t.Fatal(errno)
@@ -89,6 +92,9 @@ func TestAcceptedDescriptor(t *testing.T) {
 	asked := errors.Join(asError(PeerName(fd, &peer)), asError(LocalName(fd, &mine)))
 	if ours := conn.LocalAddr().String(); asked != nil || addrPort(&from).String() != ours || addrPort(&peer).String() != ours || addrPort(&mine).String() != conn.RemoteAddr().String() {
 		t.Errorf("from %v, %v to %v; want from %s, %v", addrPort(&from), addrPort(&peer), addrPort(&mine), ours, asked)
+	}
+	if Backlog(fd) != -1 || Backlog(-1) != -1 {
+		t.Error("what does not listen has a backlog")
 	}
 	if !IsQuiet(fd) {
 		t.Error("it does not wait for input")
