@@ -3,18 +3,17 @@ package compact
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
-const (
-	// maxRecords is how many records a server sends with one key until the handshake has ended,
-	// at most: its certificates and tickets may take several.
-	maxRecords = 64
-	// usualTickets is how many of them are tickets, as a rule at most.
-	usualTickets = 4
-)
+// maxTickets is how many tickets a server sends in a handshake, at most.
+const maxTickets = 64
+
+// errSecrets: the log of keys has told others than crypto/tls uses.
+var errSecrets = errors.New("sluice: the secrets of a TLS handshake are not those of its connection")
 
 // A Handshake lies between crypto/tls and the socket. It hands on one record at a time, so
 // that crypto/tls never has input that belongs to what follows the handshake. The zero value
@@ -27,8 +26,9 @@ type Handshake struct {
 	rest     int    // of that record
 	ahead    []byte // received, and not handed on
 
-	last []byte  // the last record that was sent
-	told secrets // by the configuration of this handshake
+	told    secrets // by the configuration of this handshake
+	isProof bool    // what crypto/tls writes is not sent, but kept as proof
+	proof   []byte
 }
 
 // Read hands on a part of one record. It calls receive if nothing was received ahead.
@@ -62,68 +62,58 @@ func (h *Handshake) pass(p []byte) (n int) {
 // handshake.
 func (h *Handshake) Ahead() []byte { return h.ahead }
 
-// Sent notes what was sent: whole records.
-func (h *Handshake) Sent(p []byte) {
-	for len(p) >= tls13.HeaderSize {
-		size := tls13.HeaderSize + int(binary.BigEndian.Uint16(p[3:]))
-		if size >= len(p) {
-			h.last = append(h.last[:0], p...)
-			return
-		}
-		p = p[size:]
+// Withholds reports whether p, which crypto/tls writes, must not be sent: End has asked for it.
+func (h *Handshake) Withholds(p []byte) bool {
+	if h.isProof {
+		h.proof = append(h.proof, p...)
 	}
-	h.last = nil
+	return h.isProof
 }
 
 // End ends the handshake, also one that has failed. If the connection can be compact, it
-// returns it; it is over below.
-func (h *Handshake) End(c *tls.Conn, below net.Conn) *Conn {
+// returns it; it is over below. After an error the connection cannot go on.
+func (h *Handshake) End(c *tls.Conn, below net.Conn) (*Conn, error) {
 	defer h.forget()
 	if h.told.out.size == 0 {
-		return nil
+		return nil, nil
 	}
 	said := c.ConnectionState()
 	suite := tls13.Suite(said.CipherSuite)
 	if !said.HandshakeComplete || said.Version != tls.VersionTLS13 || !suite.IsKnown() || h.rest > 0 || h.headSize > 0 {
-		return nil
+		return nil, nil
 	}
 	state, err := tls13.NewState(suite, h.told.in.bytes[:h.told.in.size], h.told.out.bytes[:h.told.out.size], 0, 0)
 	if err != nil {
-		return nil // they are not all known
+		return nil, nil // they are not all known
 	}
 	compact, err := NewConn(below, &state, nil)
-	if err != nil || !h.skipTickets(suite, &compact.layer) {
+	if err != nil {
+		return nil, err
+	}
+	if err := h.prove(c, &compact.layer); err != nil {
 		compact.layer.Erase()
-		return nil
+		return nil, err
 	}
 	compact.facts = h.Listener.facts.get(&said)
-	return compact
+	return compact, nil
 }
 
 // forget overwrites the secrets: the tls.Conn refers to the Handshake as long as it lives.
-func (h *Handshake) forget() { h.told, h.last = secrets{}, nil }
+func (h *Handshake) forget() { h.told, h.proof = secrets{}, nil }
 
-// skipTickets counts the records that were sent with the traffic keys: the tickets, with which
-// the server's flight ends. The last record of the handshake shows it, since a record opens
-// with its own key and number only.
+// prove lets crypto/tls make one more record, which is not sent. It shows the number of the next
+// record, since tickets may have been sent with the traffic keys.
 //
-// It shows, too, whose secrets these are: whatever goes wrong where they are told, the result
-// is false if the record opens with none of them.
-func (h *Handshake) skipTickets(suite tls13.Suite, l *tls13.Layer) bool {
-	if len(h.last) == 0 || h.last[0] != tls13.TypeApplication {
-		return false
+// It shows, too, whose secrets these are: whatever goes wrong where they are told, the record
+// opens with those of crypto/tls only.
+func (h *Handshake) prove(c *tls.Conn, l *tls13.Layer) error {
+	h.isProof = true
+	defer func() { h.isProof = false }()
+	if _, err := c.Write([]byte{0}); err != nil {
+		return err
 	}
-	if l.GoOnAfter(h.last, 0, usualTickets) {
-		return true
+	if !l.GoOnAs(h.proof, maxTickets) {
+		return errSecrets
 	}
-	secret := h.told.handshake.bytes[:h.told.handshake.size]
-	handshake, err := tls13.NewState(suite, secret, secret, 0, 0)
-	if err != nil {
-		return false
-	}
-	defer handshake.Erase()
-	if _, ok := handshake.Out.Number(suite, h.last, 0, maxRecords); ok {
-		return true // the client wants no tickets
-	}
-	return l.GoOnAfter(h.last, usualTickets, maxRecords)
+	return nil
 }

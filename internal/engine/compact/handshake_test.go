@@ -383,19 +383,19 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// Secrets that are not those of a connection do not become its own: its last record must open.
+// Secrets that are not those of a connection do not become its own: it ends.
 func TestForeignSecrets(t *testing.T) {
 	other := serverConfig(t)
 	for _, choose := range []func(*tls.ClientHelloInfo) (*tls.Config, error){
 		nil,
 		func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil },
 	} {
-		for told := range 4 {
+		for told := range 3 {
 			config := serverConfig(t)
 			config.GetConfigForClient = choose
 			w, server := handshakeOf(t, NewListener(config))
 			log := &keyLog{told: &w.handshake.told}
-			for i, label := range []string{"SERVER_HANDSHAKE_TRAFFIC_SECRET", "SERVER_TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0"} {
+			for i, label := range []string{"SERVER_TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0"} {
 				if i >= told {
 					break
 				}
@@ -403,10 +403,11 @@ func TestForeignSecrets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if c := w.handshake.End(server, w); (c != nil) != (told == 0) {
-				t.Errorf("with %d secrets of another it goes on: %v", told, c != nil)
+			c, err := w.handshake.End(server, w)
+			if (c != nil) != (told == 0) || (err == errSecrets) != (told > 0) {
+				t.Errorf("with %d secrets of another it goes on: %v, %v", told, c != nil, err)
 			}
-			if w.handshake.told != (secrets{}) || w.handshake.last != nil {
+			if w.handshake.told != (secrets{}) || w.handshake.proof != nil {
 				t.Error("the handshake remembers secrets")
 			}
 		}
@@ -444,7 +445,7 @@ func TestLinesOfTheLog(t *testing.T) {
 		if n, err := (&keyLog{&told, &log}).Write([]byte(line)); n != len(line) || err != nil || log.String() != line {
 			t.Errorf("%q: %d, %v, passed on %q", line, n, err, &log)
 		}
-		if told.in.size != size || told.out.size+told.handshake.size != 0 {
+		if told.in.size != size || told.out.size != 0 {
 			t.Errorf("%q: %+v", line, told)
 		}
 	}
@@ -466,10 +467,10 @@ func TestHandshakeFails(t *testing.T) {
 		if err := server.Handshake(); err == nil {
 			t.Errorf("%q is a handshake", sends)
 		}
-		if w.handshake.End(server, w) != nil {
-			t.Errorf("%q became compact", sends)
+		if c, err := w.handshake.End(server, w); c != nil || err != nil {
+			t.Errorf("%q became compact, or failed again: %v", sends, err)
 		}
-		if w.handshake.told != (secrets{}) || w.handshake.last != nil {
+		if w.handshake.told != (secrets{}) || w.handshake.proof != nil {
 			t.Errorf("%q: the handshake remembers secrets", sends)
 		}
 	}

@@ -23,7 +23,8 @@ type Listener struct {
 // A Carrier is the connection below crypto/tls while that makes a handshake for a Listener.
 type Carrier interface {
 	net.Conn
-	// CompactHandshake returns the Handshake that sees what is read and written.
+	// CompactHandshake returns the Handshake that sees what is read, and is asked whether it
+	// withholds what is written.
 	CompactHandshake() *Handshake
 }
 
@@ -79,9 +80,8 @@ func (l *Listener) configFor(hello *tls.ClientHelloInfo) (chosen *tls.Config, er
 
 const secretSize = 48 // of the largest secret
 
-// secrets are those of one handshake: of its server's records, and of both directions after
-// it.
-type secrets struct{ handshake, in, out secret }
+// secrets are those of both directions after one handshake.
+type secrets struct{ in, out secret }
 
 type secret struct {
 	bytes [secretSize]byte
@@ -100,8 +100,6 @@ func (k *keyLog) Write(p []byte) (int, error) {
 	label, rest, _ := bytes.Cut(p, []byte(" "))
 	_, digits, _ := bytes.Cut(bytes.TrimRight(rest, "\n"), []byte(" "))
 	switch string(label) {
-	case "SERVER_HANDSHAKE_TRAFFIC_SECRET":
-		k.told.handshake.set(digits)
 	case "CLIENT_TRAFFIC_SECRET_0":
 		k.told.in.set(digits)
 	case "SERVER_TRAFFIC_SECRET_0":

@@ -3,20 +3,23 @@
 package core
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // A countingSource counts its calls.
 type countingSource struct {
 	*pollSource
-	accepts, reads, writes, more, adds atomic.Int64
+	accepts, peeks, reads, writes, more, adds atomic.Int64
 }
 
 func (s *countingSource) Open() (Poller, error) {
@@ -34,6 +37,11 @@ func (s *countingSource) Recv(fd int, p []byte) (int, syscall.Errno) {
 	return s.pollSource.Recv(fd, p)
 }
 
+func (s *countingSource) Peek(fd int, p []byte) (int, syscall.Errno) {
+	s.peeks.Add(1)
+	return s.pollSource.Peek(fd, p)
+}
+
 func (s *countingSource) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
 	s.writes.Add(1)
 	if more {
@@ -49,10 +57,10 @@ func (s *countingSource) SendBuffers(fd int, v *net.Buffers) (int64, syscall.Err
 
 // calls are how many system calls were made. more are the writes that something follows
 // at once.
-type calls struct{ accepts, reads, writes, more, adds int64 }
+type calls struct{ accepts, peeks, reads, writes, more, adds int64 }
 
 func (s *countingSource) calls() calls {
-	return calls{s.accepts.Load(), s.reads.Load(), s.writes.Load(), s.more.Load(), s.adds.Load()}
+	return calls{s.accepts.Load(), s.peeks.Load(), s.reads.Load(), s.writes.Load(), s.more.Load(), s.adds.Load()}
 }
 
 type countingPoller struct {
@@ -144,8 +152,8 @@ func TestCallsOfAConnection(t *testing.T) {
 	const connections = 20
 	// The listener is added. Nothing is accepted in vain.
 	for next, want := range map[engine.Next]calls{
-		engine.Close:      {connections, 2 * connections, connections, connections, 1},
-		engine.CloseQuiet: {connections, connections, connections, connections, 1},
+		engine.Close:      {connections, 0, 2 * connections, connections, connections, 1},
+		engine.CloseQuiet: {connections, 0, connections, connections, connections, 1},
 	} {
 		ln := listen(t)
 		all := make([]net.Conn, connections)
@@ -189,6 +197,54 @@ func TestCallsOfATLSEnd(t *testing.T) {
 		eventually(t, "it is closed", func() bool { return d.countOpen() == 0 })
 		if got := source.calls(); got.writes != before.writes+2 || got.more != before.more+1 {
 			t.Errorf("next %v: %+v before the request, %+v at the end", next, before, got)
+		}
+	}
+}
+
+// A tellingConn tells of the first Flush.
+type tellingConn struct {
+	*nettest.CorkedConn
+	hasFlushed chan struct{}
+	once       sync.Once
+}
+
+func (c *tellingConn) Read(p []byte) (int, error) {
+	c.Flush()
+	c.once.Do(func() { close(c.hasFlushed) })
+	return c.CorkedConn.Read(p)
+}
+
+// A handshake takes a look at the ClientHello, a read for it, one for the client's second
+// flight, and no other, however many records they have.
+func TestCallsOfAHandshake(t *testing.T) {
+	for _, c := range []struct {
+		version uint16
+		writes  int64 // in TLS 1.2 the server also speaks last
+	}{{tls.VersionTLS12, 2}, {tls.VersionTLS13, 1}} {
+		for _, isCompact := range []bool{false, true} {
+			ln := listen(t)
+			conn := &tellingConn{CorkedConn: &nettest.CorkedConn{Conn: dial(t, ln)}, hasFlushed: make(chan struct{})}
+			client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MaxVersion: c.version})
+			shaken := make(chan error, 1)
+			go func() {
+				err := client.Handshake()
+				conn.Flush()
+				shaken <- err
+			}()
+			<-conn.hasFlushed
+			source := &countingSource{pollSource: newPollSource()}
+			served := &engine.TLSListener{Listener: ln, Config: serverTLS(t), Compact: isCompact}
+			d := serveOver(t, source, served, newEcho(), engine.Options{})
+			if err := <-shaken; err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the connection is idle", func() bool { return d.countOpen() == 1 && d.Stats().Active == 0 })
+			want := calls{accepts: 1, peeks: 1, reads: 2, writes: c.writes, adds: 2} // the listener is added, too
+			if got := source.calls(); got != want {
+				t.Errorf("version %#x, compact %t: calls are %+v, want %+v", c.version, isCompact, got, want)
+			}
+			ask(t, client, "hello")
+			_ = conn.Close() // Shutdown waits for that
 		}
 	}
 }

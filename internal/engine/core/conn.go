@@ -156,6 +156,13 @@ func (c *conn) attach(w *worker) {
 	}
 }
 
+// releaseBuffers releases the buffers for a wait in which they are not needed. The worker and c
+// have none until attach.
+func (c *conn) releaseBuffers() {
+	c.In, c.Out = nil, nil
+	c.worker.dropBuffers()
+}
+
 // detach returns the buffers to the worker, except those that the connection needs
 // while it waits.
 func (c *conn) detach() {
@@ -303,14 +310,11 @@ func (c *conn) readWaiting(p []byte) (int, error) {
 // recvWaiting reads from the socket and waits for input.
 func (c *conn) recvWaiting(p []byte) (int, error) {
 	for {
+		c.slot().take(flagInput) // what comes after the read sets it again
 		n, errno := c.driver.source.Recv(c.fd, p)
 		switch {
 		case n > 0:
-			if c.tlsConn != nil { // which may hold more
-				c.isDrained, c.tlsConn.isDrained = false, n < len(p)
-			} else {
-				c.isDrained = n < len(p)
-			}
+			c.isDrained = n < len(p)
 			return n, nil
 		case errno == 0:
 			return 0, io.EOF

@@ -35,6 +35,7 @@ type tlsConn struct {
 	view        *tlsNetConn // the result of NetConn; nil: not called
 	under       net.Conn    // the socket, after the connection was detached
 	pending     []byte      // records for which there was no room
+	hello       []byte      // of the ClientHello, in the worker's buffer, not read by the handshake
 	ahead       []byte      // received in the handshake, and not read by the session
 	handshakeBy int64       // deadline, while in the handshake; 0: none
 	fd          int32
@@ -95,19 +96,18 @@ func (c *conn) handshake() (err error) {
 		config, s.handshake = l.Config(), &compact.Handshake{Listener: l}
 	}
 	shaking := tls.Server(s, config)
-	defer s.endHandshake(shaking)
+	defer func() { err = cmp.Or(err, s.endHandshake(shaking)) }()
 	s.session = shaking
 	d, fd, gen := c.driver, c.fd, c.gen
 	over := d.handshakes.Begin(func() { d.kill(fd, gen) })
 	defer func() { err = cmp.Or(over(), err) }()
-	// Peers may be slow, and MaxWorkers does not limit handshakes. The buffers are not
-	// needed.
+	// Peers may be slow, and MaxWorkers does not limit handshakes.
 	w := c.worker
 	w.loop.queue.Exempt(1)
 	defer w.loop.queue.Exempt(-1)
-	c.In, c.Out = nil, nil
-	w.dropBuffers()
+	s.receiveHello()
 	err = shaking.Handshake()
+	s.hello = nil // of a handshake that has failed
 	c.attach(w)
 	s.waits, s.handshakeBy = false, 0
 	c.SetReadDeadline(0, 0)
@@ -116,23 +116,45 @@ func (c *conn) handshake() (err error) {
 	return err
 }
 
+// receiveHello receives the ClientHello, which is there, with one call: crypto/tls would read
+// its beginning first. An end, or an error, comes again.
+func (s *tlsConn) receiveHello() {
+	c := s.conn
+	n, _ := s.driver.source.Recv(c.fd, c.In)
+	s.isDrained = 0 < n && n < len(c.In)
+	if s.hello = c.In[:n]; n == 0 {
+		c.releaseBuffers()
+	}
+}
+
+// readHello reads what receiveHello has received. The end of it is read before the handshake
+// waits, because the client's next messages answer the server's.
+func (s *tlsConn) readHello(p []byte) int {
+	n := copy(p, s.hello)
+	if s.hello = s.hello[n:]; len(s.hello) == 0 {
+		s.conn.releaseBuffers()
+	}
+	return n
+}
+
 // CompactHandshake implements compact.Carrier.
 func (s *tlsConn) CompactHandshake() *compact.Handshake { return s.handshake }
 
 // endHandshake makes the connection compact, if it can be. Nothing of the peer's is in the
 // tls.Conn then, and nothing was sent but the handshake.
-func (s *tlsConn) endHandshake(shaking *tls.Conn) {
+func (s *tlsConn) endHandshake(shaking *tls.Conn) error {
 	if s.handshake == nil {
-		return
+		return nil
 	}
-	c := s.handshake.End(shaking, s)
+	c, err := s.handshake.End(shaking, s)
 	s.handshake, s.ahead = nil, s.handshake.Ahead()
 	if c == nil {
-		return
+		return err
 	}
 	s.setCompact(c)
 	s.conn.slot().take(flagStays)
 	buf.LetGo(tlsMemory)
+	return nil
 }
 
 // setCompact makes the connection, which was not, a compact one.
@@ -275,10 +297,10 @@ func (s *tlsConn) Read(p []byte) (int, error) {
 	case s.conn == nil:
 		return 0, net.ErrClosed // the caller is not the tls.Conn
 	case s.handshake != nil:
-		return s.handshake.Read(p, s.conn.recvWaiting)
+		return s.handshake.Read(p, s.recvWaiting)
 	case s.waits:
-		return s.conn.recvWaiting(p)
-	case s.isDrained && !s.conn.slot().has(flagInput|flagGone): // as in pump
+		return s.recvWaiting(p)
+	case s.isEmpty():
 		return 0, errWouldBlock
 	}
 	n, errno := s.driver.source.Recv(s.conn.fd, p)
@@ -294,6 +316,28 @@ func (s *tlsConn) Read(p []byte) (int, error) {
 	return 0, os.NewSyscallError("recv", errno)
 }
 
+// isEmpty reports whether there is nothing to receive, as far as that is known.
+func (s *tlsConn) isEmpty() bool {
+	return s.isDrained && !s.conn.slot().has(flagInput|flagGone) // as in pump
+}
+
+// recvWaiting reads from the socket, or of the ClientHello, and waits for input.
+func (s *tlsConn) recvWaiting(p []byte) (int, error) {
+	if len(s.hello) > 0 {
+		return s.readHello(p), nil
+	}
+	c := s.conn
+	if s.isEmpty() {
+		s.isDrained = false
+		if err := c.awaitInput(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.recvWaiting(p)
+	c.isDrained, s.isDrained = false, 0 < n && n < len(p) // the session may hold more
+	return n, err
+}
+
 // Write implements net.Conn for the tls.Conn.
 func (s *tlsConn) Write(p []byte) (int, error) {
 	switch {
@@ -301,6 +345,8 @@ func (s *tlsConn) Write(p []byte) (int, error) {
 		return s.under.Write(p)
 	case s.conn == nil:
 		return 0, net.ErrClosed
+	case s.handshake != nil && s.handshake.Withholds(p):
+		return len(p), nil
 	case s.waits:
 		return s.writeWaiting(p)
 	}
@@ -321,9 +367,6 @@ func (s *tlsConn) Write(p []byte) (int, error) {
 
 // writeWaiting writes the pending records and p.
 func (s *tlsConn) writeWaiting(p []byte) (int, error) {
-	if s.handshake != nil {
-		s.handshake.Sent(p)
-	}
 	if len(s.pending) > 0 {
 		if _, err := s.conn.sendWaiting(s.pending); err != nil {
 			return 0, err

@@ -62,9 +62,9 @@ func (h *half) next() ([]byte, error) {
 	return h.nonce[:], nil
 }
 
-// number returns with which number, at least first and below end, a record was protected;
-// false if with none of them.
-func (h *half) number(record []byte, first, end uint64) (number uint64, ok bool) {
+// number returns with which number, below end, a record was protected; false if with none of
+// them.
+func (h *half) number(record []byte, end uint64) (number uint64, ok bool) {
 	if n, err := Need(record); err != nil || n != len(record) {
 		return 0, false
 	}
@@ -72,7 +72,7 @@ func (h *half) number(record []byte, first, end uint64) (number uint64, ok bool)
 	defer func() { h.sequence = kept }()
 	try := make([]byte, len(record))
 	defer clear(try)
-	for n := first; n < end; n++ {
+	for n := range end {
 		h.sequence = n
 		copy(try, record) // it is overwritten
 		if _, _, err := h.open(try); err == nil {
@@ -136,13 +136,13 @@ func (l *Layer) Start(side Side, s *State) error {
 // Rest drops the ciphers, which need the most memory. The next records make them again.
 func (l *Layer) Rest() { l.in.aead, l.out.aead = nil, nil }
 
-// GoOnAfter makes the next record that is sent the one after record, if that was protected by
-// the keys of this side, with a number that is at least first and below end. It reports
-// whether it was. Nothing may have been appended yet.
-func (l *Layer) GoOnAfter(record []byte, first, end uint64) bool {
-	n, ok := l.out.number(record, first, end)
+// GoOnAs gives the next record that is sent the number of record, if that was protected by the
+// keys of this side, with a number below end. It reports whether it was. The record must never
+// be sent: two with one number break the cipher. Nothing may have been appended yet.
+func (l *Layer) GoOnAs(record []byte, end uint64) bool {
+	n, ok := l.out.number(record, end)
 	if ok {
-		l.out.sequence = n + 1
+		l.out.sequence = n
 	}
 	return ok
 }

@@ -125,15 +125,6 @@ func ParseState(p []byte) (s State, err error) {
 	return s, nil
 }
 
-// Number returns with which number, at least first and below end, the direction has protected
-// a record; false if with none of them. d.Sequence does not matter.
-func (d *Direction) Number(suite Suite, record []byte, first, end uint64) (number uint64, ok bool) {
-	var h half
-	h.start(suite, d)
-	defer func() { h = half{} }()
-	return h.number(record, first, end)
-}
-
 // fits reports whether the secret has the size of the suite's: the rest is zero.
 func (d *Direction) fits(suite Suite) bool {
 	for _, b := range d.Secret[suite.SecretSize():] {

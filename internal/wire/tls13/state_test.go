@@ -60,38 +60,6 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A record has one number, and one key.
-func TestNumber(t *testing.T) {
-	server, client := pair(t, AES128GCM)
-	d := Direction{Secret: client.out.secret, Sequence: 100}
-	for want := range uint64(4) {
-		record, err := client.Append(nil, []byte("data"), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept := bytes.Clone(record)
-		if n, ok := d.Number(AES128GCM, record, 0, 3); n != want%3 || ok != (want < 3) {
-			t.Errorf("number %d: %d, %v", want, n, ok)
-		}
-		if n, ok := d.Number(AES128GCM, record, want, want+1); n != want || !ok {
-			t.Errorf("number %d, asked for it alone: %d, %v", want, n, ok)
-		}
-		if _, ok := d.Number(AES128GCM, record, want+1, 9); ok {
-			t.Errorf("number %d is said to be larger", want)
-		}
-		if !bytes.Equal(record, kept) {
-			t.Error("the record has changed")
-		}
-		other := Direction{Secret: server.out.secret}
-		if _, ok := other.Number(AES128GCM, record, 0, 3); ok {
-			t.Error("another key opens it")
-		}
-		if _, ok := d.Number(AES128GCM, record[:len(record)-1], 0, 3); ok {
-			t.Error("a part of it is a record")
-		}
-	}
-}
-
 // A layer without ciphers makes each when it needs it, with the keys and numbers of before.
 func TestRest(t *testing.T) {
 	for _, suite := range []Suite{AES128GCM, AES256GCM, ChaCha20} {
@@ -123,8 +91,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// A layer goes on after a record that it finds, and only then.
-func TestGoOnAfter(t *testing.T) {
+// A layer goes on with the number of a record that it finds, and only then.
+func TestGoOnAs(t *testing.T) {
 	server, client := pair(t, AES128GCM)
 	var records [][]byte
 	for range 3 {
@@ -134,33 +102,44 @@ func TestGoOnAfter(t *testing.T) {
 		}
 		records = append(records, record)
 	}
-	for _, c := range []struct {
-		record     []byte
-		first, end uint64
-		want       uint64 // the next number
-	}{
-		{records[2], 0, 2, 0}, {records[2], 3, 9, 0}, {records[2], 0, 3, 3}, {records[0], 0, 4, 1}, {records[1][:9], 0, 4, 0},
-	} {
-		var l Layer
-		if err := l.Start(Server, &State{Suite: AES128GCM, Out: Direction{Secret: server.out.secret}}); err != nil {
+	again := func(secret [maxSecret]byte) *Layer {
+		l := &Layer{}
+		if err := l.Start(Server, &State{Suite: AES128GCM, Out: Direction{Secret: secret, Sequence: 7}}); err != nil {
 			t.Fatal(err)
 		}
-		if ok := l.GoOnAfter(c.record, c.first, c.end); ok != (c.want > 0) || l.out.sequence != c.want {
-			t.Errorf("%d to %d: %v, goes on with %d, want %d", c.first, c.end, ok, l.out.sequence, c.want)
+		return l
+	}
+	for i, c := range []struct {
+		record []byte
+		secret [maxSecret]byte
+		end    uint64
+		want   uint64 // the next number
+	}{
+		{records[2], server.out.secret, 2, 7},
+		{records[2], server.out.secret, 3, 2},
+		{records[0], server.out.secret, 4, 0},
+		{records[1], server.out.secret, 4, 1},
+		{records[1][:9], server.out.secret, 4, 7},
+		{append(records[1], 0), server.out.secret, 4, 7},
+		{records[1], client.out.secret, 4, 7},
+	} {
+		kept, l := bytes.Clone(c.record), again(c.secret)
+		if ok := l.GoOnAs(c.record, c.end); ok != (c.want < 7) || l.out.sequence != c.want {
+			t.Errorf("%d: %v, goes on with %d, want %d", i, ok, l.out.sequence, c.want)
+		}
+		if !bytes.Equal(c.record, kept) {
+			t.Errorf("%d: the record has changed", i)
 		}
 	}
-	var l Layer
-	if err := l.Start(Server, &State{Suite: AES128GCM, Out: Direction{Secret: server.out.secret}}); err != nil {
-		t.Fatal(err)
-	}
-	if !l.GoOnAfter(records[2], 0, 4) {
+	l := again(server.out.secret)
+	if !l.GoOnAs(records[2], 4) {
 		t.Fatal("it does not find the record")
 	}
-	next, err := l.Append(nil, []byte("more"), 0)
+	next, err := l.Append(nil, []byte("more"), 0) // in place of the last one
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, record := range append(records, next) {
+	for _, record := range append(records[:2], next) {
 		if _, err := receive(client, record); err != nil {
 			t.Fatal(err)
 		}
