@@ -8,7 +8,8 @@
 // callgrind counts what a server with one processor and without garbage collection executes for
 // n requests, and for twice as many: the difference, divided by n, is a request. It does not
 // count the kernel. The cases in memory are those of the benchmarks, with their harness, which
-// the floor shows alone. Over TCP, 64 connections have one request at a time each.
+// the floor shows alone. Over TCP, 64 connections have one request at a time each, or are
+// made for one.
 package instructions
 
 import (
@@ -87,7 +88,8 @@ type loadCase struct {
 	name    string
 	bench   string // the benchmark in memory; "": over TCP
 	request []byte
-	depth   int // pipelined requests; 0: none
+	depth   int  // pipelined requests; 0: none
+	closes  bool // each request has a connection of its own
 	peer    peers.Options
 }
 
@@ -105,6 +107,7 @@ func allCases() (cases []loadCase) {
 		loadCase{name: "TCP, POST 1 KiB", request: post, peer: peers.Options{BodySize: 1024}},
 		loadCase{name: "TCP, JSON", request: twoFields, peer: peers.Options{Answer: peers.AnswerJSON}},
 		loadCase{name: "TCP, pipeline of 16", request: twoFields, depth: 16},
+		loadCase{name: "TCP, connection per request", request: []byte("GET " + line + load.TwoFields.Lines("Connection: close\r\n") + "\r\n"), closes: true},
 	)
 }
 
@@ -261,18 +264,25 @@ func ask(s server, addr string, each loadCase, n int) error {
 		return fmt.Errorf("answered with %s", first.Status)
 	}
 	var conns [connections]net.Conn
-	for i := range conns {
-		if conns[i], err = net.Dial("tcp4", addr); err != nil {
-			return err
+	defer func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
 		}
-		defer conns[i].Close()
-	}
+	}()
 	answers := make([]byte, first.Size*depth)
 	for ; n > 0; n -= connections * depth {
 		if err := s.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		for _, c := range conns {
+		for i, c := range conns {
+			if c == nil || each.closes {
+				if c, err = net.Dial("tcp4", addr); err != nil { // the kernel accepts it
+					return err
+				}
+				conns[i] = c
+			}
 			if _, err := c.Write(requests); err != nil {
 				return err
 			}
@@ -283,6 +293,9 @@ func ask(s server, addr string, each loadCase, n int) error {
 		for _, c := range conns {
 			if _, err := io.ReadFull(c, answers); err != nil {
 				return err
+			}
+			if each.closes {
+				_ = c.Close()
 			}
 		}
 	}
