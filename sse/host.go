@@ -49,6 +49,7 @@ type opening struct {
 	stays  bool     // it does not move, though it could
 	// isMoved: another process has begun it.
 	isMoved bool
+	ended   func(error) // nil: nobody waits for the end
 }
 
 // open begins a stream on a connection; see upgrade.Takeover. The server counts what it
@@ -74,6 +75,9 @@ func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 	s := &stream{target: conn.Target(), form: o.form, extra: &h.plain}
 	if s.target.Generation == 0 {
 		s.extra = &extra{host: h, prompter: conn.Prompter()}
+	}
+	if o.ended != nil {
+		s.ensureExtra().ended = o.ended
 	}
 	h.hub.mu.Lock()
 	h.addLocked(s)

@@ -168,6 +168,7 @@ func (h *Hub) snapshot(ctx *sluice.RequestCtx, o *opening) (events []Event, err 
 // takeOver arranges that the stream begins when the handler has returned.
 func (h *Hub) takeOver(ctx *sluice.RequestCtx, o opening) error {
 	ctx.Response.ResetBody()
+	o.ended = upgrade.Watched(ctx)
 	return upgrade.TakeOver(ctx, upgrade.Takeover{
 		Family: h.family, WritesBody: true, Status: sluice.StatusOK, Name: sluice.HeaderContentType, Value: mediaType,
 		Open: func(on upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {

@@ -235,4 +235,7 @@ func (h *Hub) end(s *stream, err error) {
 	if f := h.options.OnClose; f != nil && isOpen {
 		f(s.topics(), err)
 	}
+	if f := s.extra.ended; f != nil {
+		f(err)
+	}
 }

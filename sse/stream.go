@@ -87,6 +87,7 @@ type extra struct {
 	// subscriptions say.
 	had    position
 	joined int64
+	ended  func(error) // is called at the end; nil: nobody waits for it
 }
 
 func (s *stream) ensureExtra() *extra {
@@ -258,7 +259,7 @@ func (h *Hub) settleLocked(s *stream) {
 	if m.had != nil && (h.log.reaches(m.had) || clock.Nanos()-m.joined > int64(reorderTime)) {
 		m.had = nil
 	}
-	if m.had == nil && m.others == nil && m.prompter == nil && m.err == nil {
+	if m.had == nil && m.others == nil && m.prompter == nil && m.err == nil && m.ended == nil {
 		s.extra = &m.host.plain
 	}
 }

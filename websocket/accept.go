@@ -83,6 +83,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		refuse(ctx, &StatusError{Status: sluice.StatusNotImplemented, Text: "this request cannot become a WebSocket"})
 		return err
 	}
+	o.ended = upgrade.Watched(ctx) // before Open, which is called later
 	h := &ctx.Response.Header
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(sluice.StatusSwitchingProtocols)

@@ -334,6 +334,7 @@ type opening struct {
 	out, in  ws.DeflateSide // how messages are compressed; 0: not
 	window   string         // what the peer's next message may refer to
 	state    any
+	ended    func(error) // nil: nobody waits for the end
 	loop     loopKind
 	serve    func(*Conn) error // of acceptLoop and serveLoop
 	stays    bool              // it cannot move

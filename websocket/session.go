@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"context"
 	"math"
 	"net"
 	"runtime/debug"
@@ -298,6 +299,10 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 		a.loop, a.remote, a.local = s.loop, conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
+	if f := o.ended; f != nil {
+		end := c.Context()
+		context.AfterFunc(end, func() { f(context.Cause(end)) })
+	}
 	conn.SetWriteTimeout(h.writeTimeout)
 	return s
 }
