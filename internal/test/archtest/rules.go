@@ -127,6 +127,7 @@ func packageRules() map[string]packageRule {
 		// Modules of their own: the root's public packages, and what they like.
 		"tools/bench":     {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "tools/bench/...", "tools/lab/..."}},
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
+		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/health", "internal/process/systemd", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
@@ -140,7 +141,7 @@ func packageRules() map[string]packageRule {
 	maps.Copy(all, partRules())
 	maps.Copy(all, satelliteRules())
 	all["contrib/fasthttp"] = shim()
-	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "tools/lab"} {
+	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "contrib/otel", "tools/lab"} {
 		all[nested+"/..."] = all[nested]
 	}
 	maps.Copy(all, labRules())
