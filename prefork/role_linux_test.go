@@ -311,20 +311,20 @@ func setLoadConfig(p *Prefork, s setup) {
 
 // withRestart adds a restart to the admin's handler.
 func withRestart(p *Prefork) sluice.RequestHandler {
-	others, restart := defaultAdmin(p), RestartHandler(p)
+	others, restart, control := defaultAdmin(p), RestartHandler(p), ControlHandler(p)
 	return func(ctx *sluice.RequestCtx) {
 		switch string(ctx.Path()) {
 		case "/restart":
 			restart(ctx)
-		case "/upgrade":
-			if err := p.UpgradeWorkers(ctx); err != nil {
-				ctx.Error(err.Error(), 500)
-			}
 		case "/reopen":
 			p.Reopen()
 		case "/scale":
 			p.Scale(ctx.QueryArgs().GetUintOrZero("workers"))
 		default:
+			if strings.HasPrefix(string(ctx.Path()), "/control/") {
+				control(ctx)
+				return
+			}
 			others(ctx)
 		}
 	}

@@ -230,7 +230,7 @@ func (u *upgrading) upgrade(name string, mayFail int) (status int, why string) {
 			u.get("/panic")
 		}()
 	}
-	status, why = request(u.t, "tcp", u.admin(), "POST", "/upgrade", "")
+	status, why = request(u.t, "tcp", u.admin(), "POST", "/control/upgrade", "")
 	l.stop.Store(true)
 	l.done.Wait()
 	if len(l.failed) > mayFail*clients || l.answered.Load() == 0 {

@@ -319,7 +319,7 @@ func TestStatus(t *testing.T) {
 	worker := func(generation, version, pid int, phase Phase, isAttached bool) WorkerStatus {
 		return WorkerStatus{Generation: generation, PID: pid, Phase: phase, Attached: isAttached, Started: began, Version: version}
 	}
-	want := &Status{Wanted: 2, Rolling: true, Version: 2, GoodVersion: 1, Started: true, Crashes: 1, Slots: []SlotStatus{
+	want := &Status{Wanted: 2, MaxWorkers: 3, Rolling: true, Version: 2, GoodVersion: 1, Started: true, Crashes: 1, Slots: []SlotStatus{
 		{Adopter: -1, Generation: 2, Restarts: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(1, 1, 101, PhaseReady, true), worker(2, 2, 7, PhaseSpawned, false)}},
 		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(2, 1, 0, PhaseSpawned, false)}},
 		{Slot: 2, Retired: true, Adopter: 0, Generation: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(1, 1, 103, PhaseDraining, true)}},

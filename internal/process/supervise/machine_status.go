@@ -4,6 +4,7 @@ package supervise
 func (f *fleet) status() *Status {
 	st := &Status{
 		Wanted:         f.wanted,
+		MaxWorkers:     f.config.MaxWorkers,
 		Ready:          f.mode == modeRunning && f.isReady(),
 		Rolling:        f.rolling == rollingForward || f.rolling == rollingBack,
 		Soaking:        f.rolling == rollingSoak,

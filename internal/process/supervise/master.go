@@ -51,7 +51,7 @@ func New(c Config) (*Master, error) {
 		sockets:   make(map[int][]*os.File),
 		inboxes:   make(map[int]*inboxPair),
 	}
-	m.snapshot.Store(&Status{Wanted: c.Workers})
+	m.snapshot.Store(&Status{Wanted: c.Workers, MaxWorkers: c.MaxWorkers})
 	if m.config.binary, err = openExecutable(c.mostFiles()); err != nil {
 		return nil, err
 	}

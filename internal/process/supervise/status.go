@@ -41,6 +41,8 @@ func (p Phase) String() string {
 type Status struct {
 	// Wanted is the number of workers that should run.
 	Wanted int
+	// MaxWorkers is the upper limit of Wanted.
+	MaxWorkers int
 	// Ready tells that all of them are ready.
 	Ready bool
 	// Rolling tells that workers are replaced by those of another version.
