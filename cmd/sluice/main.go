@@ -18,7 +18,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServeCommand(), newGetCommand(), newWSCommand(), newBenchCommand(), lab.Command())
+	root.AddCommand(newServeCommand(), newGetCommand(), newWSCommand(), newBenchCommand(), newCtlCommand(), lab.Command())
 	return root
 }
 

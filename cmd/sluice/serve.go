@@ -62,7 +62,10 @@ the file of --access-log; without these flags it ends the server like SIGTERM.
 
 With --prefork a master process serves with several others, and replaces those
 that die. SIGHUP replaces them one by one, without a failed connection; that
-reads --tls-cert and --tls-key again. SIGUSR1 reopens the file of --access-log.
+reads --tls-cert and --tls-key again. SIGUSR2 does so with the program's file as
+it is now. If the new ones fail within ten seconds, all are replaced by what ran
+before. SIGUSR1 reopens the file of --access-log. "sluice ctl" does the same over
+--admin, and waits for the end.
 SIGTTIN and SIGTTOU start one more and end one, SIGWINCH ends them until SIGHUP,
 SIGQUIT ends everything with a dump of the stacks.
 
@@ -106,7 +109,7 @@ func newServeCommand() *cobra.Command {
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
-	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and POST /restart replaces the workers")
+	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and carries out what sluice ctl asks for")
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
 	flags.Var(cli.SecondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// adminHandler is what is answered on --admin about s. restart is nil without workers.
-func adminHandler(s prefork.Source, figures, restart sluice.RequestHandler) sluice.RequestHandler {
+// adminHandler is what is answered on --admin about s. control carries out orders; it is nil without workers.
+func adminHandler(s prefork.Source, figures, control sluice.RequestHandler) sluice.RequestHandler {
 	status, probe := prefork.StatusHandler(s), prefork.HealthHandler(s)
 	return func(ctx *sluice.RequestCtx) {
 		switch path := string(ctx.Path()); {
@@ -18,12 +18,12 @@ func adminHandler(s prefork.Source, figures, restart sluice.RequestHandler) slui
 			status(ctx)
 		case path == "/metrics":
 			figures(ctx)
-		case path == "/restart" && restart != nil:
-			restart(ctx)
+		case control != nil && (path == "/restart" || path == "/reload" || path == "/upgrade" || path == "/scale"):
+			control(ctx)
 		case path == "/healthz" || path == "/readyz" || path == "/startupz":
 			probe(ctx)
-		case restart != nil:
-			ctx.Error("there are /status, /metrics, /healthz, /readyz, /startupz and, for POST, /restart", sluice.StatusNotFound)
+		case control != nil:
+			ctx.Error("there are /status, /metrics, /healthz, /readyz, /startupz and, for POST, /restart, /reload, /upgrade and /scale", sluice.StatusNotFound)
 		default:
 			ctx.Error("there are /status, /metrics, /healthz, /readyz and /startupz", sluice.StatusNotFound)
 		}

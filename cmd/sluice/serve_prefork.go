@@ -94,7 +94,7 @@ func servePrefork(o serveOptions) error {
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
-	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p), prefork.RestartHandler(p))
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p), prefork.ControlHandler(p))
 	if o.files.dir == "" {
 		if _, err := serveEndpoints(run.server, p); err != nil {
 			return err

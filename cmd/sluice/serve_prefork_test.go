@@ -26,6 +26,11 @@ type preforked struct {
 
 func startPreforked(t *testing.T, args ...string) *preforked {
 	t.Helper()
+	return startPreforkedBinary(t, binary, args...)
+}
+
+func startPreforkedBinary(t *testing.T, binary string, args ...string) *preforked {
+	t.Helper()
 	p := &preforked{log: filepath.Join(t.TempDir(), "log")}
 	p.Cmd = exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0", "--prefork", "2"}, args...)...)
 	file, err := os.Create(p.log)

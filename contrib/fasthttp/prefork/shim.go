@@ -11,6 +11,11 @@ import (
 // BootError is [prefork.BootError].
 type BootError = prefork.BootError
 
+// ControlHandler calls [prefork.ControlHandler].
+func ControlHandler(p *prefork.Prefork) sluice.RequestHandler {
+	return prefork.ControlHandler(p)
+}
+
 // ErrCommandProducerNilCmd is a copy of [prefork.ErrCommandProducerNilCmd].
 var ErrCommandProducerNilCmd = prefork.ErrCommandProducerNilCmd
 
@@ -78,6 +83,9 @@ type Prefork = prefork.Prefork
 
 // ProcessStatus is [prefork.ProcessStatus].
 type ProcessStatus = prefork.ProcessStatus
+
+// Progress is [prefork.Progress].
+type Progress = prefork.Progress
 
 // RestartError is [prefork.RestartError].
 type RestartError = prefork.RestartError

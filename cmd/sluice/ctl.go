@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
+)
+
+// The exit statuses of "sluice ctl", besides 0 and the 2 of wrong use.
+const (
+	ctlFailed   = 1 // the order was not carried out
+	ctlNoAnswer = 3 // nothing that takes orders answers on the address
+	ctlTimedOut = 4 // the order goes on
+)
+
+const (
+	maxCtlAnswer = 16 << 20
+	ctlDialTime  = 10 * time.Second
+)
+
+// ctlOptions are the flags of "sluice ctl".
+type ctlOptions struct {
+	admin   string
+	waits   bool
+	timeout time.Duration
+	asJSON  bool
+}
+
+const ctlHelp = `Ctl gives orders to a running "sluice serve --prefork --admin ADDR", or to any
+program that serves prefork.ControlHandler on its admin address.
+
+A restart replaces the workers one by one, and no connection is lost. It is over
+when all new workers have served for ten seconds. If one of them fails before,
+all get the version from before back, and ctl says why.
+
+Exit status: 0 if the order was carried out; 1 if it was not, with the reason in
+one line on stderr; 2 for wrong use; 3 if nothing that takes orders answers on
+ADDR; 4 if --timeout is over, and the order goes on.`
+
+const ctlExamples = `  sluice serve . --prefork auto --admin unix:/run/sluice.sock
+  sluice ctl --admin unix:/run/sluice.sock status
+  sluice ctl --admin unix:/run/sluice.sock reload
+  mv sluice.new /usr/local/bin/sluice && sluice ctl --admin unix:/run/sluice.sock upgrade
+  sluice ctl --admin unix:/run/sluice.sock scale 8`
+
+func newCtlCommand() *cobra.Command {
+	var o ctlOptions
+	cmd := &cobra.Command{
+		Use:     "ctl",
+		Short:   "Restart, upgrade and scale a running server",
+		Long:    ctlHelp,
+		Example: ctlExamples,
+	}
+	flags := cmd.PersistentFlags()
+	flags.SortFlags = false
+	flags.StringVar(&o.admin, "admin", "", "the server's admin address `ADDR`, HOST:PORT or unix:PATH")
+	flags.BoolVar(&o.waits, "wait", true, "wait until the order is carried out; --wait=false: give it and exit")
+	flags.Var(cli.SecondsOf(&o.timeout, 0), "timeout", "bound for the wait; 0 is none")
+	flags.BoolVar(&o.asJSON, "json", false, "print a JSON object for each step; for status, the status as JSON")
+	add := func(c *cobra.Command, path func(args []string) string) {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return cli.Misuse(err)
+			}
+			if status := o.run(cmd.Context(), c.Name(), path(args)); status != 0 {
+				os.Exit(status)
+			}
+			return nil
+		}
+		cmd.AddCommand(c)
+	}
+	plain := func(path string) func([]string) string { return func([]string) string { return path } }
+	add(&cobra.Command{Use: "status", Short: "Print what the workers do", Args: cobra.NoArgs}, plain("/status"))
+	add(&cobra.Command{
+		Use: "restart", Aliases: []string{"reload"}, Args: cobra.NoArgs,
+		Short: "Replace the workers; new ones read certificates and files again",
+	}, plain("/restart"))
+	add(&cobra.Command{
+		Use: "upgrade", Args: cobra.NoArgs,
+		Short: "Replace the workers by those of the program's file as it is now; the master stays",
+	}, plain("/upgrade"))
+	add(&cobra.Command{Use: "scale N", Short: "Change the number of workers", Args: numberOfWorkers},
+		func(args []string) string { return "/scale?workers=" + url.QueryEscape(args[0]) })
+	return cmd
+}
+
+// numberOfWorkers checks the argument of scale.
+func numberOfWorkers(cmd *cobra.Command, args []string) error {
+	if err := cli.OneArgument("N")(cmd, args); err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(args[0]); err != nil || n < 1 {
+		return fmt.Errorf("scale takes a number of workers, at least 1, not %q", args[0])
+	}
+	return nil
+}
+
+// check checks the flags.
+func (o *ctlOptions) check() error {
+	switch {
+	case o.admin == "":
+		return errors.New("--admin is needed: it is what the server was started with")
+	case strings.HasPrefix(o.admin, "unix:"):
+		return nil
+	}
+	return checkAddr("--admin", o.admin)
+}
+
+// run gives an order, or asks for the status, and returns the exit status.
+func (o *ctlOptions) run(parent context.Context, verb, path string) int {
+	ctx, stop := untilInterrupted(parent)
+	defer stop()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	asked := make(chan ctlAnswer, 1)
+	go func() { asked <- o.ask(ctx, verb, path) }()
+	var a ctlAnswer
+	select {
+	case a = <-asked:
+	case <-ctx.Done():
+		a = ctlAnswer{ctlTimedOut, errors.New("not over yet; it goes on")}
+	}
+	if a.err != nil {
+		fmt.Fprintf(os.Stderr, "sluice ctl %s: %s\n", verb, strings.TrimPrefix(strings.TrimSpace(a.err.Error()), "sluice: "))
+	}
+	return a.status
+}
+
+// A ctlAnswer is how an order ended: an exit status, and why it is not 0.
+type ctlAnswer struct {
+	status int
+	err    error
+}
+
+// ask sends the request and prints what comes.
+func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
+	client := &sluice.HostClient{Addr: "admin", StreamResponseBody: true, Name: "sluice-ctl", DialTimeout: func(string, time.Duration) (net.Conn, error) {
+		network, addr := "tcp", o.admin
+		if name, isUnix := strings.CutPrefix(o.admin, "unix:"); isUnix {
+			network, addr = "unix", name
+		}
+		return net.DialTimeout(network, addr, ctlDialTime)
+	}}
+	defer client.CloseIdleConnections()
+	req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+	defer sluice.ReleaseRequest(req)
+	defer sluice.ReleaseResponse(resp)
+	req.SetRequestURI("http://admin" + path)
+	if verb != "status" {
+		req.Header.SetMethod(sluice.MethodPost)
+		wait := "no"
+		if o.waits {
+			wait = "progress"
+		}
+		req.URI().QueryArgs().Set("wait", wait)
+	} else if o.asJSON {
+		req.URI().QueryArgs().Set("format", "json")
+	}
+	if err := client.DoContext(ctx, req, resp); err != nil {
+		return ctlAnswer{ctlNoAnswer, fmt.Errorf("no answer from %s: %w", o.admin, err)}
+	}
+	body := io.LimitReader(resp.BodyStream(), maxCtlAnswer)
+	switch code := resp.StatusCode(); {
+	case verb == "status" && code == sluice.StatusOK:
+		if _, err := io.Copy(os.Stdout, body); err != nil {
+			return ctlAnswer{ctlNoAnswer, err}
+		}
+		return ctlAnswer{}
+	case code == sluice.StatusAccepted:
+		return ctlAnswer{}
+	case code == sluice.StatusInternalServerError:
+		text, _ := io.ReadAll(body)
+		return ctlAnswer{ctlFailed, errors.New(string(text))}
+	case code != sluice.StatusOK || string(resp.Header.ContentType()) != "application/x-ndjson":
+		return ctlAnswer{ctlNoAnswer, fmt.Errorf("%s takes no orders (status %d): the server must have prefork.ControlHandler there", o.admin, code)}
+	}
+	return o.follow(body)
+}
+
+// follow prints the progress of an order.
+func (o *ctlOptions) follow(body io.Reader) ctlAnswer {
+	var shown, last prefork.Progress
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+			return ctlAnswer{ctlNoAnswer, fmt.Errorf("not a line of progress: %w", err)}
+		}
+		if last == shown {
+			continue
+		}
+		shown = last
+		if o.asJSON {
+			fmt.Printf("%s\n", lines.Bytes())
+		} else if last.Error == "" {
+			fmt.Println(last)
+		}
+	}
+	switch {
+	case last.State == "done":
+		return ctlAnswer{}
+	case last.Error != "":
+		return ctlAnswer{ctlFailed, errors.New(last.Error)}
+	}
+	return ctlAnswer{ctlFailed, errors.New("the server ended before the order was carried out")}
+}

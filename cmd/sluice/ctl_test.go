@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// ctl runs "sluice ctl" and returns what it prints and its exit status.
+func ctl(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"ctl"}, args...)...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
+}
+
+// What an admin address answers becomes lines and an exit status.
+// long: a table
+func TestCtlAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	path := filepath.Join(t.TempDir(), "admin")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status int
+	var contentType, body, asked string
+	gate := make(chan struct{})
+	server := &sluice.Server{Engine: sluice.EnginePerConn, Handler: func(ctx *sluice.RequestCtx) {
+		asked = string(ctx.Method()) + " " + string(ctx.RequestURI())
+		if body == "hang" {
+			<-gate
+		}
+		ctx.SetStatusCode(status)
+		ctx.SetContentType(contentType)
+		ctx.SetBodyString(body)
+	}}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	defer func() { close(gate); server.Shutdown(); <-served }()
+	const lines = "application/x-ndjson"
+	replacing := `{"state":"replacing","version":2,"replaced":1,"wanted":2}` + "\n"
+	done := `{"state":"done","version":2,"replaced":2,"wanted":2}` + "\n"
+	failed := `{"state":"failed","version":1,"replaced":2,"wanted":2,"error":"sluice: rolling restart failed in slot 0: exit status 7"}` + "\n"
+	for _, c := range []struct {
+		args           string
+		status         int
+		contentType    string
+		body           string
+		asked          string
+		stdout, stderr string
+		exit           int
+	}{
+		{"restart", 200, lines, replacing + replacing + done, "POST /restart?wait=progress", "replacing: 1 of 2 slots have version 2\ndone: 2 of 2 slots have version 2\n", "", 0},
+		{"reload --json", 200, lines, replacing + done, "POST /restart?wait=progress", replacing + done, "", 0},
+		{"upgrade", 200, lines, replacing + failed, "POST /upgrade?wait=progress", "replacing: 1 of 2 slots have version 2\n", "sluice ctl upgrade: rolling restart failed in slot 0: exit status 7\n", 1},
+		{"upgrade --json", 200, lines, failed, "POST /upgrade?wait=progress", failed, "sluice ctl upgrade: rolling restart failed in slot 0: exit status 7\n", 1},
+		{"upgrade --wait=false", 202, "", "", "POST /upgrade?wait=no", "", "", 0},
+		{"scale 3", 200, lines, done, "POST /scale?workers=3&wait=progress", "done: 2 of 2 slots have version 2\n", "", 0},
+		{"scale 3 --wait=false", 500, "", "sluice: the number of workers must be between 1 and 2\n", "POST /scale?workers=3&wait=no", "", "sluice ctl scale: the number of workers must be between 1 and 2\n", 1},
+		{"status", 200, "text/plain", "workers: 2\n", "GET /status", "workers: 2\n", "", 0},
+		{"status --json", 200, "application/json", "{}\n", "GET /status?format=json", "{}\n", "", 0},
+		{"restart", 404, "", "", "POST /restart?wait=progress", "", "sluice ctl restart: unix:" + path + " takes no orders (status 404): the server must have prefork.ControlHandler there\n", 3},
+		{"restart", 200, "text/plain", "restarted\n", "POST /restart?wait=progress", "", "sluice ctl restart: unix:" + path + " takes no orders (status 200): the server must have prefork.ControlHandler there\n", 3},
+		{"restart", 200, lines, replacing, "POST /restart?wait=progress", "replacing: 1 of 2 slots have version 2\n", "sluice ctl restart: the server ended before the order was carried out\n", 1},
+		{"restart", 200, lines, "x\n", "POST /restart?wait=progress", "", "sluice ctl restart: not a line of progress: invalid character 'x' looking for beginning of value\n", 3},
+		{"restart --timeout 0.2", 200, lines, "hang", "POST /restart?wait=progress", "", "sluice ctl restart: not over yet; it goes on\n", 4},
+	} {
+		status, contentType, body = c.status, c.contentType, c.body
+		stdout, stderr, exit := ctl(t, append(strings.Fields(c.args), "--admin", "unix:"+path)...)
+		if stdout != c.stdout || stderr != c.stderr || exit != c.exit || asked != c.asked {
+			t.Errorf("%s, %q: asked %q, printed %q and %q, status %d; want %+v", c.args, c.body, asked, stdout, stderr, exit, c)
+		}
+	}
+	for _, c := range []struct {
+		args, stderr string
+		exit         int
+	}{
+		{"restart", "--admin is needed", 2},
+		{"restart --admin 9090", "--admin 9090 is a port alone", 2},
+		{"scale --admin unix:x", "N", 2},
+		{"scale many --admin unix:x", "scale takes a number of workers, at least 1, not \"many\"", 2},
+		{"scale 0 --admin unix:x", "scale takes a number of workers, at least 1, not \"0\"", 2},
+		{"restart --admin unix:/no/such/socket", "no answer from unix:/no/such/socket", 3},
+	} {
+		if _, stderr, exit := ctl(t, strings.Fields(c.args)...); exit != c.exit || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s: %q, status %d", c.args, stderr, exit)
+		}
+	}
+}
+
+// A server is scaled, upgraded to a broken binary, which is rolled back, and to a good one.
+func TestCtlOfServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes, and waits for ten seconds")
+	}
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "program")
+	install := func(from string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = errors.Join(os.WriteFile(program+".new", text, 0o755), os.Rename(program+".new", program))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	install(binary)
+	admin := "unix:" + filepath.Join(t.TempDir(), "admin")
+	p := startPreforkedBinary(t, program, "--admin", admin)
+	stdout, stderr, status := ctl(t, "scale", "3", "--admin", admin)
+	if status != 0 || !strings.HasSuffix(stdout, "done: 3 of 3 slots have version 1\n") {
+		t.Errorf("%q, %q, status %d", stdout, stderr, status)
+	}
+	broken, err := exec.LookPath("false")
+	if err != nil {
+		t.Skip(err)
+	}
+	install(broken)
+	stdout, stderr, status = ctl(t, "upgrade", "--admin", admin)
+	if want := regexp.MustCompile(`^sluice ctl upgrade: rolling restart failed in slot \d: exit status 1\n$`); status != 1 || !want.MatchString(stderr) {
+		t.Errorf("%q, %q, status %d", stdout, stderr, status)
+	}
+	if body, err := p.get("/plaintext"); err != nil || body != "Hello, World!" {
+		t.Errorf("%q, %v", body, err)
+	}
+	install(binary)
+	stdout, stderr, status = ctl(t, "upgrade", "--admin", admin)
+	if status != 0 || !strings.HasSuffix(stdout, "done: 3 of 3 slots have version 3\n") {
+		t.Errorf("%q, %q, status %d", stdout, stderr, status)
+	}
+	stdout, stderr, status = ctl(t, "status", "--admin", admin)
+	if status != 0 || !strings.Contains(stdout, "workers: 3 wanted, 3 ready") || !strings.Contains(stdout, "upgrade") {
+		t.Errorf("%q, %q, status %d", stdout, stderr, status)
+	}
+}
