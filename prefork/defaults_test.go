@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/process/supervise"
 )
 
 // Times that are not set have the documented defaults.
@@ -170,7 +171,33 @@ func TestRestartErrorUnwraps(t *testing.T) {
 }
 
 func TestOverRecoveryNames(t *testing.T) {
-	if got := fmt.Sprint(OverRecoveryExit, OverRecoveryDegrade, OverRecovery(2)); got != "exit degrade OverRecovery(2)" {
+	if got := fmt.Sprint(OverRecoveryAuto, OverRecoveryExit, OverRecoveryDegrade, OverRecovery(3)); got != "auto exit degrade OverRecovery(3)" {
 		t.Error(got)
+	}
+}
+
+// A fleet goes on after too many deaths if the program says so, or says nothing at all.
+func TestWhoDegrades(t *testing.T) {
+	made := func(change func(*Prefork)) *Prefork {
+		p := New(&sluice.Server{})
+		change(p)
+		return p
+	}
+	for name, c := range map[string]struct {
+		p    *Prefork
+		want bool
+	}{
+		"New":                     {made(func(*Prefork) {}), true},
+		"New and a threshold":     {made(func(p *Prefork) { p.RecoverThreshold += 3 }), false},
+		"New and no death":        {made(func(p *Prefork) { p.RecoverThreshold = 0 }), false},
+		"New and exit":            {made(func(p *Prefork) { p.OverRecovery = OverRecoveryExit }), false},
+		"a threshold and degrade": {made(func(p *Prefork) { p.RecoverThreshold, p.OverRecovery = 9, OverRecoveryDegrade }), true},
+		"a literal":               {&Prefork{}, false},
+		"a literal with that":     {&Prefork{RecoverThreshold: New(&sluice.Server{}).RecoverThreshold}, false},
+		"a literal that degrades": {&Prefork{OverRecovery: OverRecoveryDegrade}, true},
+	} {
+		if got := c.p.config().OverRecovery == supervise.OverRecoveryDegrade; got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

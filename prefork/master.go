@@ -14,11 +14,16 @@ import (
 type OverRecovery uint8
 
 const (
+	// OverRecoveryAuto is OverRecoveryDegrade in a Prefork of New whose RecoverThreshold
+	// is the number that New sets, and OverRecoveryExit, as in fasthttp, in a literal or
+	// if the program sets another RecoverThreshold.
+	OverRecoveryAuto OverRecovery = iota
 	// OverRecoveryExit ends the remaining workers in an orderly way. Then
 	// ListenAndServe returns ErrOverRecovery.
-	OverRecoveryExit OverRecovery = iota
-	// OverRecoveryDegrade keeps the remaining workers, and tries every 30 seconds to
-	// start others. Until all workers have served once, it does the same as
+	OverRecoveryExit
+	// OverRecoveryDegrade keeps the remaining workers, and starts the others after a
+	// pause. The pause doubles with each death beyond the threshold, from RecoverInterval
+	// (at least 100 ms) to 30 s, or 1 s while no worker serves. Until all workers have served once, it does the same as
 	// OverRecoveryExit, so a program that cannot start ends with an error.
 	OverRecoveryDegrade
 )
@@ -28,7 +33,15 @@ func (o OverRecovery) String() string {
 	if o > OverRecoveryDegrade {
 		return fmt.Sprintf("OverRecovery(%d)", uint8(o))
 	}
-	return [...]string{"exit", "degrade"}[o]
+	return [...]string{"auto", "exit", "degrade"}[o]
+}
+
+// degrades reports whether the fleet goes on after too many deaths.
+func (p *Prefork) degrades() bool {
+	if p.OverRecovery == OverRecoveryAuto {
+		return p.newThreshold > 0 && p.RecoverThreshold == p.newThreshold
+	}
+	return p.OverRecovery == OverRecoveryDegrade
 }
 
 // lead is ListenAndServe in the master.
@@ -110,7 +123,6 @@ func (p *Prefork) config() supervise.Config {
 		RecoverThreshold: p.RecoverThreshold,
 		RecoverWindow:    p.RecoverWindow,
 		RecoverInterval:  p.RecoverInterval,
-		OverRecovery:     supervise.OverRecovery(p.OverRecovery),
 		HangTimeout:      max(p.HangTimeout, 0),
 		Inboxes:          p.server != nil,
 		Logger:           p.logger(),
@@ -119,6 +131,9 @@ func (p *Prefork) config() supervise.Config {
 			OnFleetReady: p.OnFleetReady,
 			OnReload:     p.reload,
 		},
+	}
+	if p.degrades() {
+		c.OverRecovery = supervise.OverRecoveryDegrade
 	}
 	if c.Workers <= 0 {
 		c.Workers = runtime.GOMAXPROCS(0)

@@ -101,9 +101,11 @@ type Prefork struct {
 	// RecoverInterval is the pause before the master replaces a worker that lived
 	// for less than ten seconds. The pause doubles, up to 30 s, with each
 	// consecutive worker that died before it served. If the last serving worker
-	// dies, it is replaced at once. Zero means no pause. New sets 100 ms.
+	// dies, it is replaced at once, within the threshold. Zero means no pause. New sets 100 ms.
 	RecoverInterval time.Duration
-	// OverRecovery says what happens beyond the threshold. By default the other
+	// OverRecovery says what happens beyond the threshold. By default a Prefork of New
+	// goes on with the other workers, and starts new ones after growing pauses. In a
+	// literal, or if the program sets another RecoverThreshold than New, the other
 	// workers end too, and ListenAndServe returns ErrOverRecovery.
 	OverRecovery OverRecovery
 
@@ -218,10 +220,11 @@ type Prefork struct {
 	// configuration only.
 	CommandProducer func(files []*os.File) (*exec.Cmd, error)
 
-	server  *sluice.Server // nil: not made by New
-	mesh    mesh.Mesh      // this worker and the others, for Backplane
-	state   atomic.Pointer[state]
-	journal atomic.Pointer[supervise.Journal]
+	server       *sluice.Server // nil: not made by New
+	newThreshold int            // the RecoverThreshold that New has set
+	mesh         mesh.Mesh      // this worker and the others, for Backplane
+	state        atomic.Pointer[state]
+	journal      atomic.Pointer[supervise.Journal]
 }
 
 // WorkerInfo identifies a worker process.
@@ -249,6 +252,7 @@ func New(s *sluice.Server) *Prefork {
 		ServeTLSEmbedFunc: s.ServeTLSEmbed,
 		server:            s,
 	}
+	p.newThreshold = p.RecoverThreshold
 	if s.Logger != nil {
 		p.Logger = s.Logger
 	}

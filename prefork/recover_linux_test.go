@@ -52,7 +52,7 @@ func index(lines []string, text string) int {
 	return -1
 }
 
-// A crash loop ends the fleet, unless OverRecoveryDegrade is set.
+// A crash loop ends the fleet, unless OverRecoveryDegrade is set. New workers then follow.
 func TestOverRecovery(t *testing.T) {
 	f := start(t, setup{Workers: 1, Threshold: 3, Failing: "crash"}, false)
 	if status := f.wait(); status != 1 || f.count(ErrOverRecovery.Error()) == 0 {
@@ -62,14 +62,14 @@ func TestOverRecovery(t *testing.T) {
 		t.Errorf("%d workers were started, want 4", n)
 	}
 	degraded := start(t, setup{Workers: 2, Degrade: true}, true)
-	degraded.get("/crash")
-	for range 20 {
-		if _, err := degraded.get("/"); err != nil {
-			t.Error(err)
+	for crashes := 1; crashes <= 4; crashes++ {
+		degraded.get("/crash")
+		for range 20 {
+			if _, err := degraded.get("/"); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if n := len(degraded.pids()); n != 2 {
-		t.Errorf("%d workers were started, want 2", n)
+		until(t, "it is replaced, after a pause", func() bool { return degraded.count("ready after") == 2+crashes })
 	}
 }
 

@@ -215,7 +215,7 @@ func newFleet(s setup) *Prefork {
 	if s.Pinned {
 		p.Affinity = func(slot int) []int { return []int{slot} }
 	}
-	if s.Degrade {
+	if p.OverRecovery = OverRecoveryExit; s.Degrade {
 		p.OverRecovery = OverRecoveryDegrade
 	}
 	p.OnWorkerStart = func(i WorkerInfo) error {

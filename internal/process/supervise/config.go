@@ -92,8 +92,9 @@ const (
 	// OverRecoveryExit drains the remaining workers and ends Run with
 	// ErrOverRecovery.
 	OverRecoveryExit OverRecovery = iota
-	// OverRecoveryDegrade keeps the healthy workers and retries the others every
-	// 30 seconds. Before all workers were ready for the first time, it does the same
+	// OverRecoveryDegrade keeps the healthy workers and starts the others after a pause
+	// that doubles with each death beyond the threshold, from RecoverInterval (at least
+	// 100 ms) to 30 seconds, or 1 second if no other worker serves. Before all workers were ready for the first time, it does the same
 	// as OverRecoveryExit.
 	OverRecoveryDegrade
 )
@@ -239,7 +240,7 @@ type Config struct {
 	// RecoverInterval is the pause, ±20 %, before the respawn of a worker that
 	// lived for less than ten seconds. It doubles, up to 30 seconds, with each
 	// consecutive worker that died before it was ready. There is no pause after the
-	// death of the last serving worker. 0: no pause.
+	// death of the last serving worker, within the threshold. 0: no pause.
 	RecoverInterval time.Duration
 	// OverRecovery says what happens beyond the threshold.
 	OverRecovery OverRecovery

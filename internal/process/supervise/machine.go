@@ -22,8 +22,8 @@ const (
 	longestBackoff = 30 * time.Second
 	// spawnBackoff is the least pause after a failed fork.
 	spawnBackoff = 100 * time.Millisecond
-	// degradedBackoff is the pause between attempts beyond the threshold.
-	degradedBackoff = 30 * time.Second
+	// lastBackoff is the longest pause, beyond the threshold, if no other worker serves.
+	lastBackoff = time.Second
 	// killSlack is the time beyond the grace period that a worker has to report and
 	// to exit.
 	killSlack = 400 * time.Millisecond

@@ -376,7 +376,8 @@ func (m *model) exit(k key, w *modelWorker) {
 		m.failf("%v failed, and its version is still the target", k)
 	}
 	f := m.fleet
-	if f.mode == modeRunning && served && k.slot < f.wanted && !f.isAnyServed() && f.slots[k.slot].serving == nil {
+	if f.mode == modeRunning && served && k.slot < f.wanted && !f.isAnyServed() && f.slots[k.slot].serving == nil &&
+		!(f.degraded && f.slots[k.slot].respawnAt.Before(m.now.Add(2*lastBackoff))) {
 		m.failf("%v was the last one that served, and its slot waits", k)
 	}
 }

@@ -238,8 +238,14 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 		f.logf("too many workers died: serving with the remaining workers")
 	}
 	f.degraded = true
-	if s.serving == nil && !f.wasLast(w) {
-		s.respawnAt = f.now.Add(degradedBackoff)
+	most := longestBackoff
+	if f.wasLast(w) {
+		most = lastBackoff
+	}
+	base := max(f.config.RecoverInterval, spawnBackoff)
+	pause := min(doubled(base, len(f.crashes)-f.config.RecoverThreshold-1), most)
+	if next := f.now.Add(f.vary(pause)); s.serving == nil && next.After(s.respawnAt) {
+		s.respawnAt = next
 	}
 }
 
@@ -272,14 +278,19 @@ func (f *fleet) vacated(s *slot, w *worker, wasServing bool) {
 // backOff schedules the next worker of s after one that was never ready. The pause
 // doubles each time in a row.
 func (f *fleet) backOff(s *slot, base time.Duration) {
-	pause := longestBackoff
-	if base == 0 {
-		pause = 0
-	} else if s.unready < 32 && base < longestBackoff>>s.unready {
-		pause = base << s.unready
-	}
+	s.respawnAt = f.now.Add(f.vary(doubled(base, s.unready)))
 	s.unready++
-	s.respawnAt = f.now.Add(f.vary(pause))
+}
+
+// doubled returns base, doubled so many times, and at most longestBackoff.
+func doubled(base time.Duration, times int) time.Duration {
+	switch {
+	case base == 0:
+		return 0
+	case times < 32 && base < longestBackoff>>times:
+		return base << times
+	}
+	return longestBackoff
 }
 
 // vary returns pause ± 20 %, so that slots do not restart at the same moment.

@@ -12,7 +12,7 @@ func TestTimes(t *testing.T) {
 		"a worker that lived so long is replaced at once": {steadyUptime, 10_000 * ms},
 		"the longest pause between deaths":                {longestBackoff, 30_000 * ms},
 		"the pause after a failed fork":                   {spawnBackoff, 100 * ms},
-		"the pause beyond the threshold":                  {degradedBackoff, 30_000 * ms},
+		"the longest pause if no other worker serves":     {lastBackoff, 1000 * ms},
 		"beyond the grace":                                {killSlack, 400 * ms},
 		"after a second SIGTERM":                          {secondGrace, 1000 * ms},
 		"without an answer to HELLO":                      {helloPatience, 2000 * ms},
