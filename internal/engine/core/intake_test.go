@@ -59,6 +59,20 @@ func (p *floodedPoller) Run(handle func([]Event) bool) {
 	})
 }
 
+// A silentSource does not tell the backlog, as some systems do not.
+type silentSource struct{ *pollSource }
+
+func (silentSource) Backlog(int) int { return 0 }
+
+// Connections are accepted also where the backlog is not told.
+func TestBacklogIsNotTold(t *testing.T) {
+	ln := listen(t)
+	serveOver(t, silentSource{newPollSource()}, ln, newEcho(), engine.Options{})
+	for range 3 {
+		ask(t, dial(t, ln), "hello")
+	}
+}
+
 // A loop to which connections come faster than it accepts them serves those that
 // are open.
 func TestFloodOfConnections(t *testing.T) {
