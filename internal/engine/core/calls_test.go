@@ -151,11 +151,20 @@ func TestCallsOfAPrompt(t *testing.T) {
 func TestCallsOfAConnection(t *testing.T) {
 	const connections = 20
 	// The listener is added. Nothing is accepted in vain.
-	for next, want := range map[engine.Next]calls{
-		engine.Close:      {connections, 0, 2 * connections, connections, connections, 1},
-		engine.CloseQuiet: {connections, 0, connections, connections, connections, 1},
+	multipath, err := nettest.ListenMultipath()
+	if err != nil {
+		multipath = listen(t)
+	}
+	for _, c := range []struct {
+		ln   net.Listener
+		next engine.Next
+		want calls
+	}{
+		{listen(t), engine.Close, calls{connections, 0, 2 * connections, connections, connections, 1}},
+		{listen(t), engine.CloseQuiet, calls{connections, 0, connections, connections, connections, 1}},
+		{multipath, engine.CloseQuiet, calls{connections, 0, connections, connections, connections, 1}},
 	} {
-		ln := listen(t)
+		ln, next, want := c.ln, c.next, c.want
 		all := make([]net.Conn, connections)
 		for i := range all {
 			all[i] = dial(t, ln)

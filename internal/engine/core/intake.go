@@ -73,9 +73,6 @@ func (in *intake) acceptBatch(listener uintptr) {
 // an Accept that finds none would show the end of them: it costs 3 µs, a tenth of a
 // connection.
 func (s *serving) waiting(listener int) int {
-	if !s.inherits { // it is not TCP, or not plain TCP
-		return acceptsInARow
-	}
 	n := s.driver.source.Backlog(listener)
 	s.isTold = s.isTold || n > 0
 	if n < 0 || !s.isTold {
