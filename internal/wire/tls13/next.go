@@ -59,8 +59,8 @@ func Need(in []byte) (int, error) {
 	switch {
 	case size > maxProtected:
 		return 0, ErrLength
-	case size < 1+tagSize:
-		return 0, ErrMAC // it cannot have a type and a tag
+	case size < tagSize:
+		return 0, ErrMAC
 	}
 	return HeaderSize + size, nil
 }

@@ -36,6 +36,7 @@ func TestNext(t *testing.T) {
 		{"a byte more", Server, []string{full + "x" + data}, "", ErrLength},
 		{"a byte of padding more", Server, []string{full + data + "\x00"}, "", ErrLength},
 		{"no type", Server, []string{"\x00\x00"}, "", ErrContent},
+		{"nothing", Server, []string{""}, "", ErrContent},
 		{"unknown type", Server, []string{"x\x18"}, "", ErrContent},
 		{"change_cipher_spec", Server, []string{"\x01\x14"}, "", ErrContent},
 		{"close_notify", Server, []string{"x" + data, "\x01\x00" + alert, "y" + data}, "x", ErrEnd},
@@ -112,6 +113,7 @@ func TestNextOfForeignBytes(t *testing.T) {
 		{"HTTP", func([]byte) []byte { return []byte("G") }, ErrType},
 		{"too long", func(r []byte) []byte { r[3], r[4] = 0x41, 0x01; return r }, ErrLength},
 		{"too short", func(r []byte) []byte { r[3], r[4] = 0, tagSize; return r }, ErrMAC},
+		{"too short for a tag", func(r []byte) []byte { r[3], r[4] = 0, tagSize-1; return r }, ErrMAC},
 		{"another tag", func(r []byte) []byte { r[len(r)-1] ^= 1; return r }, ErrMAC},
 		{"another byte", func(r []byte) []byte { r[HeaderSize] ^= 1; return r }, ErrMAC},
 		// The additional data has the version, so it is that of the sender (RFC 8446 section 5.2).
