@@ -161,7 +161,7 @@ func visitsOf(t *testing.T, printed string) (all []visit) {
 func uploadFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "upload")
-	if err := os.WriteFile(name, uploaded, 0o600); err != nil {
+	if err := os.WriteFile(name, uploaded(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -212,11 +212,11 @@ func TestOpenSSL(t *testing.T) {
 	t.Run("bodies", func(t *testing.T) {
 		t.Parallel()
 		c := openTerminal(t, openssl, "s_client", "-connect", addr, "-quiet")
-		c.say(fmt.Sprintf("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", uploadSize, uploaded))
+		c.say(fmt.Sprintf("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", uploadSize, uploaded()))
 		c.await(`HTTP/1.1 200 OK`)
 		c.say("GET /download HTTP/1.0\r\n\r\n")
 		<-c.ended
-		if got := c.printed.Bytes(); !bytes.HasSuffix(got, downloaded) {
+		if got := c.printed.Bytes(); !bytes.HasSuffix(got, downloaded()) {
 			t.Errorf("the download differs: %d bytes", len(got))
 		}
 	})
@@ -336,7 +336,7 @@ func TestCurlTLS(t *testing.T) {
 				t.Fatalf("%d visits", len(visits))
 			}
 			checkVisits(t, visits, visit{IsCompact: true, Version: "TLS 1.3", Protocol: protocol, Remote: visits[0].Remote})
-			if body, err := os.ReadFile(got); err != nil || !bytes.Equal(body, downloaded) {
+			if body, err := os.ReadFile(got); err != nil || !bytes.Equal(body, downloaded()) {
 				t.Errorf("the download differs: %d bytes, %v", len(body), err)
 			}
 			// 17 requests a minute: the connection cools down between two of them.
@@ -425,8 +425,8 @@ func visitWithGo(t *testing.T, client *http.Client, url string, isQuick bool) (v
 			time.Sleep(coolingTime)
 			isQuick = true
 		}
-		ask("POST", "/upload", uploaded)
-		if !bytes.Equal(ask("GET", "/download", nil), downloaded) {
+		ask("POST", "/upload", uploaded())
+		if !bytes.Equal(ask("GET", "/download", nil), downloaded()) {
 			t.Error("the download differs")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,7 +40,11 @@ func pattern(size int) []byte {
 	return body
 }
 
-var uploaded, downloaded = pattern(uploadSize), pattern(downloadSize)
+// What is sent. A process that sends nothing of it does not make it.
+var (
+	uploaded   = sync.OnceValue(func() []byte { return pattern(uploadSize) })
+	downloaded = sync.OnceValue(func() []byte { return pattern(downloadSize) })
+)
 
 // A visit is what the server says of a request's connection.
 type visit struct {
@@ -71,11 +76,11 @@ func answerTLS(ctx *sluice.RequestCtx) {
 		})
 		ctx.SetBody(v)
 	case "/upload":
-		if !bytes.Equal(ctx.PostBody(), uploaded) {
+		if !bytes.Equal(ctx.PostBody(), uploaded()) {
 			ctx.Error("the body differs", 400)
 		}
 	case "/download":
-		ctx.Response.SetBodyRaw(downloaded)
+		ctx.Response.SetBodyRaw(downloaded())
 	case "/bye":
 		ctx.Response.SetBodyStream(strings.NewReader("bye"), -1) // HTTP/1.0: up to the end of the connection
 	default:
@@ -131,6 +136,9 @@ func clientCertificate(t *testing.T) (cert, key string) {
 func TestMain(m *testing.M) {
 	if os.Getenv(fleetVariable) != "" {
 		playFleet()
+	}
+	if os.Getenv(shimVariable) != "" {
+		playShim()
 	}
 	os.Exit(m.Run())
 }
