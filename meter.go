@@ -47,8 +47,9 @@ type Meter struct {
 	// answered by a HijackHandler. It receives the time from the request's arrival, its
 	// first byte, until the response is ready to be sent: the handler has returned, or has
 	// called Flush, and a streamed body is yet to come. Pipelined requests that have arrived
-	// together begin together. It must not block. If nil, nothing is measured.
-	Latency func(time.Duration)
+	// together begin together. It must not block, or keep or change ctx. If nil, nothing is
+	// measured.
+	Latency func(ctx *RequestCtx, took time.Duration)
 
 	flights server.Flights
 	http2   http2.Gauges
@@ -93,12 +94,11 @@ func (m *Meter) http1() server.Meter {
 	return server.Meter{BytesRead: m.BytesRead, BytesWritten: m.BytesWritten, Informational: m.Status[0], Flights: &m.flights}
 }
 
-// countStatus counts a request by the status of its final response. start is when the
-// request began, of clock.Nanos.
-func (m *Meter) countStatus(status int, start int64) {
+// countStatus counts a request by the status of its final response.
+func (m *Meter) countStatus(ctx *RequestCtx, status int) {
 	server.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
 	if m.Latency != nil {
-		m.Latency(time.Duration(clock.Nanos() - start))
+		m.Latency(ctx, time.Duration(clock.Nanos()-ctx.start))
 	}
 }
 

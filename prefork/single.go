@@ -51,10 +51,11 @@ type Single struct {
 // A Single has no goroutine: what a worker reports four times a second is read by Status.
 func NewSingle(s *sluice.Server) *Single {
 	segment := shared.Must(shared.New(shared.Options{Size: singleSize, Processes: 1, Local: true})) // the sizes are known to be good
-	m := newMeter(segment)
+	b := newBoard(segment, WorkerInfo{Generation: 1})
+	m := newMeter(segment, &b.slow)
 	s.Control().Meter = m
 	return &Single{
-		server: s, segment: segment, board: newBoard(segment, WorkerInfo{Generation: 1}),
+		server: s, segment: segment, board: b,
 		started: time.Now(), writer: newPageWriter(segment, segment.Page(), m),
 	}
 }
@@ -73,6 +74,7 @@ func (s *Single) Status() Status {
 		s.board.enter(shared.Draining)
 	}
 	s.writer.write(0)
+	s.board.slow.publish(s.segment, 0, time.Now())
 	s.board.page.Set(shared.Lag, 0) // nobody measures it
 	n := notice{
 		Wanted: 1, Ready: s.phase == supervise.PhaseReady, Stopping: s.isStopping || s.phase == supervise.PhaseDraining, Started: s.phase >= supervise.PhaseReady,

@@ -121,7 +121,7 @@ func TestSingle(t *testing.T) {
 // A segment without room for what is counted by name is no reason not to serve.
 func TestMeterWithoutRoom(t *testing.T) {
 	full := shared.Must(shared.New(shared.Options{Size: 64 << 10, Processes: 10, Local: true}))
-	m := newMeter(full)
+	m := newMeter(full, new(slowList))
 	if m.Latency != nil || m.Accepted == nil {
 		t.Errorf("%+v", m)
 	}

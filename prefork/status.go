@@ -68,6 +68,9 @@ type Status struct {
 	TimedOut uint64 `json:"timed_out"`
 	// Latency is how long requests took.
 	Latency LatencyStatus `json:"latency"`
+	// SlowRequests are requests of the last ten minutes that took 10 ms or more, the slowest
+	// first: four of each slot at most.
+	SlowRequests []SlowRequest `json:"slow_requests"`
 	// Master is the master's process. It is empty in the Status of a Single.
 	Master ProcessStatus `json:"master"`
 	// Total holds the counters of all workers, including those that have ended, and
@@ -187,7 +190,7 @@ type Load struct {
 func (p *Prefork) Status() Status {
 	st := p.state.Load()
 	if st == nil {
-		return Status{Slots: []SlotStatus{}, Workers: []WorkerStatus{}}
+		return Status{Slots: []SlotStatus{}, Workers: []WorkerStatus{}, SlowRequests: []SlowRequest{}}
 	}
 	segment := shared.Default()
 	if st.master != nil {

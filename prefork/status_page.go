@@ -20,6 +20,7 @@ func (b *board) write(m *sluice.Meter, stop <-chan struct{}) {
 	for {
 		w.write(pageInterval)
 		b.refill()
+		b.slow.publish(b.segment, int(b.page.Get(shared.Slot)), time.Now())
 		select {
 		case <-stop:
 			return

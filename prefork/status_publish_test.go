@@ -132,7 +132,7 @@ func TestPageWriter(t *testing.T) {
 	s := localSegment(t)
 	page := s.Page()
 	page.Word(shared.Accepted).Add(7)
-	m := newMeter(s)
+	m := newMeter(s, new(slowList))
 	m.Done.Add(3)
 	m.Accepted.Add(3)
 	m.Status[1].Add(20)

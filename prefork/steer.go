@@ -31,6 +31,7 @@ type board struct {
 	page    *shared.Page
 	recent  turnover
 	isFull  atomic.Bool // a connection came for which there was no descriptor
+	slow    slowList
 }
 
 // newBoard returns the worker's board, and writes the worker's slot and generation

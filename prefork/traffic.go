@@ -16,8 +16,8 @@ const (
 )
 
 // newMeter returns a meter that counts on this process's page of the scoreboard, and in
-// values of the segment, as far as there is room for them.
-func newMeter(s *shared.Segment) *sluice.Meter {
+// values of the segment, as far as there is room for them. slow gets the slow requests.
+func newMeter(s *shared.Segment, slow *slowList) *sluice.Meter {
 	page := s.Page()
 	m := &sluice.Meter{
 		Accepted:     page.Word(shared.Accepted),
@@ -35,7 +35,10 @@ func newMeter(s *shared.Segment) *sluice.Meter {
 		m.TimedOut = c.Word()
 	}
 	if h, err := s.Histogram(latencyName); err == nil {
-		m.Latency = h.RecordDuration
+		m.Latency = func(ctx *sluice.RequestCtx, took time.Duration) {
+			h.RecordDuration(took)
+			slow.record(ctx, took)
+		}
 	}
 	return m
 }

@@ -177,7 +177,7 @@ func (w *worker) appear(info WorkerInfo) {
 		return
 	}
 	c := s.Control()
-	c.Meter = newMeter(w.board.segment)
+	c.Meter = newMeter(w.board.segment, &w.board.slow)
 	if c.Divert == nil && !w.isTLS && w.link.Slots() > 1 {
 		c.Divert = w.divert
 	}

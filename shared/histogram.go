@@ -144,3 +144,12 @@ func (s *Snapshot) Merge(other *Snapshot) {
 	s.count += other.count
 	s.sum += other.sum
 }
+
+// Since returns the values that were recorded after earlier, a snapshot of the same histogram.
+func (s *Snapshot) Since(earlier *Snapshot) *Snapshot {
+	later := &Snapshot{count: s.count - earlier.count, sum: s.sum - earlier.sum}
+	for bucket, n := range s.buckets {
+		later.buckets[bucket] = n - earlier.buckets[bucket]
+	}
+	return later
+}

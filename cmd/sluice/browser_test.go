@@ -42,7 +42,8 @@ func findBrowser(t *testing.T) browser {
 	return browser{}
 }
 
-// run visits url and returns what the browser prints.
+// run visits url and returns what the browser prints. The test fails if the page's scripts
+// complain on the console.
 func (b browser) run(t *testing.T, url string, width, height int, args ...string) []byte {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "sluice-browser")
@@ -55,7 +56,7 @@ func (b browser) run(t *testing.T, url string, width, height int, args ...string
 	cmd := exec.CommandContext(ctx, b.program, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-		"--disable-default-apps", "--hide-scrollbars", "--mute-audio", "--no-proxy-server",
+		"--disable-default-apps", "--hide-scrollbars", "--mute-audio", "--no-proxy-server", "--enable-logging=stderr",
 		"--user-data-dir=" + profile, fmt.Sprintf("--window-size=%d,%d", width, height),
 	}, append(args, url)...)...)
 	var stdout, stderr bytes.Buffer
@@ -66,6 +67,11 @@ func (b browser) run(t *testing.T, url string, width, height int, args ...string
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		t.Fatalf("%s: %v\n%s", b.program, err, stderr.Bytes())
+	}
+	for line := range strings.SplitSeq(stderr.String(), "\n") {
+		if strings.Contains(line, ":CONSOLE") {
+			t.Errorf("%s: %s", url, line)
+		}
 	}
 	return stdout.Bytes()
 }

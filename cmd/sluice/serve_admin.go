@@ -1,19 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"net"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/contrib/metrics"
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/prefork/dashboard"
 )
 
 // adminHandler is what is answered on --admin about s. control carries out orders; it is nil without workers.
 func adminHandler(s prefork.Source, figures, control sluice.RequestHandler) sluice.RequestHandler {
-	status, probe := prefork.StatusHandler(s), prefork.HealthHandler(s)
+	status, probe, page := prefork.StatusHandler(s), prefork.HealthHandler(s), dashboard.Handler(s, dashboard.Options{})
 	return func(ctx *sluice.RequestCtx) {
 		switch path := string(ctx.Path()); {
+		case path == "/" && isBrowser(ctx), strings.HasPrefix(path, "/dashboard."):
+			page(ctx)
 		case path == "/" || path == "/status":
 			status(ctx)
 		case path == "/metrics":
@@ -28,6 +32,11 @@ func adminHandler(s prefork.Source, figures, control sluice.RequestHandler) slui
 			ctx.Error("there are /status, /metrics, /healthz, /readyz and /startupz", sluice.StatusNotFound)
 		}
 	}
+}
+
+// isBrowser reports whether a client wants to see a page. Others get the status as text.
+func isBrowser(ctx *sluice.RequestCtx) bool {
+	return bytes.Contains(ctx.Request.Header.Peek(sluice.HeaderAccept), []byte("text/html"))
 }
 
 // openAdmin serves --admin without workers. e has the built-in endpoints; nil: there are

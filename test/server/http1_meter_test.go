@@ -40,7 +40,7 @@ func newMeter() *meterWords {
 		w.meter.Status[i] = &w.status[i]
 	}
 	w.meter.Refused, w.meter.TimedOut = &w.refused, &w.timedOut
-	w.meter.Latency = func(d time.Duration) {
+	w.meter.Latency = func(_ *sluice.RequestCtx, d time.Duration) {
 		w.latencies.Add(1)
 		w.slowest.Store(max(w.slowest.Load(), int64(d)))
 	}

@@ -129,7 +129,7 @@ func packageRules() map[string]packageRule {
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/health", "internal/process/systemd", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
@@ -152,10 +152,11 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "backplane", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
-		"reuseport": {own: []string{"internal/engine/listen"}}, // below root, not above it
-		"tcplisten": {own: []string{"internal/engine/listen"}},
-		"shared":    {external: []string{xSys}, usesUnsafe: true},
+		"prefork/dashboard": {own: []string{".", "prefork", "shared", "sse"}},
+		"prefork":           {own: []string{".", "backplane", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"reuseport":         {own: []string{"internal/engine/listen"}}, // below root, not above it
+		"tcplisten":         {own: []string{"internal/engine/listen"}},
+		"shared":            {external: []string{xSys}, usesUnsafe: true},
 
 		// Another protocol on the seam. It uses root's names of engines.
 		"tcp": {own: []string{".", "internal/wire/ascii", "internal/engine", "internal/engine/choose", "internal/server/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
