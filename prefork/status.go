@@ -106,6 +106,11 @@ type SlotStatus struct {
 	Crashes int `json:"crashes"`
 	// Hangs counts those that were replaced because they hung.
 	Hangs int `json:"hangs"`
+	// CrashReason says how the last of these crashes or hangs came, as the log does; "" if
+	// there was none. It has at most 120 bytes, with question marks for what is not
+	// printable ASCII, and for quotes. Crashed is when.
+	CrashReason string    `json:"crash_reason"`
+	Crashed     time.Time `json:"crashed"`
 	// Adopter is the slot whose worker serves this slot's sockets while this slot
 	// has no worker; -1 if there is none.
 	Adopter int `json:"adopter"`

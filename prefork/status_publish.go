@@ -13,9 +13,9 @@ import (
 const (
 	// noticeName is the name of the master's notice in the segment.
 	noticeName = "prefork.status"
-	// The room for the notice: a slot and its process take less than 512 bytes.
+	// The room for the notice: a slot and its process take less than 768 bytes.
 	noticeHead       = 4 << 10
-	noticePerProcess = 512
+	noticePerProcess = 768
 	// publishInterval is how often the master looks for changes for which no hook is
 	// called, for instance of the sockets' queues.
 	publishInterval = time.Second

@@ -26,7 +26,7 @@ func TestNotice(t *testing.T) {
 	n := &notice{Master: math.MaxInt32, Crashes: math.MaxInt32, Restarts: math.MaxInt32, Wanted: s.Processes()}
 	for i := range s.Processes() {
 		many := math.MaxInt32
-		n.Slots = append(n.Slots, SlotStatus{1000 + i, many, many, many, time.Now().UTC().Round(0), "rollback", many, many, many, 1000, false})
+		n.Slots = append(n.Slots, SlotStatus{1000 + i, many, many, many, time.Now().UTC().Round(0), "rollback", many, many, many, strings.Repeat("x", 120), time.Now().UTC().Round(0), 1000, false})
 		n.Workers = append(n.Workers, noticeWorker{1000 + i, many, many, many, supervise.PhaseDraining, time.Now()})
 	}
 	p.store(n)
@@ -36,7 +36,7 @@ func TestNotice(t *testing.T) {
 		got.Workers[last].PID != math.MaxInt32 || !got.Workers[last].Started.Equal(n.Workers[last].Started) {
 		t.Fatalf("%+v", got)
 	}
-	room := 4<<10 + 512*s.Processes()
+	room := 4<<10 + 768*s.Processes()
 	if err, more := p.place.Store(make([]byte, room)), p.place.Store(make([]byte, room+1)); err != nil || more == nil {
 		t.Errorf("room for %d bytes: %v, %v", room, err, more)
 	}

@@ -131,7 +131,7 @@ func TestStatusNames(t *testing.T) {
 	want := `{"wanted":0,"ready":false,"rolling":false,"soaking":false,"version":0,"good_version":0,"degraded":false,"paused":false,"stopping":false,"started":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"refused":0,"timed_out":0,"latency":{"p50_ns":0,"p90_ns":0,"p99_ns":0,"p999_ns":0},"slow_requests":null,` +
 		`"master":{` + process + `},"total":{` + load +
-		`,"slots":[{"slot":0,"generation":0,"queue":0,"version":0,"version_since":"0001-01-01T00:00:00Z","version_cause":"","restarts":0,"crashes":0,"hangs":0,"adopter":0,"retired":false}]` +
+		`,"slots":[{"slot":0,"generation":0,"queue":0,"version":0,"version_since":"0001-01-01T00:00:00Z","version_cause":"","restarts":0,"crashes":0,"hangs":0,"crash_reason":"","crashed":"0001-01-01T00:00:00Z","adopter":0,"retired":false}]` +
 		`,"workers":[{"slot":0,"generation":0,"phase":"","version":0,` + process + `,` + load + `]}`
 	if string(text) != want {
 		t.Errorf("%s\nwant\n%s", text, want)

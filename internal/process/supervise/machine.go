@@ -108,6 +108,8 @@ type slot struct {
 	hungAt time.Time
 	// For the status.
 	starts, crashes, hangs int
+	crash                  string // why a worker has crashed last
+	crashedAt              time.Time
 }
 
 // served reports whether a ready worker of its own serves the slot.

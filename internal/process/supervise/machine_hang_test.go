@@ -99,7 +99,7 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 	s.exit(0, 1)
 	s.want()
 	st := s.fleet.status()
-	if one := st.Slots[0]; one.Hangs != 1 || one.Crashes != 1 || one.Restarts != 1 || st.Crashes != 1 || len(one.Workers) != 1 {
+	if one := st.Slots[0]; one.Hangs != 1 || one.Crash != "hangs: no answer to a PING for 9s" || one.Crashed.IsZero() || one.Crashes != 1 || one.Restarts != 1 || st.Crashes != 1 || len(one.Workers) != 1 {
 		t.Errorf("%+v", st)
 	}
 }

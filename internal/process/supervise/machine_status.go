@@ -22,7 +22,7 @@ func (f *fleet) status() *Status {
 	}
 	for _, s := range f.slots {
 		one := SlotStatus{Slot: s.id, Retired: s.retired, RespawnAt: s.respawnAt, Adopter: -1, Generation: s.generation,
-			Restarts: max(s.starts-1, 0), Crashes: s.crashes, Hangs: s.hangs, Since: s.since, Cause: s.cause}
+			Restarts: max(s.starts-1, 0), Crashes: s.crashes, Hangs: s.hangs, Since: s.since, Cause: s.cause, Crash: s.crash, Crashed: s.crashedAt}
 		if s.version != nil {
 			one.Version = s.version.number
 		}

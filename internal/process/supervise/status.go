@@ -88,6 +88,10 @@ type SlotStatus struct {
 	Version int
 	Since   time.Time
 	Cause   Cause
+	// Crash is why a worker has crashed last, "" if none has; at most 120 bytes. Crashed is
+	// when.
+	Crash   string
+	Crashed time.Time
 	// Retired tells that the slot has no worker because fewer are wanted.
 	Retired bool
 	// RespawnAt is when a new worker will be started; zero if none is due.
