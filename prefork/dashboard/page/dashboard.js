@@ -53,7 +53,7 @@ function stateOf(s) {
   if (s.stopping) return ["stopping", "warn"];
   if (s.paused) return ["paused", "warn"];
   if (s.degraded) return ["degraded", "bad"];
-  if (s.soaking) return ["restart soaking", "warn"];
+  if (s.soaking) return ["soaking", "warn"];
   if (s.rolling) return ["restarting", "warn"];
   if (!s.ready) return ["not ready", "bad"];
   return ["ready", "good"];
