@@ -101,6 +101,9 @@ type Single = prefork.Single
 // SlotStatus is [prefork.SlotStatus].
 type SlotStatus = prefork.SlotStatus
 
+// SlowRequest is [prefork.SlowRequest].
+type SlowRequest = prefork.SlowRequest
+
 // Source is [prefork.Source].
 type Source = prefork.Source
 
