@@ -138,3 +138,19 @@ func TestRecordDuration(t *testing.T) {
 		t.Errorf("count %d, sum %d, least %d", s.Count(), s.Sum(), s.Quantile(0))
 	}
 }
+
+// What was recorded since an earlier snapshot is a snapshot, too.
+func TestSnapshotSince(t *testing.T) {
+	h := Must(Must(New(Options{Local: true})).Histogram("h"))
+	h.Record(5)
+	h.Record(1000)
+	earlier := h.Snapshot()
+	if s := h.Snapshot().Since(earlier); s.Count() != 0 || s.Sum() != 0 || s.Quantile(1) != 0 {
+		t.Errorf("nothing new: %d values, %d", s.Count(), s.Sum())
+	}
+	h.Record(7)
+	h.Record(7)
+	if s := h.Snapshot().Since(earlier); s.Count() != 2 || s.Sum() != 14 || s.Quantile(0) != 7 || s.Quantile(1) != 7 {
+		t.Errorf("%d values, %d, from %d to %d", s.Count(), s.Sum(), s.Quantile(0), s.Quantile(1))
+	}
+}

@@ -75,10 +75,10 @@ func TestFields(t *testing.T) {
 		}
 	}
 	var names []string
-	for state := Starting; state <= Stopped+1; state++ {
+	for state := Starting; state <= Hung+1; state++ {
 		names = append(names, state.String())
 	}
-	if got := strings.Join(names, " "); got != "starting ready draining stopped unknown" {
+	if got := strings.Join(names, " "); got != "starting ready draining stopped hung unknown" {
 		t.Error(got)
 	}
 }

@@ -321,7 +321,7 @@ func TestStatus(t *testing.T) {
 	}
 	want := &Status{Wanted: 2, MaxWorkers: 3, Rolling: true, Version: 2, GoodVersion: 1, Started: true, Crashes: 1, Slots: []SlotStatus{
 		{Adopter: -1, Generation: 2, Restarts: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(1, 1, 101, PhaseReady, true), worker(2, 2, 7, PhaseSpawned, false)}},
-		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(2, 1, 0, PhaseSpawned, false)}},
+		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Crash: "died: exit status 1", Crashed: began, Version: 1, Since: began, Workers: []WorkerStatus{worker(2, 1, 0, PhaseSpawned, false)}},
 		{Slot: 2, Retired: true, Adopter: 0, Generation: 1, Version: 1, Since: began, Workers: []WorkerStatus{worker(1, 1, 103, PhaseDraining, true)}},
 	}}
 	if got := s.fleet.status(); !reflect.DeepEqual(got, want) {
