@@ -294,6 +294,32 @@ func (u *upgrading) upgradeToGood(name string) {
 	u.serves()
 }
 
+// Upgrades to binaries that work lose no request, and no connection that is kept (I5).
+func TestUpgrades(t *testing.T) {
+	t.Parallel()
+	upgrades := 20
+	if testing.Short() {
+		upgrades = 4
+	}
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Linger: 300 * time.Millisecond}, true), program, "first", 0}
+	kept := u.dial()
+	for i := range upgrades {
+		name := fmt.Sprint("version ", i)
+		if status, why := u.upgrade(name, 0); status != 200 {
+			t.Fatalf("%s: %d, %q", name, status, why)
+		}
+		want := name + " " + program.path
+		if got := u.versions(); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q answer, want %q", got, want)
+		}
+		until(t, "the connection is handed over", func() bool { return kept.get("/version") == want })
+	}
+	if s := statusAt(t, "tcp", u.admin()); s.Restarts != upgrades || s.RestartsFailed != 0 || s.Crashes != 0 || s.Version != upgrades+1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // openFiles counts the descriptors of a process.
 func openFiles(t *testing.T, pid int) int {
 	t.Helper()
