@@ -65,8 +65,8 @@ func (c *checker) checkImport(p *pkg, rule packageRule, s *source, spec *ast.Imp
 }
 
 func (c *checker) checkStandardImport(p *pkg, rule packageRule, s *source, spec *ast.ImportSpec, name string) {
-	isAtomics := rule.usesAtomics && name == "sync/atomic"
-	if rule.pure && !isAtomics && slices.ContainsFunc(c.rules.impureStandard, func(root string) bool { return within(name, root) }) {
+	isAllowed := rule.usesAtomics && name == "sync/atomic" || name == "net/netip" // whose types are values
+	if rule.pure && !isAllowed && slices.ContainsFunc(c.rules.impureStandard, func(root string) bool { return within(name, root) }) {
 		c.report(s, spec.Pos(), "imports",
 			"%s is pure (bytes in, values out) and may not import %s: take bytes, numbers or an append destination as parameters and leave I/O, clocks and locks to the caller", p.dir, name)
 	}
