@@ -39,6 +39,9 @@ type Hooks struct {
 	// duplicating or sending fd; the engine then closes its descriptor and forgets
 	// the connection. Divert must not call the engine.
 	Divert func(fd int) bool
+	// Proxy says which connections begin with a header of the PROXY protocol; nil: none.
+	// Admit is called when that is there.
+	Proxy *ProxyRule
 }
 
 // A Hooker is an Acceptor that has Hooks. Engines call Hooks once in a Serve,
@@ -103,5 +106,7 @@ func (p Parcel) For(a Acceptor) (Parcel, error) {
 	if _, unpacks := a.(Unpacker); len(p.State) > 0 && !unpacks {
 		return Parcel{}, ErrNoUnpacker
 	}
-	return Parcel{Leftover: bytes.Clone(p.Leftover), State: bytes.Clone(p.State), TLS: bytes.Clone(p.TLS)}, nil
+	return Parcel{
+		Leftover: bytes.Clone(p.Leftover), State: bytes.Clone(p.State), TLS: bytes.Clone(p.TLS), Proxy: bytes.Clone(p.Proxy),
+	}, nil
 }

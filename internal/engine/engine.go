@@ -72,6 +72,8 @@ type TLSListener struct {
 	// Compact allows connections whose record layer is ours: see package compact. Engines
 	// without slots ignore it.
 	Compact bool
+	// MayBeProxied is set by engines for a ProxyRule, whose headers come before TLS.
+	MayBeProxied bool
 }
 
 // Accept implements net.Listener; the connection is a *tls.Conn.
@@ -80,7 +82,7 @@ func (l *TLSListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tls.Server(c, l.Config), nil
+	return Secure(c, l.Config, l.MayBeProxied), nil
 }
 
 // Stats is a snapshot of an engine's gauges.
@@ -181,7 +183,11 @@ type Parcel struct {
 	Leftover []byte // input that was read and not used; it is fed first
 	State    []byte // of a Packer, for Unpacker.Unpack; nil: none
 	TLS      []byte // of a compact TLS connection: a secret, see package compact; nil: none
+	Proxy    []byte // the header of the PROXY protocol with which it began; nil: none
 }
+
+// IsNew reports whether p is that of a connection from which nothing was read.
+func (p *Parcel) IsNew() bool { return len(p.Leftover)+len(p.State)+len(p.TLS)+len(p.Proxy) == 0 }
 
 // A Target names a connection for Engine.Cast and Engine.Prompt. It contains no pointer, and never
 // names a later connection. The zero value names none.

@@ -49,8 +49,10 @@ func (c *unreadConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite closes the sending side. Its error is errors.ErrUnsupported if the connection
 // underneath cannot do it.
-func (c *unreadConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *unreadConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(nc net.Conn) error {
+	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported

@@ -259,10 +259,14 @@ func (l *loop) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Par
 	slot := p.slot()
 	slot.setRemote(peer)
 	slot.serving = s.index
-	if len(parcel.Leftover)+len(parcel.State)+len(parcel.TLS) > 0 {
-		d.keepParcel(fd, gen, parcel)
-	}
 	flags := flagFresh
+	switch {
+	case !parcel.IsNew():
+		d.keepParcel(fd, gen, parcel)
+		p.setProxied(engine.ParseProxied(parcel.Proxy))
+	case s.hooks.Proxy != nil:
+		flags |= flagHandshake // see awaitHeader
+	}
 	switch {
 	case s.config != nil:
 		flags |= flagTLS | flagStays // until it is compact
@@ -322,7 +326,7 @@ func (l *filteringListener) Accept() (net.Conn, error) {
 			continue
 		}
 		if l.serving.config != nil {
-			return tls.Server(nc, l.serving.config), nil
+			return engine.Secure(nc, l.serving.config, l.serving.hooks.Proxy != nil), nil
 		}
 		return nc, nil
 	}

@@ -86,7 +86,7 @@ type waitKind uint8
 
 const (
 	waitInput  waitKind = iota // the next request, or more of one
-	waitHello                  // TLS: the whole ClientHello; only the slot remains
+	waitHello                  // the whole ClientHello of TLS, or the header of a proxy; only the slot remains
 	waitWorker                 // another worker, which opens it after the handshake
 	waitRoom                   // room for Out, or for file
 	waitTurn                   // another worker, which goes on with Out or file
@@ -234,11 +234,27 @@ func (c *conn) LocalAddr() net.Addr {
 	if c.finalView != nil {
 		return c.finalView.LocalAddr() // another connection may have the descriptor
 	}
+	if _, local := c.place.proxied().Addrs(); local != nil {
+		return local
+	}
 	return c.driver.localAddr(c.fd, c.serving)
 }
 
 // RemoteAddr implements engine.Conn.
-func (c *conn) RemoteAddr() net.Addr { return c.serving.remoteAddr(c.remote()) }
+func (c *conn) RemoteAddr() net.Addr {
+	if remote, _ := c.proxied().Addrs(); remote != nil {
+		return remote
+	}
+	return c.serving.remoteAddr(c.remote())
+}
+
+// proxied returns what a proxy has said of the connection, nil if that is nothing.
+func (c *conn) proxied() *engine.Proxied {
+	if c.finalView != nil {
+		return c.finalView.proxied
+	}
+	return c.place.proxied()
+}
 
 // remote returns the peer's address.
 func (c *conn) remote() netip.AddrPort {
@@ -262,9 +278,15 @@ func (c *conn) NetConn() net.Conn {
 // netConn returns the net.Conn of the bare socket.
 func (c *conn) netConn() *netConn {
 	if c.view == nil {
-		c.view = &netConn{driver: c.driver, fd: c.fd, gen: c.gen, remote: c.remote(), serving: c.serving}
+		view := c.describe()
+		c.view = &view
 	}
 	return c.view
+}
+
+// describe returns a netConn.
+func (c *conn) describe() netConn {
+	return netConn{driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, remote: c.remote(), proxied: c.proxied()}
 }
 
 // IsSocket implements engine.Conn.

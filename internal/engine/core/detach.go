@@ -51,6 +51,7 @@ func (c *conn) detachForGood() {
 		c.conclude()
 		return
 	}
+	nc = engine.NewProxiedConn(nc, c.finalView.proxied)
 	if c.tlsConn != nil {
 		c.tlsConn.under = nc
 		nc = c.tlsConn.session
@@ -126,8 +127,11 @@ func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle
 func (c *conn) giveAway() {
 	taker := c.taker
 	c.taker = nil
-	p := c.Parcel(c.packed)
-	p.TLS = c.packedTLS
+	var p engine.Parcel
+	if c.phase == phaseHanded { // otherwise it is new: a proxy's header is in the socket
+		p = c.Parcel(c.packed)
+		p.TLS, p.Proxy = c.packedTLS, c.serving.hooks.Proxy.Parcel(c.proxied())
+	}
 	probes, probesErr := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	nc, err := c.separate()
 	if tc, ok := nc.(*net.TCPConn); ok && probes == 0 && probesErr == nil {

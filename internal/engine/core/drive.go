@@ -132,6 +132,9 @@ func (c *conn) handleReasons(reasons uint64) engine.Next {
 		c.Fail(c.driver.killCause())
 		return engine.Abort
 	case reasons&flagTake != 0: // DetachIdle claims no connection with flagFixed
+		if c.phase == phaseFresh {
+			return engine.Close // see finish
+		}
 		if c.pack() {
 			c.phase = phaseHanded
 			return engine.Close
@@ -169,6 +172,8 @@ func (c *conn) expired() engine.Next {
 		return engine.Read // the deadline was moved before the sweep claimed it
 	}
 	switch {
+	case c.phase == phaseFresh:
+		return c.refuseHeader(os.ErrDeadlineExceeded)
 	case c.isBlocked(), c.wait == waitHello:
 		c.isStuck = c.isBlocked()
 		c.Fail(os.ErrDeadlineExceeded)

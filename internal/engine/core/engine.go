@@ -332,7 +332,7 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 		if !goOn || !s.hold(gen) {
 			return
 		}
-		view := &netConn{driver: d, fd: fd, gen: gen, remote: s.remote(), serving: d.servingAt(s.serving)}
+		view := &netConn{driver: d, fd: int32(fd), gen: gen, remote: s.remote(), serving: d.servingAt(s.serving), proxied: p.proxied()}
 		s.drop()
 		goOn = f(&conn{connState: connState{driver: d, place: p, fd: fd, gen: gen, serving: view.serving, finalView: view}})
 	})

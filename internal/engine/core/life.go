@@ -12,13 +12,18 @@ import (
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
-// begin opens a new connection: it asks for admission, makes the TLS handshake, and
-// gets a protocol. A result other than Read ends the connection. A TLS connection
-// waits for the whole ClientHello and has only its slot meanwhile (waitHello); begin is
-// then called again.
+// begin opens a new connection: it receives a proxy's header, asks for admission, makes the
+// TLS handshake, and gets a protocol. A result other than Read ends the connection. A
+// connection waits for the whole header, and the whole ClientHello, and has only its slot
+// meanwhile (waitHello); begin is then called again.
 func (c *conn) begin() engine.Next {
 	c.wait = waitInput
 	if c.phase == phaseFresh {
+		if c.serving.hooks.Proxy != nil && c.slot().has(flagHandshake) {
+			if next := c.awaitHeader(); next != engine.Read || c.wait == waitHello {
+				return next
+			}
+		}
 		if next := c.admit(); next != engine.Read {
 			return next
 		}
@@ -137,7 +142,7 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 		panic("sluice: connection ends with output that waits for a batch")
 	}
 	switch {
-	case c.phase == phaseHanded:
+	case c.phase == phaseHanded, c.phase == phaseFresh && next == engine.Close:
 		c.giveAway()
 		return false
 	case c.Err != nil || next == engine.Abort || c.phase == phaseLingering:
@@ -262,6 +267,7 @@ func (c *conn) leave() {
 		}
 	}
 	clear(c.driver.takeParcel(c.fd, c.gen).TLS)
+	c.place.setProxied(nil) // finalView has it
 	c.slot().close()
 	c.driver.table.close(c.fd, c.place)
 }

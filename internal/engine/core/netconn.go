@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
@@ -19,9 +20,10 @@ var errEngineReads = errors.New("the event engine reads and writes this connecti
 type netConn struct {
 	driver  *driver
 	serving *serving
-	fd      int
+	fd      int32
 	gen     uint32
 	remote  netip.AddrPort
+	proxied *engine.Proxied // nil: no proxy has named other addresses
 }
 
 var _ net.Conn = (*netConn)(nil)
@@ -38,17 +40,33 @@ func (n *netConn) Write([]byte) (int, error) { return 0, n.unsupported("write") 
 
 // Close has the engine close the connection.
 func (n *netConn) Close() error {
-	if !n.driver.kill(n.fd, n.gen) {
+	if !n.driver.kill(int(n.fd), n.gen) {
 		return &net.OpError{Op: "close", Net: n.serving.network, Addr: n.RemoteAddr(), Err: net.ErrClosed}
 	}
 	return nil
 }
 
 // LocalAddr implements net.Conn.
-func (n *netConn) LocalAddr() net.Addr { return n.driver.localAddrOf(n.fd, n.gen, n.serving) }
+func (n *netConn) LocalAddr() net.Addr {
+	if _, local := n.proxied.Addrs(); local != nil {
+		return local
+	}
+	return n.driver.localAddrOf(int(n.fd), n.gen, n.serving)
+}
 
 // RemoteAddr implements net.Conn.
-func (n *netConn) RemoteAddr() net.Addr { return n.serving.remoteAddr(n.remote) }
+func (n *netConn) RemoteAddr() net.Addr {
+	if remote, _ := n.proxied.Addrs(); remote != nil {
+		return remote
+	}
+	return n.serving.remoteAddr(n.remote)
+}
+
+// Proxied returns what a proxy has said of the connection, nil if that is nothing, and the
+// proxy's address; see engine.ProxiedBy.
+func (n *netConn) Proxied() (said *engine.Proxied, by net.Addr) {
+	return n.proxied, n.serving.remoteAddr(n.remote)
+}
 
 // SetDeadline implements net.Conn; it fails.
 func (n *netConn) SetDeadline(time.Time) error { return n.unsupported("set") }

@@ -118,7 +118,10 @@ func (c *conn) preparePark() (parked uint64) {
 		}
 		return parked
 	}
-	if c.phase == phaseLingering || c.wait == waitHello {
+	switch {
+	case c.phase == phaseFresh:
+		return flagPartial
+	case c.phase == phaseLingering || c.wait == waitHello:
 		return flagPartial | flagFixed
 	}
 	switch {

@@ -49,8 +49,8 @@ const (
 	flagReadWait                            // a goroutine waits for input
 	flagWriteWait                           // a goroutine waits for room
 	flagWatch                               // OnPeerGone wants to know when the peer is gone
-	flagHandshake                           // TLS: before the end of the handshake; without a conn, it waits for the ClientHello
-	flagFresh                               // no worker has served the connection yet
+	flagHandshake                           // before the end of a proxy's header or of the handshake of TLS; without a conn, it waits for the header, if it is flagFresh, or the ClientHello
+	flagFresh                               // the connection is not admitted: no worker has served it yet, or it waits for a proxy's header
 	flagExpired                             // claimed because of a deadline
 	flagPrompt                              // the worker must call Prompted
 	flagTake                                // DetachIdle wants it

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 const (
@@ -27,6 +29,9 @@ type chunk struct {
 	tlsConns atomic.Pointer[[chunkSize]*tlsConn]
 	// cold holds the TLS connections that have no tlsConn, in the same way.
 	cold coldConns
+	// proxied has what proxies have said of connections, from the first one on. The owner of a
+	// connection writes its entry; those that hold its slot read it.
+	proxied atomic.Pointer[[chunkSize]atomic.Pointer[engine.Proxied]]
 
 	_ cacheLine
 	// open is the number of connections, or negative: the chunk is dropped.
@@ -86,6 +91,21 @@ func (p place) setTLSConn(s *tlsConn) {
 		return
 	}
 	loadOrMake(&p.chunk.tlsConns)[p.index] = s
+}
+
+// proxied returns what a proxy has said of the connection, nil if that is nothing.
+func (p place) proxied() *engine.Proxied {
+	if all := p.chunk.proxied.Load(); all != nil {
+		return all[p.index].Load()
+	}
+	return nil
+}
+
+func (p place) setProxied(said *engine.Proxied) {
+	if said == nil && p.chunk.proxied.Load() == nil {
+		return
+	}
+	loadOrMake(&p.chunk.proxied)[p.index].Store(said)
 }
 
 // loadOrMake returns what p points to, and makes it if there is nothing.

@@ -379,9 +379,9 @@ func (s *tlsConn) writeWaiting(p []byte) (int, error) {
 // socket returns a view of the connection. User code may have retained s from the
 // tls.ClientHelloInfo, and may use it after the connection's end.
 func (s *tlsConn) socket() *netConn {
-	n := &netConn{driver: s.driver, serving: s.serving, fd: int(s.fd), gen: s.gen}
-	if p := s.driver.table.find(n.fd); p.chunk != nil && p.slot().hold(n.gen) {
-		n.remote = p.slot().remote()
+	n := &netConn{driver: s.driver, serving: s.serving, fd: s.fd, gen: s.gen}
+	if p := s.driver.table.find(int(n.fd)); p.chunk != nil && p.slot().hold(n.gen) {
+		n.remote, n.proxied = p.slot().remote(), p.proxied()
 		p.slot().drop()
 	}
 	return n
@@ -417,6 +417,14 @@ func (s *tlsConn) RemoteAddr() net.Addr {
 		return s.under.RemoteAddr()
 	}
 	return s.socket().RemoteAddr()
+}
+
+// Proxied returns what a proxy has said of the connection; see engine.ProxiedBy.
+func (s *tlsConn) Proxied() (said *engine.Proxied, by net.Addr) {
+	if s.under != nil {
+		return engine.ProxiedBy(s.under)
+	}
+	return s.socket().Proxied()
 }
 
 // SetDeadline implements net.Conn.

@@ -121,8 +121,8 @@ func (w *worker) keep(c *conn) {
 // describe returns the net.Conn for Admit and Release, which is valid during the
 // call only.
 func (w *worker) describe(c *conn) *netConn {
-	if w.peer.fd != c.fd || w.peer.gen != c.gen { // the last one was another
-		w.peer = netConn{driver: c.driver, serving: c.serving, fd: c.fd, gen: c.gen, remote: c.remote()}
+	if int(w.peer.fd) != c.fd || w.peer.gen != c.gen { // the last one was another
+		w.peer = c.describe()
 	}
 	return &w.peer
 }

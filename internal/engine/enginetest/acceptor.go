@@ -34,10 +34,12 @@ type acceptor struct {
 	nudged            atomic.Bool  // sessions may be Prompted that have not asked for it
 	promptOnOpen      *note        // each session gets it, and is prompted at once
 	detached          func(net.Conn)
-	feedGate          atomic.Pointer[gate] // the next Feed passes it
-	source            *os.File             // of the command "file"
-	divert            func(fd int) bool    // nil: no
-	farewell          int                  // what TimedOut and HalfClosed send of source, bytes; 0: a word
+	feedGate          atomic.Pointer[gate]          // the next Feed passes it
+	source            *os.File                      // of the command "file"
+	divert            func(fd int) bool             // nil: no
+	rule              *engine.ProxyRule             // nil: there are no proxies
+	saw               func(what string, c net.Conn) // is told of Admit, Open and Release; nil: not
+	farewell          int                           // what TimedOut and HalfClosed send of source, bytes; 0: a word
 
 	arrived, departed                  atomic.Int64
 	admitted, released, opened, closed atomic.Int64
@@ -158,6 +160,7 @@ func (a *acceptor) Hooks() engine.Hooks {
 		Arrived:  func() { a.arrived.Add(1) },
 		Departed: func() { a.departed.Add(1) },
 		Divert:   a.divert,
+		Proxy:    a.rule,
 	}
 }
 
@@ -172,12 +175,22 @@ func (a *acceptor) Admit(c net.Conn) (bool, []byte) {
 	if a.admit != nil && !a.admit() {
 		return false, []byte(a.refusal)
 	}
+	a.see("Admit", c)
 	a.admitted.Add(1)
 	return true, nil
 }
 
+func (a *acceptor) see(what string, c net.Conn) {
+	if a.saw != nil {
+		a.saw(what, c)
+	}
+}
+
 // Release implements engine.Acceptor.
-func (a *acceptor) Release(net.Conn) { a.released.Add(1) }
+func (a *acceptor) Release(c net.Conn) {
+	a.see("Release", c)
+	a.released.Add(1)
+}
 
 // AcceptError implements engine.Acceptor.
 func (a *acceptor) AcceptError(error) { a.acceptErrors.Add(1) }
@@ -199,6 +212,12 @@ func (a *acceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 		}
 		if _, isTLS := nc.(*tls.Conn); isTLS && c.IsSocket() {
 			a.violate("IsSocket is true for a %T", nc)
+		}
+	}
+	if a.saw != nil {
+		a.saw("Open", c.NetConn())
+		if remote := c.RemoteAddr(); remote.String() != c.NetConn().RemoteAddr().String() {
+			a.violate("RemoteAddr is %v, and NetConn's %v", remote, c.NetConn().RemoteAddr())
 		}
 	}
 	s := &session{acceptor: a, conn: c}

@@ -211,7 +211,7 @@ func testListenerClosed(t *testing.T, f *fixture) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.engine.Serve(ln, s.handler) }()
-	c, err := dial()
+	c, err := dial(f.network.header)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -270,7 +270,7 @@ func (f *fixture) pair(t *testing.T) (end, client net.Conn) {
 		}
 		accepted <- c
 	}()
-	client, err = dial()
+	client, err = dial("")
 	end = <-accepted
 	if err != nil || end == nil {
 		t.Fatal("cannot connect: ", err)
@@ -296,7 +296,7 @@ func testServeConn(t *testing.T, f *fixture) {
 		}()
 		dialled := make(chan net.Conn, 1)
 		go func() {
-			if c, err := dial(); err == nil {
+			if c, err := dial(""); err == nil {
 				dialled <- c
 			}
 		}()

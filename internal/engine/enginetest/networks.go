@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"io"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -21,7 +22,28 @@ type Network struct {
 	offers   needs
 	isSocket bool // what Conn.IsSocket returns
 	sleeps   bool // the sessions are Sleepers
-	listen   func(t *testing.T) (net.Listener, func() (net.Conn, error), error)
+	// header is what clients send before everything else, and the engine is told of; empty: nothing.
+	header string
+	listen func(t *testing.T) (net.Listener, dialer, error)
+}
+
+// A dialer connects, and sends header before everything else, if the network offers headers.
+type dialer func(header string) (net.Conn, error)
+
+// connect sends header on what it dials.
+func connect(d *net.Dialer, network, addr, header string) (net.Conn, error) {
+	c, err := d.Dial(network, addr)
+	if err == nil {
+		_, err = io.WriteString(c, header)
+	}
+	return c, err
+}
+
+// Proxied returns network behind a proxy that speaks the PROXY protocol.
+func Proxied(network Network) Network {
+	network.Name += " proxied"
+	network.header = "PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\n"
+	return network
 }
 
 // Sleeping returns network with sessions that implement engine.Sleeper, which
@@ -39,14 +61,14 @@ func TCP() Network { return tcp("tcp", false) }
 // when it is not told, the listener's socket is of another kind than those it
 // accepts.
 func tcp(name string, multipath bool) Network {
-	return Network{name, halfClose | deadlines | buffered | bare | moves, true, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{name, halfClose | deadlines | buffered | bare | moves | headers, true, false, "", func(*testing.T) (net.Listener, dialer, error) {
 		var config net.ListenConfig
 		config.SetMultipathTCP(multipath)
 		ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, nil, err
 		}
-		return ln, func() (net.Conn, error) { return loopback().Dial("tcp", ln.Addr().String()) }, nil
+		return ln, func(header string) (net.Conn, error) { return connect(loopback(), "tcp", ln.Addr().String(), header) }, nil
 	}}
 }
 
@@ -66,7 +88,7 @@ func loopback() *net.Dialer {
 func Wrapped() Network {
 	network := tcp("wrapped", true)
 	listen := network.listen
-	network.listen = func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	network.listen = func(t *testing.T) (net.Listener, dialer, error) {
 		ln, dial, err := listen(t)
 		return struct{ net.Listener }{ln}, dial, err
 	}
@@ -75,13 +97,13 @@ func Wrapped() Network {
 
 // Unix is unix stream sockets.
 func Unix() Network {
-	return Network{"unix", halfClose | deadlines | buffered | bare | moves, true, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"unix", halfClose | deadlines | buffered | bare | moves | headers, true, false, "", func(t *testing.T) (net.Listener, dialer, error) {
 		path := filepath.Join(t.TempDir(), "s")
 		ln, err := net.Listen("unix", path)
 		if err != nil {
 			return nil, nil, err
 		}
-		return ln, func() (net.Conn, error) { return net.Dial("unix", path) }, nil
+		return ln, func(header string) (net.Conn, error) { return connect(&net.Dialer{}, "unix", path, header) }, nil
 	}}
 }
 
@@ -93,21 +115,21 @@ func TLS() Network {
 // TLSListener is TLS from an engine.TLSListener, whose connections engines may
 // make on their own.
 func TLSListener() Network {
-	return overTLS("tls listener", 0, tls.VersionTLS12, func(ln net.Listener, config *tls.Config) net.Listener {
+	return overTLS("tls listener", headers, tls.VersionTLS12, func(ln net.Listener, config *tls.Config) net.Listener {
 		return &engine.TLSListener{Listener: ln, Config: config}
 	})
 }
 
 // CompactTLS is TLSListener with connections that are compact where the engine can do that.
 func CompactTLS() Network {
-	return overTLS("tls listener, compact", moves, tls.VersionTLS13, func(ln net.Listener, config *tls.Config) net.Listener {
+	return overTLS("tls listener, compact", moves|headers, tls.VersionTLS13, func(ln net.Listener, config *tls.Config) net.Listener {
 		return &engine.TLSListener{Listener: ln, Config: config, Compact: true}
 	})
 }
 
 // overTLS has every other client speak an older version, beginning with the second.
 func overTLS(name string, offers needs, older uint16, wrap func(net.Listener, *tls.Config) net.Listener) Network {
-	return Network{name, halfClose | deadlines | buffered | handshakes | offers, false, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{name, halfClose | deadlines | buffered | handshakes | offers, false, false, "", func(t *testing.T) (net.Listener, dialer, error) {
 		certificate, err := selfsigned.New("")
 		if err != nil {
 			return nil, nil, err
@@ -117,12 +139,21 @@ func overTLS(name string, offers needs, older uint16, wrap func(net.Listener, *t
 			return nil, nil, err
 		}
 		var clients atomic.Uint32
-		dial := func() (net.Conn, error) {
+		dial := func(header string) (net.Conn, error) {
 			config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 			if clients.Add(1)%2 == 0 {
 				config.MaxVersion = older
 			}
-			return tls.DialWithDialer(loopback(), "tcp", ln.Addr().String(), config)
+			c, err := connect(loopback(), "tcp", ln.Addr().String(), header)
+			if err != nil {
+				return nil, err
+			}
+			client := tls.Client(c, config)
+			if err := client.Handshake(); err != nil {
+				_ = c.Close()
+				return nil, err
+			}
+			return client, nil
 		}
 		return wrap(ln, &tls.Config{Certificates: []tls.Certificate{certificate}}), dial, nil
 	}}
@@ -130,17 +161,17 @@ func overTLS(name string, offers needs, older uint16, wrap func(net.Listener, *t
 
 // Pipe is net.Pipe: in memory, without any buffer.
 func Pipe() Network {
-	return Network{"pipe", deadlines, false, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"pipe", deadlines, false, false, "", func(*testing.T) (net.Listener, dialer, error) {
 		ln := nettest.NewListener()
-		return ln, ln.Dial, nil
+		return ln, func(string) (net.Conn, error) { return ln.Dial() }, nil
 	}}
 }
 
 // DeafPipe is Pipe with a server's end that ignores deadlines.
 func DeafPipe() Network {
-	return Network{"deaf", 0, false, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"deaf", 0, false, false, "", func(*testing.T) (net.Listener, dialer, error) {
 		ln := nettest.NewListener()
 		ln.Wrap = func(c net.Conn) net.Conn { return nettest.NoDeadlines{Conn: c} }
-		return ln, ln.Dial, nil
+		return ln, func(string) (net.Conn, error) { return ln.Dial() }, nil
 	}}
 }

@@ -19,6 +19,7 @@ type server struct {
 	handler  engine.Acceptor // the acceptor, as a Waker if it is one
 	listener net.Listener
 	dial     func() (net.Conn, error)
+	dialWith dialer
 	served   chan error // what Serve returned
 }
 
@@ -36,7 +37,11 @@ func (f *fixture) startOn(t *testing.T, a *acceptor, options engine.Options, wra
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{acceptor: a, engine: f.newEngine(options), listener: wrap(ln), dial: dial, served: make(chan error, 1)}
+	s := &server{acceptor: a, engine: f.newEngine(options), listener: wrap(ln), dialWith: dial, served: make(chan error, 1)}
+	s.dial = func() (net.Conn, error) { return dial(f.network.header) }
+	if f.network.header != "" && a.rule == nil {
+		a.rule = anyProxy()
+	}
 	s.handler = a.handler(f.network.sleeps)
 	a.engine = s.engine
 	go func() { s.served <- s.engine.Serve(s.listener, s.handler) }()

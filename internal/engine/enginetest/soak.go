@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"sync"
@@ -111,7 +112,8 @@ func startSoaker(t *testing.T, e NamedEngine) *soaker {
 		a := newAcceptor()
 		a.engine, a.detached, a.idle = k.engine, echoUntilEnd, time.Hour
 		a.source = source
-		s := &server{acceptor: a, engine: k.engine, handler: a.handler(network.sleeps), listener: ln, dial: dial, served: make(chan error, 1)}
+		s := &server{acceptor: a, engine: k.engine, handler: a.handler(network.sleeps), listener: ln, served: make(chan error, 1)}
+		s.dial = func() (net.Conn, error) { return dial("") }
 		go func() { s.served <- s.engine.Serve(s.listener, s.handler) }()
 		k.servers = append(k.servers, s)
 	}

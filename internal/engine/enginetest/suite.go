@@ -29,7 +29,7 @@ type scenario struct {
 }
 
 // needs says which networks a scenario runs on.
-type needs uint8
+type needs uint16
 
 const (
 	halfClose  needs = 1 << iota // the client can close its sending side
@@ -38,6 +38,7 @@ const (
 	handshakes                   // there is a handshake
 	bare                         // connections are nothing but sockets
 	moves                        // another engine can go on with connections
+	headers                      // the client can send something before everything else
 	// contended is no need: the scenario has much happen at once, so that
 	// RunProcs runs it with several numbers of processors.
 	contended
@@ -70,7 +71,7 @@ func networks() []Network {
 	}
 	return []Network{
 		TCP(), Sleeping(TCP()), Unix(), TLS(), TLSListener(), Sleeping(TLSListener()),
-		Wrapped(), Pipe(), DeafPipe(),
+		Wrapped(), Pipe(), DeafPipe(), Proxied(Sleeping(TCP())),
 	}
 }
 
@@ -191,6 +192,7 @@ func scenarios() []scenario {
 		fileScenarios(),
 		crowdScenarios(),
 		tlsScenarios(),
+		proxiedScenarios(),
 	)
 }
 

@@ -4,6 +4,7 @@ package epoll
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -63,6 +64,69 @@ func testIdleConnections(t *testing.T, ioURing bool) {
 		t.Errorf("%d goroutines", n)
 	}
 }
+
+// A connection that waits for a proxy's header, or for the rest of it, is its slot; one that has
+// got it, the slot and the header.
+func TestProxiedConnectionsCostASlot(t *testing.T) {
+	const connections = 4000
+	anyone := netip.MustParsePrefix("0.0.0.0/0")
+	a := &proxiedAnswerer{answerer{answer: echo}, engine.ProxyRule{Requires: true, Trusted: []netip.Prefix{anyone}}}
+	e, addr := serveWith(t, a, engine.Options{Loops: 1, HandshakeTimeout: time.Hour})
+	header := []byte("PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\n")
+	p, x := make([]byte, 8), []byte("x")
+	settled := func(open int) float64 {
+		t.Helper()
+		l := e.Loops()[0]
+		for end := time.Now().Add(10 * time.Second); l.Connections != open || l.Queued > 0 || l.Workers > l.IdleWorkers || l.Buffers > 0; l = e.Loops()[0] {
+			if time.Now().After(end) {
+				t.Fatalf("%d connections hold %+v", open, l)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return memoryInUse()
+	}
+	first := rawClient(t, addr, connections) // the workers that it starts stay
+	_, _ = syscall.Write(first, header)
+	roundTrip(t, first, x, p, 1)
+	fds := make([]int, connections)
+	before := settled(1)
+	for i := range fds {
+		fds[i] = rawClient(t, addr, i)
+		if _, err := syscall.Write(fds[i], header[:len(header)/2*(i%2)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		_ = syscall.Close(first)
+		for _, fd := range fds {
+			_ = syscall.Close(fd)
+		}
+	}()
+	waiting := (settled(connections + 1) - before) / connections
+	for i, fd := range fds {
+		if _, err := syscall.Write(fd, header[len(header)/2*(i%2):]); err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, fd, x, p, 1)
+	}
+	idle := (settled(connections + 1) - before) / connections
+	t.Logf("%.0f bytes while a connection waits for its header, %.0f when it is idle", waiting, idle)
+	if !invariants.Enabled && (waiting > 200 || idle > 350) {
+		t.Errorf("that is too much")
+	}
+	if n := runtime.NumGoroutine(); n > 64 {
+		t.Errorf("%d goroutines", n)
+	}
+}
+
+// A proxiedAnswerer answers behind proxies.
+type proxiedAnswerer struct {
+	answerer
+	rule engine.ProxyRule
+}
+
+// Hooks implements engine.Hooker.
+func (a *proxiedAnswerer) Hooks() engine.Hooks { return engine.Hooks{Proxy: &a.rule} }
 
 func memoryInUse() float64 {
 	runtime.GC()

@@ -50,6 +50,9 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		stop:     make(chan struct{}),
 		gone:     make(chan struct{}),
 	}
+	if l, ok := ln.(*engine.TLSListener); ok && s.hooks.Proxy != nil {
+		s.listener = &engine.TLSListener{Listener: l.Listener, Config: l.Config, MayBeProxied: true}
+	}
 	d.mu.Lock()
 	if d.life.Has(engine.StageShutDown) {
 		d.mu.Unlock()
@@ -60,7 +63,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	s.accepting.Store(1)
 	go s.work()
 	s.wait()
-	if l, ok := ln.(deadliner); ok && s.err == nil {
+	if l, ok := s.listener.(deadliner); ok && s.err == nil {
 		_ = l.SetDeadline(noTime()) // the listener may be served again
 	}
 	d.mu.Lock()
@@ -198,7 +201,7 @@ func (s *serving) take(nc net.Conn) *conn {
 	if s.hooks.Divert != nil && s.diverts(nc) {
 		return nil
 	}
-	c := s.driver.newConn(nc, s.acceptor, s.hooks.Departed)
+	c := s.driver.newConn(nc, s.acceptor, &s.hooks)
 	c.kind, c.isOurs = kindOf(nc), s.isOurs
 	c.register()
 	if s.hasEnded() && s.err != nil && s.driver.life.Has(engine.StageShutDown) {
@@ -270,8 +273,12 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, k kind) (
 	if hooks.Arrived != nil {
 		hooks.Arrived()
 	}
-	c := d.newConn(nc, a, hooks.Departed)
+	c := d.newConn(nc, a, &hooks)
 	c.Unread = p.Leftover
+	if !p.IsNew() {
+		c.awaitsHeader = false
+		c.setProxied(engine.ParseProxied(p.Proxy))
+	}
 	if p.State != nil {
 		state := p.State // a variable of this block: only here it is allocated
 		c.packed = &state

@@ -20,7 +20,7 @@ type blockingHost struct {
 func (c *conn) Blocking() net.Conn {
 	run := c.extras()
 	if run.blocking.Load() == nil {
-		run.blocking.CompareAndSwap(nil, engine.NewBlockingConn(&blockingHost{c, c.nc, run}, c.nc))
+		run.blocking.CompareAndSwap(nil, engine.NewBlockingConn(&blockingHost{c, c.NetConn(), run}, c.NetConn()))
 	}
 	return run.blocking.Load()
 }

@@ -35,10 +35,11 @@ type conn struct {
 	writeArmed   int64 // the write deadline set on nc; 0: none
 
 	reader   *backgroundReader
-	feeder   *feeder                  // of the next write of a protocol that IsDuplex; nil: none yet
-	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
-	socket   syscall.RawConn          // of nc, for WriteReady; nil: not used yet
-	prompter atomic.Pointer[prompter] // nil: not asked for
+	feeder   *feeder                            // of the next write of a protocol that IsDuplex; nil: none yet
+	extra    atomic.Pointer[runState]           // what a Run has asked for; nil: nothing
+	socket   syscall.RawConn                    // of nc, for WriteReady; nil: not used yet
+	prompter atomic.Pointer[prompter]           // nil: not asked for
+	proxied  atomic.Pointer[engine.ProxiedConn] // over nc, which is no TLS; nil: no proxy has said anything
 	state    atomic.Uint32
 	killed   atomic.Bool // it must end as soon as possible
 
@@ -48,6 +49,7 @@ type conn struct {
 	kind           kind
 	activity       activity
 	isOurs         bool // only the engine sets deadlines on nc
+	awaitsHeader   bool // a proxy may speak first
 	wasInterrupted bool // flagInterrupted or flagEvicted was seen, and no read has timed out since
 	isStuck        bool // the peer has not accepted the output within the write time-out
 	one            [1]byte
@@ -73,10 +75,11 @@ var (
 )
 
 // newConn returns the conn of a new connection, for which the hook Arrived was called.
-func (d *driver) newConn(nc net.Conn, a engine.Acceptor, departed func()) *conn {
+func (d *driver) newConn(nc net.Conn, a engine.Acceptor, hooks *engine.Hooks) *conn {
 	c := d.conns.get()
 	c.ServedBy(c)
-	c.driver, c.nc, c.acceptor, c.departed, c.phase = d, nc, a, departed, phaseFresh
+	c.driver, c.nc, c.acceptor, c.departed, c.phase = d, nc, a, hooks.Departed, phaseFresh
+	c.awaitsHeader = hooks.Proxy != nil
 	return c
 }
 
@@ -105,14 +108,19 @@ func (c *conn) setReading(is bool) {
 }
 
 // LocalAddr implements engine.Conn.
-func (c *conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+func (c *conn) LocalAddr() net.Addr { return c.NetConn().LocalAddr() }
 
 // RemoteAddr implements engine.Conn.
-func (c *conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+func (c *conn) RemoteAddr() net.Addr { return c.NetConn().RemoteAddr() }
 
 // NetConn implements engine.Conn. A Close of the result waits until a running Run has
 // ended.
-func (c *conn) NetConn() net.Conn { return c.nc }
+func (c *conn) NetConn() net.Conn {
+	if proxied := c.proxied.Load(); proxied != nil {
+		return proxied
+	}
+	return c.nc
+}
 
 // IsSocket implements engine.Conn.
 func (c *conn) IsSocket() bool { return isBare(c.nc) }

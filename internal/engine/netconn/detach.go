@@ -18,7 +18,7 @@ func (c *conn) detach() net.Conn {
 	if r := c.reader; r != nil {
 		ahead = func(p []byte) (int, error) { return r.read(p, 0) }
 	}
-	return engine.WithUnread(c.nc, rest, ahead)
+	return engine.WithUnread(c.NetConn(), rest, ahead)
 }
 
 // leave makes nc independent of the engine.
@@ -113,6 +113,8 @@ func (c *conn) giveAway() {
 	var away given // without a connection if a call below panics: end then closes that
 	defer func() { c.driver.handover.gets <- away }()
 	nc, p := c.nc, c.Parcel(c.takePacked())
+	said, _ := engine.ProxiedBy(c.NetConn())
+	p.Proxy = engine.HooksOf(c.acceptor).Proxy.Parcel(said)
 	if c.reader != nil {
 		// The deadline that has ended the wait ends its read, too.
 		p.Leftover = append(p.Leftover, c.reader.rest()...)

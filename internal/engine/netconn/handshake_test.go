@@ -27,7 +27,7 @@ func TestHandshakeDeadline(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := New(engine.Options{HandshakeTimeout: patience}).(*driver)
 			client, server := net.Pipe()
-			c := d.newConn(tls.Server(server, config), &lineProtocol{}, nil)
+			c := d.newConn(tls.Server(server, config), &lineProtocol{}, &engine.Hooks{})
 			c.register()
 			began := time.Now()
 			go c.run()

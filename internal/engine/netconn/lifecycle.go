@@ -147,7 +147,13 @@ func (c *conn) end() {
 
 // begin opens the connection. A result other than Read ends it.
 func (c *conn) begin() engine.Next {
-	ok, refusal := c.acceptor.Admit(c.nc)
+	if c.awaitsHeader {
+		if err := c.receiveHeader(); err != nil {
+			c.Fail(err)
+			return engine.Abort
+		}
+	}
+	ok, refusal := c.acceptor.Admit(c.NetConn())
 	if !ok {
 		if _, isTLS := c.nc.(handshaker); isTLS {
 			refusal = nil
@@ -173,10 +179,38 @@ func (c *conn) begin() engine.Next {
 	return c.Begin(p)
 }
 
+// receiveHeader receives what a proxy says before everything else. The error means that the
+// connection must end.
+func (c *conn) receiveHeader() error {
+	rule := engine.HooksOf(c.acceptor).Proxy
+	ctx, cancel := c.driver.ctx, context.CancelFunc(func() {})
+	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	said, rest, err := rule.ReceiveBelow(ctx, c.nc)
+	if err != nil && err != io.EOF { // as from a balancer that only looks whether the port is open
+		rule.Refuse(c.nc.RemoteAddr(), err)
+	}
+	c.Unread = rest
+	c.setProxied(said)
+	return err
+}
+
+// setProxied notes what a proxy has said.
+func (c *conn) setProxied(said *engine.Proxied) {
+	if _, isTLS := c.nc.(handshaker); said != nil && !isTLS { // TLS is over a ProxiedConn
+		c.proxied.Store(engine.NewProxiedConn(c.nc, said).(*engine.ProxiedConn))
+	}
+}
+
 // underneath returns the connection that nc wraps, or nc.
 func underneath(nc net.Conn) net.Conn {
 	if wrapper, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		return wrapper.NetConn()
+		nc = wrapper.NetConn()
+	}
+	if proxied, ok := nc.(*engine.ProxiedConn); ok {
+		return proxied.Conn
 	}
 	return nc
 }
@@ -295,7 +329,7 @@ func (c *conn) conclude() {
 	}
 	if c.phase == phaseAdmitted {
 		c.phase = phaseFresh
-		c.acceptor.Release(c.nc)
+		c.acceptor.Release(c.NetConn())
 	}
 	if departed := c.departed; departed != nil {
 		c.departed = nil

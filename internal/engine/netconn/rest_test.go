@@ -40,7 +40,7 @@ func serveResting(t *testing.T, a engine.Acceptor) (client net.Conn, served *rea
 func (d *driver) serveResting(a engine.Acceptor) (client net.Conn, served *readCounter) {
 	client, server := net.Pipe()
 	served = &readCounter{Conn: server}
-	c := d.newConn(served, a, nil)
+	c := d.newConn(served, a, &engine.Hooks{})
 	c.kind, c.isOurs = kindSocket, true
 	c.register()
 	go c.run()
