@@ -160,14 +160,25 @@ func (ctx *RequestCtx) tlsConn() tlsStater {
 	if ctx.server != nil && !ctx.facts.IsTLS {
 		return nil
 	}
+	stater, _ := ctx.acceptedConn().(tlsStater)
+	return stater
+}
+
+// acceptedConn returns the connection for its addresses and states, nil if there is none.
+func (ctx *RequestCtx) acceptedConn() net.Conn {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
-	c := ctx.netConn
 	if ctx.exchange != nil {
-		c = ctx.exchange.NetConn()
+		return ctx.exchange.NetConn()
 	}
-	stater, _ := c.(tlsStater)
-	return stater
+	return ctx.netConn
+}
+
+// ProxyInfo returns what a proxy has said of the connection by the PROXY protocol, see
+// Server.ProxyProtocol. ok is false if there was no header, or one that names no client, as that
+// of a proxy's health check: RemoteAddr is the address of the socket then.
+func (ctx *RequestCtx) ProxyInfo() (info ProxyInfo, ok bool) {
+	return ProxyInfoOf(ctx.acceptedConn())
 }
 
 // SetReadDeadline sets the time by which the rest of the request must arrive.

@@ -37,8 +37,8 @@ type Meter struct {
 	// counts 1xx. Of the interim responses only 101 is final. Requests without a
 	// response, as after ErrAbortHandler, do not count.
 	Status [5]*atomic.Uint64
-	// Refused counts connections that were refused because of Server.Concurrency or
-	// MaxConnsPerIP. They are included in Accepted and Done.
+	// Refused counts connections that were refused because of Server.Concurrency,
+	// MaxConnsPerIP or ProxyProtocol. They are included in Accepted and Done.
 	Refused *atomic.Uint64
 	// TimedOut counts requests that did not arrive in time (answered 408), and those whose
 	// handler gave up (TimeoutHandler, RequestCtx.TimeoutError). They are included in Status.

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/body"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
@@ -92,7 +93,7 @@ func acquireSingle(s *Server) *single {
 		one.name = one.config.name
 	}
 	one.config.single, one.config.IsSingle, one.config.ShowsErrors = one, true, true
-	one.acceptor = acceptor{server: s, cfg: &one.config}
+	one.acceptor = acceptor{server: s, cfg: &one.config, hooks: engine.Hooks{Proxy: one.config.proxy}}
 	return one
 }
 

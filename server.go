@@ -3,6 +3,7 @@ package sluice
 import (
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -312,6 +313,18 @@ type Server struct {
 	// calls does not allow it, the server serves without it: EngineInfo says why. Connections
 	// of TLS do not use it.
 	IOUring IOUring
+
+	// ProxyProtocol says whether connections begin with a header of the PROXY protocol, version 1
+	// or 2, with which HAProxy, nginx, AWS and others tell whose connections they forward.
+	// RemoteAddr, LocalAddr, MaxConnsPerIP and the log then have the client's address, and
+	// RequestCtx.ProxyInfo has what else the proxy knows. It applies to all connections of the
+	// server, before TLS. A header has ReadTimeout, or 30 s without it, and at most 4 KiB.
+	ProxyProtocol ProxyProtocol
+
+	// ProxyTrusted are the networks of the proxies whose headers are believed, beside those that
+	// connect over a unix socket. If it is empty, no other peer is: Serve of a TCP listener then
+	// returns an error. List only your proxies: whoever may send a header chooses its address.
+	ProxyTrusted []netip.Prefix
 
 	// Logger receives the log of the server; the standard logger of package log if
 	// nil.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http2"
+	"github.com/sluicehttp/sluice/internal/wire/proxy"
 )
 
 // serverGauges are the counters of a Server that change without its mutex.
@@ -31,6 +33,7 @@ type serverGauges struct {
 	admitted   atomic.Int64 // of these, the ones that count against limits
 	hijacked   atomic.Int64 // connections that hijack handlers own
 	rejected   atomic.Uint32
+	unproxied  atomic.Uint64        // connections that ProxyProtocol has refused
 	bodyMemory atomic.Int64         // bytes of request bodies held
 	timed      atomic.Int64         // handlers running under TimeoutHandler
 	hasWarned  [misuses]atomic.Bool // this misuse is logged
@@ -50,13 +53,13 @@ func (g *serverGauges) served() int64 { return max(g.admitted.Load()-g.hijacked.
 type acceptor struct {
 	server *Server
 	cfg    *serverConfig
-	hooks  engine.Hooks // empty for ServeConn, whose connections Admit counts
+	hooks  engine.Hooks // empty for ServeConn but for Proxy: Admit counts its connections
 }
 
 // newAcceptor returns an acceptor for many connections.
 func newAcceptor(s *Server, cfg *serverConfig) *acceptor {
 	a := &acceptor{server: s, cfg: cfg}
-	a.hooks = engine.Hooks{Arrived: a.arrived, Departed: a.departed, Divert: s.control.Divert}
+	a.hooks = engine.Hooks{Arrived: a.arrived, Departed: a.departed, Divert: s.control.Divert, Proxy: cfg.proxy}
 	return a
 }
 
@@ -152,7 +155,7 @@ func (a *acceptor) RefusePlain(first []byte) (refusal []byte) {
 // engine.Hooker.
 func (a *acceptor) Hooks() engine.Hooks {
 	if m := a.cfg.meter; m != nil && a.cfg.single != nil {
-		return engine.Hooks{Arrived: m.arrived, Departed: m.departed}
+		return engine.Hooks{Arrived: m.arrived, Departed: m.departed, Proxy: a.cfg.proxy}
 	}
 	return a.hooks
 }
@@ -209,4 +212,133 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 		conn.SetWriteTimeout(a.cfg.WriteTimeout)
 	}
 	return http1.Open(conn, a, &a.cfg.Config, facts), nil
+}
+
+// A ProxyProtocol says which connections begin with a header of the PROXY protocol, see
+// Server.ProxyProtocol.
+type ProxyProtocol uint8
+
+const (
+	// ProxyProtocolOff expects no header. One that comes is a malformed request.
+	ProxyProtocolOff ProxyProtocol = iota
+	// ProxyProtocolAccept takes a header from the peers in Server.ProxyTrusted, which may also
+	// send none. For other peers it is ProxyProtocolOff.
+	ProxyProtocolAccept
+	// ProxyProtocolRequire closes connections that do not begin with a header, and those of
+	// other peers than in Server.ProxyTrusted. EngineStats.ProxyRefused counts them.
+	ProxyProtocolRequire
+)
+
+// proxyProtocolNames are the names of the values, indexed by ProxyProtocol.
+var proxyProtocolNames = [...]string{ProxyProtocolOff: "off", ProxyProtocolAccept: "accept", ProxyProtocolRequire: "require"}
+
+// String returns the name that ParseProxyProtocol accepts: "off", "accept" or "require".
+func (p ProxyProtocol) String() string {
+	if int(p) < len(proxyProtocolNames) {
+		return proxyProtocolNames[p]
+	}
+	return fmt.Sprintf("ProxyProtocol(%d)", uint8(p))
+}
+
+// ParseProxyProtocol returns the value with the given name: "off", "accept" or "require". Any
+// other name is an error.
+func ParseProxyProtocol(name string) (ProxyProtocol, error) {
+	for p, known := range proxyProtocolNames {
+		if name == known {
+			return ProxyProtocol(p), nil
+		}
+	}
+	return ProxyProtocolOff, fmt.Errorf("sluice: there is no setting %q of the PROXY protocol: it must be off, accept or require", name)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p ProxyProtocol) MarshalText() ([]byte, error) {
+	if int(p) >= len(proxyProtocolNames) {
+		return nil, fmt.Errorf("sluice: there is no setting of the PROXY protocol with the number %d", uint8(p))
+	}
+	return []byte(proxyProtocolNames[p]), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts what ParseProxyProtocol accepts.
+func (p *ProxyProtocol) UnmarshalText(text []byte) (err error) {
+	*p, err = ParseProxyProtocol(string(text))
+	return err
+}
+
+var errNoTrusted = errors.New("sluice: ProxyProtocol is set, and ProxyTrusted is empty: name the networks of the proxies")
+
+// proxyRule returns what the engine does for ProxyProtocol.
+func (s *Server) proxyRule(c *serverConfig) *engine.ProxyRule {
+	return &engine.ProxyRule{
+		Requires: s.ProxyProtocol == ProxyProtocolRequire,
+		Trusted:  s.ProxyTrusted,
+		Refused: func(remote net.Addr, err error) {
+			s.gauges.unproxied.Add(1)
+			c.meter.refused()
+			c.fail(err)
+			if c.LogsAll {
+				c.logger.Printf("connection from %s refused: %s", remote, textOf(err))
+			}
+		},
+	}
+}
+
+// A ProxyInfo is what a proxy has said of a connection by the PROXY protocol, beside its
+// addresses, which are RequestCtx.RemoteAddr and LocalAddr. A field is zero if the proxy did not
+// say it. The slices must not be changed, and stay valid.
+type ProxyInfo struct {
+	// Proxy is the address of the proxy: the peer of the server's socket.
+	Proxy net.Addr
+	// Version of the protocol: 1, which has addresses only, or 2.
+	Version int
+	// ServerName is the name that the client has asked for (PP2_TYPE_AUTHORITY), as by the
+	// server name of TLS.
+	ServerName string
+	// ALPN is the protocol that the client and the proxy have agreed on (RFC 7301).
+	ALPN string
+	// UniqueID is the proxy's name for the connection, of at most 128 bytes.
+	UniqueID []byte
+	// TLS is what the proxy knows of the TLS between the client and itself; nil if there is none.
+	TLS *ProxyTLS
+
+	tlvs proxy.TLVs
+}
+
+// A ProxyTLS is what a proxy has said of the TLS connection of its client.
+type ProxyTLS struct {
+	// Version and Cipher are names such as "TLSv1.3" and "TLS_AES_128_GCM_SHA256".
+	Version, Cipher string
+	// HasCertificate is set if the client has shown a certificate, on this connection or on the
+	// one whose session it has resumed; IsVerified, if the proxy has verified it.
+	HasCertificate, IsVerified bool
+	// CommonName is that of the client's certificate. It proves nothing without IsVerified.
+	CommonName string
+}
+
+// Value returns the first value of the given type that the proxy has sent (a TLV of version 2),
+// nil if there is none: 0xEA is that of AWS.
+func (i ProxyInfo) Value(kind byte) []byte { return i.tlvs.Get(kind) }
+
+// ProxyInfoOf returns what RequestCtx.ProxyInfo returns, of a connection of a Server or of
+// tcp.Server: that of ConnState or of a HijackHandler.
+func ProxyInfoOf(c net.Conn) (i ProxyInfo, ok bool) {
+	said, by := engine.ProxiedBy(c)
+	if said == nil {
+		return i, false
+	}
+	h := said.Header()
+	i = ProxyInfo{
+		Proxy: by, Version: h.Version, tlvs: h.TLVs,
+		ServerName: string(h.TLVs.Get(proxy.TypeAuthority)),
+		ALPN:       string(h.TLVs.Get(proxy.TypeALPN)),
+		UniqueID:   h.TLVs.Get(proxy.TypeUniqueID),
+	}
+	if t, ok := proxy.ParseTLS(h.TLVs.Get(proxy.TypeTLS)); ok && t.IsUsed {
+		i.TLS = &ProxyTLS{
+			Version: string(t.TLVs.Get(proxy.TypeTLSVersion)), Cipher: string(t.TLVs.Get(proxy.TypeTLSCipher)),
+			HasCertificate: t.HasCertificate, IsVerified: t.IsVerified,
+			CommonName: string(t.TLVs.Get(proxy.TypeTLSName)),
+		}
+	}
+	return i, true
 }

@@ -41,6 +41,7 @@ type serverConfig struct {
 	minBodyRate      int64
 	concurrency      int64
 	perIP            engine.AddressLimit
+	proxy            *engine.ProxyRule // nil: no PROXY protocol
 	streamBufferSize int
 
 	refusalPause  time.Duration
@@ -110,6 +111,9 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 		keepNames:        s.DisableHeaderNamesNormalizing,
 		lazyTime:         s.LazyRequestTime,
 		crashOnPanic:     s.CrashOnPanic,
+	}
+	if s.ProxyProtocol != ProxyProtocolOff {
+		c.proxy = s.proxyRule(c)
 	}
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = c.ReadTimeout

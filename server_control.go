@@ -73,6 +73,10 @@ type Parcel struct {
 	// for others. It is a secret. Whoever sends it overwrites it afterwards, and never gives
 	// it to two servers: they would encrypt with the same numbers.
 	TLS []byte
+	// Proxy is the header of the PROXY protocol with which the connection of a server with
+	// ProxyProtocol began; nil for other servers. A Parcel without anything is that of a new
+	// connection, whose header is still to come.
+	Proxy []byte
 }
 
 // Kind returns what a server must understand to take the connection over: members of the
@@ -80,6 +84,9 @@ type Parcel struct {
 func (p Parcel) Kind() (kind uint64) {
 	if len(p.TLS) > 0 {
 		kind = stateKind(kindOfTLS(p.TLS[0]))
+	}
+	if len(p.Proxy) > 0 {
+		kind |= stateKind(kindOfProxy)
 	}
 	if len(p.State) == 0 {
 		return kind
@@ -92,6 +99,9 @@ func (p Parcel) Kind() (kind uint64) {
 
 // kindOfTLS returns the name of a version of Parcel.TLS.
 func kindOfTLS(version byte) string { return "TLS " + string('0'+rune(version)) }
+
+// kindOfProxy is the name of Parcel.Proxy, which a server without ProxyProtocol understands, too.
+const kindOfProxy = "PROXY"
 
 // stateKind returns the member of a set of kinds that name stands for. There are 64
 // members, so two names may share one. A server then closes what it does not understand.
@@ -131,7 +141,7 @@ func (c *ServerControl) HandOver(limit int, take func(c net.Conn, p Parcel)) int
 // complete when the server's Endpoints are registered. Give connections of other kinds back
 // to the server that gave them: after its CloseOnNextResponse it ends them in order.
 func (c *ServerControl) StateKinds() uint64 {
-	kinds := uint64(0)
+	kinds := stateKind(kindOfProxy)
 	if !c.server.HTTP2.Disable {
 		kinds |= stateKind(string([]byte{byte(http2.StateVersion)}))
 	}

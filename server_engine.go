@@ -235,6 +235,9 @@ type EngineStats struct {
 	// HandshakesDropped counts the handshakes that were ended because too many had begun
 	// after them: 2,048 for each processor.
 	HandshakesDropped uint64 `json:"handshakes_dropped"`
+	// ProxyRefused counts the connections that ended because of Server.ProxyProtocol: without a
+	// header, with a wrong one, or of an untrusted peer.
+	ProxyRefused uint64 `json:"proxy_refused"`
 }
 
 // HTTP2Stats are the gauges of the HTTP/2 connections of a Server. If the Server has a
@@ -312,6 +315,7 @@ func (s *Server) EngineStats() EngineStats {
 
 		Handshakes:        total.Handshakes,
 		HandshakesDropped: total.HandshakesDropped,
+		ProxyRefused:      s.gauges.unproxied.Load(),
 	}
 	for i, l := range loops {
 		stats.Loops[i] = LoopStats(l)

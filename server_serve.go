@@ -150,6 +150,9 @@ func (s *Server) Serve(ln net.Listener) error {
 		return errNoHandler
 	}
 	cfg := s.config()
+	if cfg.proxy != nil && len(cfg.proxy.Trusted) == 0 && ln.Addr().Network() != "unix" {
+		return errNoTrusted
+	}
 	s.logListener(ln, cfg.logger)
 	e := s.beginServe(&ln)
 	defer s.state.End(&ln)

@@ -155,7 +155,7 @@ func TestErrorsOfDrain(t *testing.T) {
 }
 
 func TestParcel(t *testing.T) {
-	for _, p := range []sluice.Parcel{{}, {Leftover: []byte("GET / HT")}, {State: []byte("state")}, {State: []byte("s"), Leftover: []byte("rest")}, {State: []byte("s"), TLS: []byte("keys"), Leftover: []byte("rest")}} {
+	for _, p := range []sluice.Parcel{{}, {Leftover: []byte("GET / HT")}, {State: []byte("state")}, {State: []byte("s"), Leftover: []byte("rest")}, {State: []byte("s"), TLS: []byte("keys"), Leftover: []byte("rest")}, {Proxy: []byte("from")}, {State: []byte("s"), TLS: []byte("keys"), Proxy: []byte("from"), Leftover: []byte("rest")}} {
 		for _, l := range []label{{}, {announcedTo: 1234}, {1234, 1 << 22, 1<<32 - 1, 31}} {
 			checkParcel(t, l, p)
 		}
@@ -166,7 +166,7 @@ func checkParcel(t *testing.T, l label, p sluice.Parcel) {
 	t.Helper()
 	parcel := appendParcel(nil, l, p)
 	to, got, ok := parseParcel(parcel)
-	if !ok || to != l || string(got.State) != string(p.State) || string(got.TLS) != string(p.TLS) || string(got.Leftover) != string(p.Leftover) {
+	if !ok || to != l || string(got.State) != string(p.State) || string(got.TLS) != string(p.TLS) || string(got.Proxy) != string(p.Proxy) || string(got.Leftover) != string(p.Leftover) {
 		t.Errorf("%q became %q of %v, %t", p, got, to, ok)
 	}
 	for size := range len(parcel) - len(p.Leftover) {

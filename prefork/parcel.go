@@ -19,11 +19,13 @@ var errNoDescriptor = errors.New("sluice: no descriptor is free: raise RLIMIT_NO
 // A connection travels from one worker to another with a parcel: the label's announcedTo in
 // 4 bytes, little-endian; if parcelAsks is set in these, sender and batch in 4 bytes each,
 // and index in one; if parcelHasState is set, the size of the state in 4 bytes and the state;
-// if parcelHasTLS is set, that of TLS in the same way; and the input that was read from the
-// connection and not used. A worker sends state and TLS only to those that have published the
-// same version of them, and asks only those that have published their Room.
+// if parcelHasTLS or parcelHasProxy is set, that of TLS and of the proxy's header in the same
+// way; and the input that was read from the connection and not used. A worker sends state, TLS
+// and headers only to those that have published the same version of them, and asks only those
+// that have published their Room.
 const (
 	parcelWord     = 4
+	parcelHasProxy = 1 << 28
 	parcelHasTLS   = 1 << 29
 	parcelAsks     = 1 << 30
 	parcelHasState = 1 << 31
@@ -49,14 +51,17 @@ func appendParcel(dst []byte, l label, p sluice.Parcel) []byte {
 	if len(p.TLS) > 0 {
 		head |= parcelHasTLS
 	}
+	if len(p.Proxy) > 0 {
+		head |= parcelHasProxy
+	}
 	// Growing later would leave copies of the keys.
-	dst = slices.Grow(dst, 5*parcelWord+1+len(p.State)+len(p.TLS)+len(p.Leftover))
+	dst = slices.Grow(dst, 6*parcelWord+1+len(p.State)+len(p.TLS)+len(p.Proxy)+len(p.Leftover))
 	dst = binary.LittleEndian.AppendUint32(dst, head)
 	if l.sender != 0 {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(l.sender))
 		dst = append(binary.LittleEndian.AppendUint32(dst, l.batch), l.index)
 	}
-	for _, part := range [][]byte{p.State, p.TLS} {
+	for _, part := range [][]byte{p.State, p.TLS, p.Proxy} {
 		if len(part) > 0 {
 			dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(part))), part...)
 		}
@@ -70,7 +75,7 @@ func parseParcel(in []byte) (l label, p sluice.Parcel, ok bool) {
 		return l, p, false
 	}
 	head, in := binary.LittleEndian.Uint32(in), in[parcelWord:]
-	l.announcedTo = int(head &^ (parcelHasState | parcelHasTLS | parcelAsks))
+	l.announcedTo = int(head &^ (parcelHasState | parcelHasTLS | parcelHasProxy | parcelAsks))
 	if head&parcelAsks != 0 {
 		if len(in) < 2*parcelWord+1 {
 			return l, p, false
@@ -85,6 +90,11 @@ func parseParcel(in []byte) (l label, p sluice.Parcel, ok bool) {
 	}
 	if head&parcelHasTLS != 0 {
 		if p.TLS, in, ok = cutParcel(in); !ok {
+			return l, sluice.Parcel{}, false
+		}
+	}
+	if head&parcelHasProxy != 0 {
+		if p.Proxy, in, ok = cutParcel(in); !ok {
 			return l, sluice.Parcel{}, false
 		}
 	}

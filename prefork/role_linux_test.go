@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,7 +60,7 @@ type setup struct {
 	BadMemory               bool   // of the workers: the descriptor of the segment is another file
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
-	HTTP2                   bool
+	HTTP2, Proxied          bool
 	Descriptors             [2]uint64 // RLIMIT_NOFILE of the first workers, and of their successors
 	WebSocket               bool      // of the path /websocket
 	Rooms                   bool      // of the path /room
@@ -169,6 +170,9 @@ func serveTLSFiles(p *Prefork, addr, folder string) error {
 // long: one line for each field of the setup
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, IOUring: s.IOUring, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Disable: !s.HTTP2}}
+	if s.Proxied {
+		server.ProxyProtocol, server.ProxyTrusted = sluice.ProxyProtocolRequire, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})
@@ -363,6 +367,8 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		ctx.SetBodyString("slow")
 	case "/gate": // answers when a file exists
 		waitFor(string(ctx.QueryArgs().Peek("file")))
+	case "/client":
+		ctx.SetBodyString(ctx.RemoteAddr().String())
 	case "/count":
 		hits := shared.Must(shared.Default().Counter("hits"))
 		hits.Inc()

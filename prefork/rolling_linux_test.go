@@ -158,6 +158,41 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// A connection behind a proxy keeps its client's address over restarts. One whose header has not
+// come completely moves, too, if the engine leaves that in the socket.
+func TestHandOverOfProxied(t *testing.T) {
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const header = "PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\n"
+			f := start(t, setup{Workers: 1, Engine: engine, Proxied: true, Linger: patience, Drain: patience}, true)
+			idle, health := f.dial(), f.dial()
+			idle.send(header)
+			health.send("PROXY UNKNOWN\r\n")
+			var partial *client
+			if engine == sluice.EngineEpoll {
+				partial = f.dial()
+				partial.send(header[:20])
+			}
+			for range 3 {
+				for c, want := range map[*client]string{idle: "192.0.2.1:1234", health: health.c.LocalAddr().String()} {
+					if got := c.get("/client"); got != want {
+						t.Errorf("%q, want %q", got, want)
+					}
+				}
+				f.restart()
+			}
+			if partial == nil {
+				return
+			}
+			partial.send(header[20:])
+			if got := partial.get("/client"); got != "192.0.2.1:1234" {
+				t.Errorf("%q after the rest of the header", got)
+			}
+		})
+	}
+}
+
 // A client is a connection that must not be closed.
 type client struct {
 	t *testing.T

@@ -61,8 +61,8 @@ type Status struct {
 	// LogDropped counts the lines of the master's log that were dropped because
 	// Logger did not accept them in time.
 	LogDropped int `json:"log_dropped"`
-	// Refused counts the connections that were refused because of Server.Concurrency or
-	// MaxConnsPerIP.
+	// Refused counts the connections that were refused because of Server.Concurrency,
+	// MaxConnsPerIP or ProxyProtocol.
 	Refused uint64 `json:"refused"`
 	// TimedOut counts the requests that did not arrive in time or whose handler gave up.
 	TimedOut uint64 `json:"timed_out"`

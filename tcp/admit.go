@@ -3,6 +3,7 @@ package tcp
 import (
 	"net"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
@@ -24,6 +25,7 @@ type acceptor struct {
 var (
 	_ engine.Acceptor = (*acceptor)(nil)
 	_ engine.Waker    = (*acceptor)(nil)
+	_ engine.Hooker   = (*acceptor)(nil)
 )
 
 // Admit counts a connection against the limits; see engine.Acceptor.
@@ -39,6 +41,22 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	}
 	g.accepted.Add(1)
 	return true, nil
+}
+
+// Hooks tells engines of the PROXY protocol; see engine.Hooker.
+func (a *acceptor) Hooks() engine.Hooks {
+	s := a.server
+	if s.ProxyProtocol == sluice.ProxyProtocolOff {
+		return engine.Hooks{}
+	}
+	return engine.Hooks{Proxy: &engine.ProxyRule{
+		Requires: s.ProxyProtocol == sluice.ProxyProtocolRequire,
+		Trusted:  s.ProxyTrusted,
+		Refused: func(_ net.Addr, err error) {
+			s.gauges.refused.Add(1)
+			a.fail(err)
+		},
+	}}
 }
 
 func (a *acceptor) refuse() {

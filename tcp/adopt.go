@@ -1,9 +1,9 @@
 package tcp
 
 import (
-	"crypto/tls"
 	"net"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
 )
@@ -27,7 +27,7 @@ func (s *Server) AdoptConn(c net.Conn) error {
 		return err
 	}
 	if s.TLSConfig != nil {
-		c = tls.Server(c, s.TLSConfig)
+		c = engine.Secure(c, s.TLSConfig, s.ProxyProtocol != sluice.ProxyProtocolOff)
 	}
 	return e.AdoptConn(c, engine.Parcel{}, a)
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
@@ -117,6 +118,15 @@ func (c *Conn) LocalAddr() net.Addr {
 		c.local = c.conn.LocalAddr()
 	}
 	return c.local
+}
+
+// ProxyInfo returns what a proxy has said of the connection, see sluice.RequestCtx.ProxyInfo. ok
+// is false if it has said nothing, and in OnClose.
+func (c *Conn) ProxyInfo() (info sluice.ProxyInfo, ok bool) {
+	if c.conn == nil || c.phase >= phaseEnded {
+		return info, false
+	}
+	return sluice.ProxyInfoOf(c.conn.NetConn())
 }
 
 // TLS returns the state of the connection's TLS. It is nil without TLS, and in

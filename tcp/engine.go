@@ -47,8 +47,8 @@ type Stats struct {
 	// Accepted is the number of connections accepted over the life of the
 	// Server, without refused connections.
 	Accepted uint64 `json:"accepted"`
-	// Refused is the number of connections refused because of MaxConns or
-	// MaxConnsPerIP.
+	// Refused is the number of connections refused because of MaxConns,
+	// MaxConnsPerIP or ProxyProtocol.
 	Refused uint64 `json:"refused"`
 }
 

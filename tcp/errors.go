@@ -20,4 +20,5 @@ var (
 	ErrRefused = errors.New("sluice: too many connections")
 
 	errNoHandler = errors.New("sluice: tcp.Server.Handler is nil")
+	errNoTrusted = errors.New("sluice: ProxyProtocol is set, and ProxyTrusted is empty: name the networks of the proxies")
 )

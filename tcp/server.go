@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -96,6 +97,13 @@ type Server struct {
 	// processors. EnginePerConn has no loops.
 	Loops int
 
+	// ProxyProtocol and ProxyTrusted are the fields of sluice.Server: a proxy's header may or must
+	// come first, within HandshakeTimeout. Conn.RemoteAddr, Conn.LocalAddr and MaxConnsPerIP then
+	// have the client's address. With sluice.ProxyProtocolAccept, OnOpen is called when the peer
+	// has sent something. Refused connections count in Stats.Refused.
+	ProxyProtocol sluice.ProxyProtocol
+	ProxyTrusted  []netip.Prefix
+
 	// Logger receives panics and failures to accept; nil: the standard logger of
 	// package log.
 	Logger sluice.Logger
@@ -149,6 +157,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
+	if s.ProxyProtocol != sluice.ProxyProtocolOff && len(s.ProxyTrusted) == 0 && ln.Addr().Network() != "unix" {
+		return errNoTrusted
+	}
 	cfg := s.config()
 	choose.LogMultipath(ln, cfg.logger.Printf)
 	e := s.beginServe(&ln, cfg)
@@ -168,7 +179,7 @@ func (s *Server) ServeConn(c net.Conn) error {
 		return errNoHandler
 	}
 	if s.TLSConfig != nil {
-		c = tls.Server(c, s.TLSConfig)
+		c = engine.Secure(c, s.TLSConfig, s.ProxyProtocol != sluice.ProxyProtocolOff)
 	}
 	a := &acceptor{server: s, cfg: s.config(), isSingle: true}
 	a.engine = s.start(a.cfg)

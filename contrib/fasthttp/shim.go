@@ -1113,6 +1113,11 @@ func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
 	return sluice.ParseIPv4(dst, ipStr)
 }
 
+// ParseProxyProtocol calls [sluice.ParseProxyProtocol].
+func ParseProxyProtocol(name string) (sluice.ProxyProtocol, error) {
+	return sluice.ParseProxyProtocol(name)
+}
+
 // ParseUfloat calls [sluice.ParseUfloat].
 func ParseUfloat(buf []byte) (float64, error) {
 	return sluice.ParseUfloat(buf)
@@ -1162,6 +1167,29 @@ func Post(dst []byte, url string, postArgs *sluice.Args) (int, []byte, error) {
 func PostContext(ctx context.Context, dst []byte, url string, postArgs *sluice.Args) (int, []byte, error) {
 	return sluice.PostContext(ctx, dst, url, postArgs)
 }
+
+// ProxyInfo is [sluice.ProxyInfo].
+type ProxyInfo = sluice.ProxyInfo
+
+// ProxyInfoOf calls [sluice.ProxyInfoOf].
+func ProxyInfoOf(c net.Conn) (sluice.ProxyInfo, bool) {
+	return sluice.ProxyInfoOf(c)
+}
+
+// ProxyProtocol is [sluice.ProxyProtocol].
+type ProxyProtocol = sluice.ProxyProtocol
+
+// ProxyProtocolAccept is [sluice.ProxyProtocolAccept].
+const ProxyProtocolAccept = sluice.ProxyProtocolAccept
+
+// ProxyProtocolOff is [sluice.ProxyProtocolOff].
+const ProxyProtocolOff = sluice.ProxyProtocolOff
+
+// ProxyProtocolRequire is [sluice.ProxyProtocolRequire].
+const ProxyProtocolRequire = sluice.ProxyProtocolRequire
+
+// ProxyTLS is [sluice.ProxyTLS].
+type ProxyTLS = sluice.ProxyTLS
 
 // ReadCloserWithError is [sluice.ReadCloserWithError].
 type ReadCloserWithError = sluice.ReadCloserWithError

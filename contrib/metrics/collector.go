@@ -44,7 +44,7 @@ func NewCollector(s prefork.Source) *Collector {
 	c.requests = c.describe("requests_total", "Requests by the class of their response's status.", "code")
 	c.read = c.describe("received_bytes_total", "Bytes of requests.")
 	c.written = c.describe("sent_bytes_total", "Bytes of responses.")
-	c.refused = c.describe("connections_refused_total", "Connections that were refused because of Concurrency or MaxConnsPerIP. They are included in accepted and done.")
+	c.refused = c.describe("connections_refused_total", "Connections that were refused because of Concurrency, MaxConnsPerIP or ProxyProtocol. They are included in accepted and done.")
 	c.timedOut = c.describe("requests_timed_out_total", "Requests that did not arrive in time, or whose handler gave up.")
 	c.latency = c.describe("request_duration_seconds", "Time from the first byte of a request until its response is ready to be sent.")
 	c.resets = c.describe("http2_resets_total", "Streams of HTTP/2 that the client or the server has reset.")

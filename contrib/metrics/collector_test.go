@@ -60,7 +60,7 @@ func TestCollector(t *testing.T) {
 # HELP sluice_connections_cut_total Connections that were still open at the deadline of their worker's end. They are included in done.
 # TYPE sluice_connections_cut_total counter
 sluice_connections_cut_total 8
-# HELP sluice_connections_refused_total Connections that were refused because of Concurrency or MaxConnsPerIP. They are included in accepted and done.
+# HELP sluice_connections_refused_total Connections that were refused because of Concurrency, MaxConnsPerIP or ProxyProtocol. They are included in accepted and done.
 # TYPE sluice_connections_refused_total counter
 sluice_connections_refused_total 31
 # HELP sluice_requests_timed_out_total Requests that did not arrive in time, or whose handler gave up.
