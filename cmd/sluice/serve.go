@@ -28,6 +28,7 @@ type serveOptions struct {
 	ioURing      sluice.IOUring
 	http2        bool
 	tls          tlsOptions
+	proxy        proxyOptions
 	readTimeout  time.Duration
 	writeTimeout time.Duration
 	idleTimeout  time.Duration
@@ -104,6 +105,7 @@ func newServeCommand() *cobra.Command {
 	o.accessLog.addFlags(flags)
 	flags.BoolVar(&o.requestID, "request-id", false, "give each response an X-Request-Id: the request's, if it is valid, or a new one; json and text logs have it")
 	o.tls.addFlags(flags)
+	o.proxy.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
 	flags.TextVar(&o.ioURing, "io-uring", sluice.IOUringAuto, "send responses by io_uring (Linux): on, off, or auto, which is on with GOMAXPROCS=1, as in workers of --prefork")
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
@@ -120,6 +122,7 @@ func newServeCommand() *cobra.Command {
 	cli.Values(cmd, "engine", sluice.EngineAuto.String(), sluice.EngineEpoll.String(), sluice.EnginePerConn.String())
 	cli.Values(cmd, "io-uring", sluice.IOUringAuto.String(), sluice.IOUringOn.String(), sluice.IOUringOff.String())
 	cli.Values(cmd, "prefork", automatic)
+	cli.Values(cmd, "proxy-protocol", sluice.ProxyProtocolOff.String(), sluice.ProxyProtocolAccept.String(), sluice.ProxyProtocolRequire.String())
 	return cmd
 }
 
@@ -162,6 +165,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 		return errors.New("--max-body takes a number from 1 on")
 	}
 	if err := o.accessLog.complete(flags); err != nil {
+		return err
+	}
+	if err := o.proxy.complete(); err != nil {
 		return err
 	}
 	return o.tls.check()
@@ -217,7 +223,7 @@ func serve(ctx context.Context, o serveOptions) error {
 
 // newServer returns a server with the flags' settings and without a handler.
 func (o *serveOptions) newServer() *sluice.Server {
-	return &sluice.Server{
+	s := &sluice.Server{
 		Engine:             o.engine,
 		IOUring:            o.ioURing,
 		HTTP2:              sluice.HTTP2Config{Disable: !o.http2},
@@ -227,6 +233,8 @@ func (o *serveOptions) newServer() *sluice.Server {
 		IdleTimeout:        o.idleTimeout,
 		MaxRequestBodySize: o.maxBody,
 	}
+	o.proxy.set(s)
+	return s
 }
 
 // observe has the server's requests logged, and gives them ids. access is nil without a log.
