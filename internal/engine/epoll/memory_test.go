@@ -102,14 +102,14 @@ func TestProxiedConnectionsCostASlot(t *testing.T) {
 			_ = syscall.Close(fd)
 		}
 	}()
-	waiting := (settled(connections + 1) - before) / connections
+	waiting := (settled(connections+1) - before) / connections
 	for i, fd := range fds {
 		if _, err := syscall.Write(fd, header[len(header)/2*(i%2):]); err != nil {
 			t.Fatal(err)
 		}
 		roundTrip(t, fd, x, p, 1)
 	}
-	idle := (settled(connections + 1) - before) / connections
+	idle := (settled(connections+1) - before) / connections
 	t.Logf("%.0f bytes while a connection waits for its header, %.0f when it is idle", waiting, idle)
 	if !invariants.Enabled && (waiting > 200 || idle > 350) {
 		t.Errorf("that is too much")
