@@ -58,8 +58,9 @@ Without DIR these paths are answered:
   /events      server-sent events, one each second; POST sends its body to all
 
 Ctrl-C (or SIGTERM) stops accepting, lets running requests finish and exits; a
-second one cuts them off. SIGHUP reads --tls-cert and --tls-key again and reopens
-the file of --access-log; without these flags it ends the server like SIGTERM.
+second one cuts them off. SIGHUP reads --tls-cert and --tls-key again, which also
+happens when they change, and reopens the file of --access-log; without these
+flags it ends the server like SIGTERM.
 
 With --prefork a master process serves with several others, and replaces those
 that die. SIGHUP replaces them one by one, without a failed connection; that
@@ -150,8 +151,10 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 		}
 		return err
 	}
-	if key := o.tls.keyFile; key != "" && len(args) > 0 && isBelow(key, o.files.dir) {
-		return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
+	for _, key := range o.tls.keyFiles {
+		if len(args) > 0 && isBelow(key, o.files.dir) {
+			return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
+		}
 	}
 	if err := checkAddr("--addr", o.addr); err != nil {
 		return err
@@ -243,6 +246,9 @@ func (o *serveOptions) observe(server *sluice.Server, access *accessLog) {
 	if o.requestID {
 		server.Handler = requestid.Handler(server.Handler)
 	}
+	if o.tls.hsts > 0 {
+		server.Handler = withHSTS(server.Handler, o.tls.hsts)
+	}
 }
 
 // warn tells what is allowed and hardly meant.
@@ -289,6 +295,12 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 	r.announce(scheme, ln, o)
 	alive, end := context.WithCancel(ctx)
 	defer end()
+	go r.certificates.watch(alive, watchPeriod, r.logger)
+	stopRedirect, err := o.startRedirect(ctx, ln.Addr().String(), r.logger)
+	if err != nil {
+		return err
+	}
+	defer stopRedirect()
 	r.isReady(alive, ln, "serves "+ln.Addr().String())
 	for {
 		select {
@@ -331,11 +343,7 @@ func (r *running) reload() {
 	r.notify(systemd.Reloading()...)
 	defer r.notify("READY=1")
 	if r.certificates.reloads() {
-		if err := r.certificates.reload(); err != nil {
-			r.logger.Printf("the certificate stays as it was: %v", err)
-		} else {
-			r.logger.Printf("certificate reloaded: %s", r.certificates.describe())
-		}
+		r.certificates.reloadLogged(r.logger)
 	}
 	if r.access.reopens() {
 		if err := r.access.reopen(); err != nil {

@@ -51,7 +51,7 @@ func (r *running) openAdmin(addr string, e *endpoints) error {
 		push.AddEndpoint(e.echo.Name, &e.echo)
 		push.AddHub(eventTopic, e.events)
 	}
-	at, stop, err := r.single.ServeAdmin(addr, adminHandler(r.single, metrics.Handler(r.single, push), nil))
+	at, stop, err := r.single.ServeAdmin(addr, adminHandler(r.single, metrics.Handler(r.single, push, certificateAges{func() *certificates { return r.certificates }}), nil))
 	if err != nil {
 		return err
 	}

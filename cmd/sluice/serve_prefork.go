@@ -94,7 +94,7 @@ func servePrefork(o serveOptions) error {
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
-	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p), prefork.ControlHandler(p))
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.ofFiles}), prefork.ControlHandler(p))
 	if o.files.dir == "" {
 		if _, err := serveEndpoints(run.server, p); err != nil {
 			return err
@@ -130,6 +130,11 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	// A full log pipe must stop neither the hooks nor the end: the
 	// master's own log says that it has stopped.
 	p.OnFleetReady = func() { go r.announceFleet(p, o) }
+	stopRedirect, err := o.startRedirect(context.Background(), o.addr, r.logger)
+	if err != nil {
+		return err
+	}
+	defer stopRedirect()
 	return o.explainListen(o.listenAndServe(p))
 }
 
@@ -173,6 +178,9 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 		}
 		if certificates != nil {
 			r.server.TLSConfig = certificates.config()
+			alive, end := context.WithCancel(context.Background())
+			cleanUp = append(cleanUp, end)
+			go certificates.watch(alive, watchPeriod, r.logger)
 		}
 		if r.access, err = openAccessLog(o.accessLog.name, r.logger); err != nil {
 			return err
@@ -238,21 +246,30 @@ func (o *serveOptions) explainListen(err error) error {
 }
 
 // isOn reports whether HTTPS is served.
-func (o *tlsOptions) isOn() bool { return o.isSelfSigned || o.certFile != "" }
+func (o *tlsOptions) isOn() bool { return o.isSelfSigned || len(o.certFiles) > 0 }
+
+// ofFiles returns the certificates that are in files now, nil if there are none that can be used.
+func (o *tlsOptions) ofFiles() *certificates {
+	c, err := o.loadFiles()
+	if err != nil {
+		return nil
+	}
+	return c
+}
 
 // loadFiles returns the certificates that are in files, nil if there are none.
 func (o *tlsOptions) loadFiles() (*certificates, error) {
-	if o.certFile == "" {
+	if len(o.certFiles) == 0 {
 		return nil, nil
 	}
-	return o.load("")
+	return (&tlsOptions{certFiles: o.certFiles, keyFiles: o.keyFiles}).load("")
 }
 
 // loadInWorker returns the certificates of the options. A self-signed one is for
 // host, and all workers have the same.
 func (o *tlsOptions) loadInWorker(host string) (*certificates, error) {
 	if !o.isSelfSigned {
-		return o.loadFiles()
+		return o.load("")
 	}
 	pem, err := sharedSelfSigned(host)
 	if err != nil {
@@ -263,7 +280,7 @@ func (o *tlsOptions) loadInWorker(host string) (*certificates, error) {
 		return nil, fmt.Errorf("cannot use the certificate of the workers: %w", err)
 	}
 	c := &certificates{}
-	c.current.Store(&cert)
+	c.current.Store(&[]tls.Certificate{cert})
 	return c, nil
 }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluicehttp/sluice"
+)
+
+// withHSTS tells browsers to use HTTPS only (RFC 6797).
+func withHSTS(next sluice.RequestHandler, age time.Duration) sluice.RequestHandler {
+	value := fmt.Sprintf("max-age=%d", int64(age.Seconds()))
+	return func(ctx *sluice.RequestCtx) {
+		ctx.Response.Header.Set("Strict-Transport-Security", value) // it may flush
+		next(ctx)
+		ctx.Response.Header.Set("Strict-Transport-Security", value) // or reset the response
+	}
+}
+
+// startRedirect serves --https-redirect until the result is called. HTTPS is on to.
+func (o *serveOptions) startRedirect(ctx context.Context, to string, logger *log.Logger) (stop func(), err error) {
+	if o.tls.redirect == "" {
+		return func() {}, nil
+	}
+	ln, err := listen(ctx, o.tls.redirect)
+	if err != nil {
+		return nil, err
+	}
+	s := o.newServer()
+	s.Logger, s.Handler = logger, redirectTo(to)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	logger.Printf("http://%s leads to HTTPS", ln.Addr())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.ShutdownWithContext(ctx) // what it has not answered then gets no answer
+		ln.Close()
+		<-served
+	}, nil
+}
+
+// redirectTo leads a request to the same URL with https and the port of addr.
+func redirectTo(addr string) sluice.RequestHandler {
+	_, port, err := net.SplitHostPort(addr)
+	if number, lookupErr := net.LookupPort("tcp", port); err == nil && lookupErr == nil && number != 0 {
+		port = strconv.Itoa(number)
+	}
+	return func(ctx *sluice.RequestCtx) {
+		host := string(ctx.Host())
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if host == "" {
+			ctx.Error("Host is missing", sluice.StatusBadRequest)
+			return
+		}
+		if len(host) > 1 && host[0] == '[' {
+			host = host[1 : len(host)-1]
+		}
+		if port != "443" {
+			host = net.JoinHostPort(host, port)
+		} else if net.ParseIP(host) != nil && net.ParseIP(host).To4() == nil {
+			host = "[" + host + "]"
+		}
+		ctx.Response.Header.Set("Location", "https://"+host+string(ctx.RequestURI()))
+		ctx.SetStatusCode(sluice.StatusPermanentRedirect)
+	}
+}
+
+// certificateAges is a metric of certificates, which may be nil.
+type certificateAges struct{ current func() *certificates }
+
+func (certificateAges) desc() *prometheus.Desc {
+	return prometheus.NewDesc("sluice_tls_certificate_expiry_seconds", "When a certificate ends, in seconds since 1970.", []string{"name"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (a certificateAges) Describe(out chan<- *prometheus.Desc) { out <- a.desc() }
+
+// Collect implements prometheus.Collector.
+func (a certificateAges) Collect(out chan<- prometheus.Metric) {
+	c := a.current()
+	if c == nil || c.current.Load() == nil {
+		return
+	}
+	seen := make(map[string]bool)
+	for _, cert := range *c.current.Load() {
+		if cert.Leaf == nil {
+			continue
+		}
+		name := cert.Leaf.Subject.CommonName
+		if len(cert.Leaf.DNSNames) > 0 {
+			name = cert.Leaf.DNSNames[0]
+		} else if len(cert.Leaf.IPAddresses) > 0 {
+			name = cert.Leaf.IPAddresses[0].String()
+		}
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		out <- prometheus.MustNewConstMetric(a.desc(), prometheus.GaugeValue, float64(cert.Leaf.NotAfter.Unix()), name)
+	}
+}
