@@ -72,6 +72,9 @@ func NewSingle(s *sluice.Server) *prefork.Single {
 // OverRecovery is [prefork.OverRecovery].
 type OverRecovery = prefork.OverRecovery
 
+// OverRecoveryAuto is [prefork.OverRecoveryAuto].
+const OverRecoveryAuto = prefork.OverRecoveryAuto
+
 // OverRecoveryDegrade is [prefork.OverRecoveryDegrade].
 const OverRecoveryDegrade = prefork.OverRecoveryDegrade
 
