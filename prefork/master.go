@@ -54,6 +54,9 @@ func (p *Prefork) lead(addr string) error {
 		return err
 	}
 	config := p.config()
+	if err := p.limit(&config); err != nil {
+		return err
+	}
 	if p.LoadConfig != nil {
 		if config.Configuration, err = p.LoadConfig(); err != nil {
 			return err

@@ -80,6 +80,20 @@ type Prefork struct {
 	// with SharedSockets, and before Linux 6.2.
 	IncomingCPU bool
 
+	// User and Group are those of the workers: names or numbers. The master stays what
+	// it is, and opens the sockets; it must be root. Group is the user's own if empty,
+	// and the user's other groups are kept. A worker then opens what main opens as
+	// this user; what only root may read goes through LoadConfig. They do not apply to
+	// a CommandProducer. Linux only.
+	User, Group string
+	// NoNewPrivileges has the kernel refuse workers, and what they start, any gain of
+	// privileges by executing a file. Linux only.
+	NoNewPrivileges bool
+	// MaxFiles is the number of descriptors that the master and each worker may have
+	// (RLIMIT_NOFILE). Only root can raise it above the present hard limit. If zero,
+	// the limit stays. Linux only.
+	MaxFiles uint64
+
 	// Listen holds further addresses: "host:port", "unix:" and a path, or "fd:" and
 	// the name of sockets that systemd has passed to the master (LISTEN_FDNAMES). The
 	// address of ListenAndServe has the same forms. Sockets that systemd has passed for

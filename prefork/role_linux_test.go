@@ -68,6 +68,10 @@ type setup struct {
 	Streams                 bool      // of the paths /events and /publish
 	Publishing              publishing
 
+	User, Group string
+	MaxFiles    uint64
+	NoNew       bool
+
 	systemd []string   // the environment that it sets; nil: one without effect
 	passed  []*os.File // sockets that it passes
 }
@@ -210,6 +214,7 @@ func newFleet(s setup) *Prefork {
 		p.SoakTime = -1
 	}
 	p.AdminHandler = withRestart(p)
+	p.User, p.Group, p.MaxFiles, p.NoNewPrivileges = s.User, s.Group, s.MaxFiles, s.NoNew
 	if s.Hang > 0 {
 		p.HangTimeout = s.Hang
 	}
@@ -389,6 +394,9 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 			}
 		}
 		fmt.Fprintf(ctx, "slot %d, %d CPUs", info.Slot, runtime.NumCPU())
+	case "/file":
+		text, err := os.ReadFile(string(ctx.QueryArgs().Peek("name")))
+		fmt.Fprintf(ctx, "%s%v", text, err)
 	case "/config":
 		ctx.SetBody(info.Config)
 	case "/hoard":

@@ -35,6 +35,7 @@ type serveOptions struct {
 	maxBody      int
 	drain        time.Duration
 	drainWait    time.Duration
+	privileges   privileges
 	accessLog    accessLogOptions
 	requestID    bool
 	files        fileOptions
@@ -113,6 +114,7 @@ func newServeCommand() *cobra.Command {
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and carries out what sluice ctl asks for")
+	o.privileges.addFlags(flags)
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
 	flags.Var(cli.SecondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
@@ -166,6 +168,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	}
 	if o.maxBody < 1 { // the server would take its default
 		return errors.New("--max-body takes a number from 1 on")
+	}
+	if err := o.privileges.check(o.workers); err != nil {
+		return err
 	}
 	if err := o.accessLog.complete(flags); err != nil {
 		return err

@@ -93,6 +93,7 @@ func servePrefork(o serveOptions) error {
 	p.Workers = int(o.workers)
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
+	o.privileges.apply(p)
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
 	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.ofFiles}), prefork.ControlHandler(p))
 	if o.files.dir == "" {
@@ -140,6 +141,9 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 
 // checkInMaster tries what workers will do.
 func (o *serveOptions) checkInMaster() error {
+	if o.privileges.user != "" || o.privileges.group != "" {
+		return nil // files that it makes would be root's; the first worker says what is wrong
+	}
 	if name := o.accessLog.name; name != "" {
 		file, err := openLogFile(name)
 		if err != nil {

@@ -177,6 +177,9 @@ type Config struct {
 	// SysProcAttr is the base of the processes' attributes, for example
 	// credentials. Not used with Start.
 	SysProcAttr *syscall.SysProcAttr
+	// NoNewPrivileges: neither the workers nor what they start can gain privileges by
+	// executing a file (PR_SET_NO_NEW_PRIVS). Linux only.
+	NoNewPrivileges bool
 	// Affinity returns the CPUs on which a slot's worker may run; nothing
 	// means all. nil: workers are not pinned. Linux only.
 	Affinity func(slot int) []int

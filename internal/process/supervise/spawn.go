@@ -140,6 +140,11 @@ func (s *spawner) fork(l Launch, binary *executable) (*exec.Cmd, error) {
 			defer restore()
 		}
 	}
+	if c.NoNewPrivileges {
+		if err := dropPrivileges(); err != nil {
+			return nil, err
+		}
+	}
 	if c.Start != nil {
 		command, err := c.Start(l)
 		if err == nil && (command == nil || command.Process == nil) {

@@ -106,6 +106,12 @@ func dieWithParent(a *syscall.SysProcAttr) {
 	}
 }
 
+// dropPrivileges takes from the calling thread, and from what it starts, the possibility
+// to gain privileges by executing a file.
+func dropPrivileges() error {
+	return os.NewSyscallError("no_new_privs", unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+}
+
 // pinThread binds the calling thread, and what it starts, to cpus until restore is
 // called. The caller must have locked itself to the thread.
 func pinThread(cpus []int) (restore func(), err error) {

@@ -33,5 +33,8 @@ func (e *executable) close() {}
 // death.
 func dieWithParent(*syscall.SysProcAttr) {}
 
+// dropPrivileges does nothing: it is not implemented on these systems.
+func dropPrivileges() error { return nil }
+
 // pinThread does nothing: it is not implemented on these systems.
 func pinThread([]int) (restore func(), err error) { return func() {}, nil }
