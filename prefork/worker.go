@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine/listen"
+	"github.com/sluicehttp/sluice/internal/process/cgroup"
 	"github.com/sluicehttp/sluice/internal/process/supervise"
 	"github.com/sluicehttp/sluice/reuseport"
 	"github.com/sluicehttp/sluice/shared"
@@ -147,6 +148,7 @@ func (w *worker) start(addr string) error {
 		w.link.Fatal("backplane", err.Error())
 		return err
 	}
+	cgroup.LimitMemory(max(w.prefork.Workers, w.link.Slots()))
 	w.shareTickets()
 	w.appear(info)
 	for _, ln := range w.own {

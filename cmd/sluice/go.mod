@@ -12,6 +12,7 @@ require (
 	github.com/sluicehttp/sluice/tools/lab v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/term v0.47.0
 )
 

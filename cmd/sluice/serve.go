@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/internal/process/cgroup"
 	"github.com/sluicehttp/sluice/internal/process/systemd"
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/requestid"
@@ -217,6 +218,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	}
 	o.observe(server, access)
 	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	cgroup.LimitMemory(1)
 	if run.systemd, err = systemd.Take(); err != nil {
 		return err
 	}

@@ -129,13 +129,13 @@ func packageRules() map[string]packageRule {
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
