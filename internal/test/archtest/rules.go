@@ -153,7 +153,7 @@ func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
 		"prefork/dashboard": {own: []string{".", "prefork", "shared", "sse"}},
-		"prefork":           {own: []string{".", "backplane", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":           {own: []string{".", "backplane", "internal/process/cgroup", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport":         {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten":         {own: []string{"internal/engine/listen"}},
 		"shared":            {external: []string{xSys}, usesUnsafe: true},
