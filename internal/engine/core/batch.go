@@ -126,10 +126,11 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	u := heldOut{place: c.place, fd: int32(c.fd), gen: c.gen, expiry: expiry, parked: uint32(parked)}
 	out := c.Out // in the worker's buffer, which no other connection gets meanwhile
 	c.isHeld, c.Out = false, c.Out[:0]
-	c.detach()
+	if !isFree || !c.isUsual { // otherwise rest does it
+		c.detach()
+	}
 	if isFree {
 		c.hide()
-		c.reset()
 		w.keep(c)
 	} else {
 		c.show()

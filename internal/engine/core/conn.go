@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/drive"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // A conn holds what a connection needs beyond its slot while a worker serves it, or
@@ -22,8 +24,18 @@ import (
 // claimed the connection owns it, except for the atomic fields.
 type conn struct {
 	connState
+	retired retired // for the next connection of the same serving
 	gone    atomic.Pointer[peerNotice]
 	signals atomic.Pointer[signals]
+}
+
+// A retired is a Protocol that belongs to a conn: it is the conn's Protocol, which isReused
+// then says, or sleeps. The zero value is none.
+type retired struct {
+	protocol engine.Protocol
+	reusable engine.Reusable // protocol
+	can      engine.Capabilities
+	serving  *serving
 }
 
 // A connState holds the fields of a conn that are reset when its connection ends or
@@ -60,13 +72,23 @@ type connState struct {
 	packed     []byte       // what DetachIdle gets of the protocol
 	packedTLS  []byte       // and of TLS
 	lingerLeft int
-	isDated    bool // deadline is valid; otherwise the slot's expiry is
-	isShown    bool // place.conn holds it
-	isHeld     bool // Out waits for a batch
-	isStuck    bool // the peer has not accepted the output within the write time-out
-	isDrained  bool // the last read left nothing
-	awaitsFIN  bool // some of the output may not be sent before the FIN is
-	hasEnded   bool // and found the peer's FIN
+	// isUsual: this is an open connection of bare TCP that was asleep, and since then there
+	// were requests only, which were read and answered without anything that changes another
+	// field for longer than they last. So phase and wait are as in a sleeping one.
+	isUsual bool
+	connMarks
+}
+
+// connMarks are the marks of a conn. They are cleared together.
+type connMarks struct {
+	isDated   bool // deadline is valid; otherwise the slot's expiry is
+	isShown   bool // place.conn holds it
+	isHeld    bool // Out waits for a batch
+	isStuck   bool // the peer has not accepted the output within the write time-out
+	isDrained bool // the last read left nothing
+	awaitsFIN bool // some of the output may not be sent before the FIN is
+	hasEnded  bool // and found the peer's FIN
+	isReused  bool // Protocol is retired.protocol
 }
 
 // A phase is how far a connection has come.
@@ -130,12 +152,60 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	c.phase = phaseOpen
 	if word&flagTLS != 0 {
 		c.bindTLS()
+		return
+	}
+	c.isUsual = true
+}
+
+// rebind is bind for a conn that has come to rest with its worker. The result false means that
+// the connection differs in more than its slot, and nothing is changed.
+func (c *conn) rebind(p place, fd int) bool {
+	s := p.slot()
+	word := s.word.Load()
+	if word&(flagFresh|flagHandshake|flagTLS) != 0 || c.driver.servingAt(s.serving) != c.serving {
+		return false
+	}
+	c.place, c.fd, c.gen = p, fd, generation(word)
+	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
+	return true
+}
+
+// rest makes c, whose connection isUsual and sleeps, ready for rebind. It changes what
+// requests have left, which is less than reset does.
+func (c *conn) rest() {
+	c.keepGrown(c.worker)
+	c.Unread, c.Out, c.Can = nil, nil, 0
+	c.connMarks = connMarks{}
+	if invariants.Enabled {
+		c.checkRest()
+	}
+}
+
+// checkRest panics if rest has left something that another connection must not find.
+func (c *conn) checkRest() {
+	kept := connState{
+		State: c.State, driver: c.driver, loop: c.loop, place: c.place, fd: c.fd, gen: c.gen, serving: c.serving, worker: c.worker,
+		phase: phaseOpen, deadline: c.deadline, writeTimeout: c.writeTimeout, isUsual: true,
+	}
+	if c.Protocol != nil || c.Can != 0 || c.After != engine.Read || c.IsFed || c.IsPartial || c.Err != nil ||
+		!reflect.DeepEqual(c.connState, kept) {
+		panic("sluice: something of a connection is left")
 	}
 }
 
 // reset clears c for another connection. The atomic fields stay: late events for
-// the last connection may still look at them.
-func (c *conn) reset() { c.connState = connState{} }
+// the last connection may still look at them. So does a Protocol that sleeps.
+func (c *conn) reset() {
+	c.forgetReused()
+	c.connState = connState{}
+}
+
+// forgetReused is called when Protocol is no more.
+func (c *conn) forgetReused() {
+	if c.isReused {
+		c.retired, c.isReused = retired{}, false
+	}
+}
 
 // isBlocked reports whether Out, or file, waits.
 func (c *conn) isBlocked() bool { return c.wait >= waitRoom }
@@ -206,18 +276,21 @@ func (c *conn) wake() {
 
 func (c *conn) awaken() {
 	memo := c.slot().memo
-	if w := c.worker; w != nil && w.retired.serving == c.serving && w.retired.reusable.Reuse(c, memo) {
-		c.Protocol, w.retired.serving = w.retired.protocol, nil
-	} else {
-		c.Protocol = c.serving.waker.Wake(c, memo)
+	if r := &c.retired; r.serving == c.serving && r.reusable.Reuse(c, memo) {
+		c.Protocol, c.Can, c.isReused = r.protocol, r.can, true
+		return
 	}
+	c.Protocol = c.serving.waker.Wake(c, memo)
 	c.Can = c.Protocol.Capabilities()
 }
 
 // show lets other goroutines find c through its place.
 func (c *conn) show() {
 	if !c.isShown {
-		c.isShown = true
+		c.isShown, c.isUsual = true, false
+		if !c.isReused {
+			c.releaseRetired() // it may stay so for long
+		}
 		c.place.conn().Store(c)
 	}
 }
@@ -278,6 +351,7 @@ func (c *conn) NetConn() net.Conn {
 // netConn returns the net.Conn of the bare socket.
 func (c *conn) netConn() *netConn {
 	if c.view == nil {
+		c.isUsual = false
 		view := c.describe()
 		c.view = &view
 	}
@@ -482,6 +556,7 @@ func (c *conn) OnPeerGone(f func()) {
 // runState returns c.run, and makes it if it is nil.
 func (c *conn) runState() *runState {
 	if c.run == nil {
+		c.isUsual = false
 		c.run = &runState{}
 	}
 	return c.run

@@ -72,13 +72,16 @@ func (c *conn) serve() {
 // further events.
 func (c *conn) turn() engine.Next {
 	s := c.slot()
+	if c.isUsual && !s.has(flagInput|flagOutput|reasonFlags) {
+		return c.pump()
+	}
 	had := s.take(flagInput | flagOutput)
 	if c.tlsConn != nil {
 		c.tlsConn.isDrained = false
 	}
 	reasons := s.take(reasonFlags &^ flagPrompt)
 	if reasons != 0 {
-		c.worker.mayHold = false
+		c.worker.mayHold, c.isUsual = false, false
 		if next := c.handleReasons(reasons); next != engine.Read {
 			return next
 		}
@@ -269,6 +272,7 @@ func (c *conn) Began(isSuccessor bool) {
 	s := c.slot()
 	s.assign(flagQuick, c.Can.Has(engine.NeverBlocks))
 	if isSuccessor {
+		c.forgetReused()
 		s.assign(flagStays, !c.Can.Has(engine.CanPack) || c.tlsConn != nil && c.tlsConn.compact == nil)
 	}
 }
@@ -339,7 +343,7 @@ func (c *conn) block(restarts bool) {
 	if !c.isBlocked() || restarts {
 		c.writeBy = c.writeDeadline()
 	}
-	c.wait = waitRoom
+	c.wait, c.isUsual = waitRoom, false
 	c.beginStall()
 }
 

@@ -179,7 +179,7 @@ func (c *conn) linger() bool {
 	if sock.CloseWrite(c.fd) != 0 {
 		return false
 	}
-	c.awaitsFIN = false
+	c.awaitsFIN, c.isUsual = false, false
 	c.phase = phaseLingering
 	c.lingerLeft = lingerDiscardLimit
 	c.lingerBy = clock.Nanos() + int64(c.driver.options.LingerTimeout)
@@ -237,7 +237,7 @@ func (c *conn) recycle() {
 		w.conn = nil
 	}
 	c.keepGrown(w)
-	c.reset()
+	c.isUsual = false
 	w.keep(c)
 }
 

@@ -31,7 +31,9 @@ func (c *conn) park() bool {
 			parked = flagReceives
 		}
 		isFree = isFree || c.sleep() && !c.driver.options.NetConnIsKept
-		c.slim()
+		if !c.isUsual {
+			c.slim()
+		}
 	}
 	expiry := c.setExpiry()
 	if c.isHeld {
@@ -40,7 +42,9 @@ func (c *conn) park() bool {
 	}
 
 	w, s, d, fd := c.worker, c.slot(), c.driver, c.fd
-	c.detach()
+	if !isFree || !c.isUsual { // otherwise rest does it
+		c.detach()
+	}
 	if isFree {
 		c.hide()
 	} else {
@@ -63,7 +67,6 @@ func (c *conn) park() bool {
 	}
 	// From here on another worker may own the connection.
 	if isFree {
-		c.reset()
 		w.keep(c)
 	}
 	d.released(fd, s, gen, expiry)
@@ -141,15 +144,13 @@ func (c *conn) sleep() bool {
 	if !c.Can.Has(engine.CanSleep) {
 		return false
 	}
-	if w := c.worker; c.Can.Has(engine.CanReuse) {
-		if r := &w.retired; r.protocol != c.Protocol {
-			if r.serving != nil { // it is of another kind, or the last connection did not need it
-				r.reusable.Release()
-			}
-			r.protocol, r.reusable = c.Protocol, c.Protocol.(engine.Reusable)
+	if c.Can.Has(engine.CanReuse) && (c.isReused || c.worker.spare == nil && !c.driver.options.NetConnIsKept) {
+		if !c.isReused {
+			c.releaseRetired() // it is of another kind, or the last connection did not need it
+			c.retired = retired{c.Protocol, c.Protocol.(engine.Reusable), c.Can, c.serving}
 		}
-		c.slot().memo = w.retired.reusable.Retire()
-		w.retired.serving, c.Protocol = c.serving, nil
+		c.slot().memo = c.retired.reusable.Retire()
+		c.Protocol, c.isReused = nil, false
 		return true
 	}
 	memo, ok := c.Protocol.(engine.Sleeper).Sleep()
@@ -157,6 +158,14 @@ func (c *conn) sleep() bool {
 		c.slot().memo, c.Protocol = memo, nil
 	}
 	return ok
+}
+
+// releaseRetired gives a Protocol that sleeps in c back.
+func (c *conn) releaseRetired() {
+	if c.retired.serving != nil {
+		c.retired.reusable.Release()
+		c.retired = retired{}
+	}
 }
 
 // setExpiry stores in the slot the tick until which the connection waits, and

@@ -3,8 +3,11 @@
 package core
 
 import (
+	"reflect"
 	"testing"
+	"time"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
@@ -40,7 +43,7 @@ func TestReuse(t *testing.T) {
 	w := &worker{}
 	c := &conn{connState: connState{driver: d, place: d.table.open(5), serving: own, worker: w, phase: phaseOpen}}
 	c.Protocol, c.Can = old, old.Capabilities()
-	if !c.sleep() || c.Protocol != nil || c.slot().memo.ID != 1 || w.retired.protocol != engine.Protocol(old) {
+	if !c.sleep() || c.Protocol != nil || c.slot().memo.ID != 1 || c.retired.protocol != engine.Protocol(old) {
 		t.Fatalf("sleeps with %+v, has %v", c.slot().memo, c.Protocol)
 	}
 	for _, test := range []struct {
@@ -52,7 +55,7 @@ func TestReuse(t *testing.T) {
 		{"another serving", other, engine.Memo{ID: 2}, false},
 		{"another kind", own, engine.Memo{ID: 3, Served: otherKind}, false},
 		{"the same", own, engine.Memo{ID: 4}, true},
-		{"one that is in use", own, engine.Memo{ID: 5}, false},
+		{"after one that did not sleep", own, engine.Memo{ID: 5}, false},
 	} {
 		c.reset()
 		c.driver, c.place, c.serving, c.worker, c.phase = d, d.table.open(6), test.serving, w, phaseOpen
@@ -62,17 +65,55 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%s: woke as %v, %+v", test.name, c.Protocol, old.memo)
 		}
 	}
-	if old.reused != 1 || w.retired.serving != nil {
-		t.Errorf("reused %d times; the worker has %+v", old.reused, w.retired)
+	if old.reused != 1 || c.retired != (retired{}) {
+		t.Errorf("reused %d times; there is %+v", old.reused, c.retired)
 	}
 	last := &veteran{echo: old.echo}
 	for _, v := range []*veteran{old, last} {
-		c.Protocol, c.Can = v, v.Capabilities()
-		if !c.sleep() || w.retired.protocol != engine.Protocol(v) {
-			t.Errorf("the worker has %+v", w.retired)
+		c.Protocol, c.Can, c.isReused = v, v.Capabilities(), false
+		if !c.sleep() || c.retired.protocol != engine.Protocol(v) {
+			t.Errorf("there is %+v", c.retired)
 		}
 	}
 	if old.released != 1 || last.released != 0 {
 		t.Errorf("of two, %d and %d were released", old.released, last.released)
+	}
+}
+
+// TestRebind: a conn at rest is for a sleeping connection over bare TCP of the same serving. A
+// later one may have the index of a serving that has gone.
+func TestRebind(t *testing.T) {
+	d := swept()
+	own, other := &serving{}, &serving{}
+	for name, test := range map[string]struct {
+		there *serving
+		flags uint64
+		can   bool
+	}{
+		"the same":              {own, 0, true},
+		"its index":             {other, 0, false},
+		"a new connection":      {own, flagFresh, false},
+		"before a handshake":    {own, flagHandshake | flagTLS, false},
+		"over TLS":              {own, flagTLS, false},
+		"with a peer that left": {own, flagGone, true},
+	} {
+		d.servings.Store(&[]*serving{test.there})
+		p := d.table.open(7)
+		p.slot().open(3, 0, test.flags)
+		p.slot().writeTimeout = 5
+		c := &conn{connState: connState{driver: d, serving: own, worker: &worker{}, phase: phaseOpen, isUsual: true}}
+		c.isDated, c.Unread = true, []byte{}
+		c.worker.output = buf.Get(firstOutputSize)
+		c.rest()
+		was := c.connState
+		if got := c.rebind(p, 7); got != test.can {
+			t.Errorf("%s: %t", name, got)
+		}
+		if isBound := c.fd == 7 && c.gen == 3 && c.place == p && c.writeTimeout == int64(5*time.Millisecond); isBound != test.can {
+			t.Errorf("%s: %+v", name, c.connState)
+		}
+		if !test.can && !reflect.DeepEqual(c.connState, was) || c.isDated || c.Unread != nil {
+			t.Errorf("%s: it has changed: %+v", name, c.connState)
+		}
 	}
 }

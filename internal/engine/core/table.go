@@ -71,10 +71,17 @@ func (c *chunk) newGeneration() uint32 {
 // place is where a connection's slot is.
 type place struct {
 	chunk *chunk
+	at    *slot // in chunk, at index: finding it costs more, and it is needed often
 	index int
 }
 
-func (p place) slot() *slot { return &p.chunk.slots[p.index] }
+// place returns the place of a descriptor in c.
+func (c *chunk) place(fd int) place {
+	index := fd & (chunkSize - 1)
+	return place{c, &c.slots[index], index}
+}
+
+func (p place) slot() *slot { return p.at }
 
 func (p place) conn() *atomic.Pointer[conn] { return &p.chunk.conns[p.index] }
 
@@ -120,8 +127,8 @@ func loadOrMake[T any](p *atomic.Pointer[T]) *T {
 // find returns the place of a descriptor. Its chunk is nil if there is none.
 func (t *table) find(fd int) place {
 	if all := t.chunks.Load(); all != nil {
-		if at := fd >> chunkShift; at < len(*all) {
-			return place{(*all)[at], fd & (chunkSize - 1)}
+		if at := fd >> chunkShift; at < len(*all) && (*all)[at] != nil {
+			return (*all)[at].place(fd)
 		}
 	}
 	return place{}
@@ -131,7 +138,7 @@ func (t *table) find(fd int) place {
 func (t *table) open(fd int) place {
 	p := t.find(fd)
 	if p.chunk == nil || !p.chunk.enter() {
-		p = place{t.chunkFor(fd), fd & (chunkSize - 1)}
+		p = t.chunkFor(fd).place(fd)
 	}
 	return p
 }
@@ -213,7 +220,7 @@ func (t *table) around(start int, f func(fd int, p place) bool) (next int) {
 			}
 			for ; fd < end; fd++ {
 				i := fd & (chunkSize - 1)
-				if c.slots[i].word.Load()&stateMask != stateClosed && !f(fd, place{c, i}) {
+				if c.slots[i].word.Load()&stateMask != stateClosed && !f(fd, c.place(i)) {
 					return fd + 1
 				}
 			}

@@ -16,8 +16,7 @@ type worker struct {
 	loop    *loop
 	conn    *conn       // what it serves; nil: nothing
 	task    engine.Task // what it runs instead, or has run; nil: nothing
-	spare   *conn       // for the next connection that has none
-	retired retired     // for the next connection of the same serving that wakes
+	spare   *conn       // for the next connection that has none; at rest if it isUsual, otherwise reset
 	input   *buf.Buffer
 	output  *buf.Buffer
 	wide    *buf.Buffer // in place of input during serve; see wideInput
@@ -32,13 +31,6 @@ type worker struct {
 	mayHold bool          // a spare worker is runnable, so output may wait in a batch
 	isDone  bool          // run has returned normally
 	isLast  bool          // it ends when it finds nothing to do: a handshake has failed, maybe one of thousands
-}
-
-// A retired is a protocol that sleeps, and belongs to a worker. The zero value is none.
-type retired struct {
-	protocol engine.Protocol
-	reusable engine.Reusable // protocol; an assertion for each request would cost more
-	serving  *serving        // nil: none, or a connection has it
 }
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
@@ -65,7 +57,7 @@ func (w *worker) run() {
 		if !ok {
 			break
 		}
-		if len(w.loop.queue.batches) > 0 {
+		if w.loop.queue.hasUnsent() {
 			w.sendBeforeWork()
 		}
 		if w.task != nil {
@@ -88,8 +80,7 @@ func (w *worker) serve(fd int) {
 	p := d.table.find(fd)
 	c := p.conn().Load()
 	if c == nil {
-		c = w.borrow()
-		c.bind(d, p, fd)
+		c = w.borrow(p, fd)
 	}
 	w.conn = c
 	c.attach(w)
@@ -100,21 +91,35 @@ func (w *worker) serve(fd int) {
 	}
 }
 
-// borrow returns a conn that no connection uses.
-func (w *worker) borrow() *conn {
-	if c := w.spare; c != nil {
-		w.spare = nil
+// borrow returns a conn for the connection at p, which has none.
+func (w *worker) borrow(p place, fd int) *conn {
+	d, c := w.loop.driver, w.spare
+	w.spare = nil
+	switch {
+	case c == nil:
+		c = d.conns.get()
+	case c.isUsual && c.rebind(p, fd):
 		return c
+	case c.isUsual:
+		c.reset()
 	}
-	return w.loop.driver.conns.get()
+	c.bind(d, p, fd)
+	return c
 }
 
 // keep takes back a conn that no connection uses any more.
 func (w *worker) keep(c *conn) {
+	if c.isUsual && w.spare == nil {
+		c.rest()
+		w.spare = c
+		return
+	}
+	c.reset()
 	if w.spare == nil {
 		w.spare = c
 		return
 	}
+	c.releaseRetired()
 	w.loop.driver.conns.put(c)
 }
 
