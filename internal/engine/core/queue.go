@@ -203,7 +203,11 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			return 0, q.leaveLocked() // w was exempt, and its place was taken
 		}
 		if fd, ok := q.popLocked(w); ok {
-			spare, isNew := q.spareLocked()
+			var spare *worker
+			isNew := false
+			if !q.isSpare { // mostly there is one; spareLocked would say so
+				spare, isNew = q.spareLocked()
+			}
 			w.mayHold = q.mayHoldLocked()
 			q.mu.Unlock()
 			q.wake(spare, isNew)
@@ -231,6 +235,10 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 
 // popLocked takes the next item; mu is held. False: there is none.
 func (q *runQueue) popLocked(w *worker) (fd int, ok bool) {
+	if q.ready.count > 0 && q.ahead.count+q.delayed.count == 0 && q.ready.items[q.ready.head] >= 0 { // the usual case, in fewer instructions
+		q.inARow = 0
+		return int(q.ready.pop()), true
+	}
 	for q.queuedLocked() > 0 {
 		item, isAhead := q.popItemLocked()
 		switch {
