@@ -72,10 +72,7 @@ func (r *Request) resetContent() {
 	if r.formFiles.Load() != nil {
 		r.formFiles.Store(nil)
 	}
-	if r.hasURI {
-		r.uri.Reset()
-		r.hasURI, r.uriError = false, nil
-	}
+	r.dropURI()
 	r.Header.m.TakeBack()
 	if r.hasPostArgs {
 		r.postArgs.Reset()

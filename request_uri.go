@@ -79,13 +79,12 @@ func (r *Request) parseOtherURI() {
 // SetURI sets the request's URI to a copy of newURI. With nil, the request
 // parses its target again.
 func (r *Request) SetURI(newURI *URI) {
-	r.uriError = nil
 	if newURI == nil {
-		r.hasURI = false
+		r.dropURI()
 		return
 	}
 	newURI.CopyTo(&r.uri)
-	r.hasURI = true
+	r.hasURI, r.uriError = true, nil
 }
 
 // SetRequestURI sets the target: a whole URI, or path and query together with
@@ -95,7 +94,15 @@ func (r *Request) SetRequestURI(requestURI string) { r.SetRequestURIBytes(ascii.
 // SetRequestURIBytes is SetRequestURI for bytes.
 func (r *Request) SetRequestURIBytes(requestURI []byte) {
 	r.Header.SetRequestURIBytes(requestURI)
-	r.hasURI, r.uriError = false, nil
+	r.dropURI()
+}
+
+// dropURI makes URI parse the target again.
+func (r *Request) dropURI() {
+	if r.hasURI {
+		r.uri.Reset()
+		r.hasURI, r.uriError = false, nil
+	}
 }
 
 // RequestURI returns the target as it is written. If URI was used, the target

@@ -241,7 +241,12 @@ func (h *RequestHeader) SettleChunked(length int) {
 // does that too, and handlers test for length 0. GET and HEAD usually have no
 // body and stay without a length.
 func (h *RequestHeader) SettleLength() {
-	if h.ContentLength == -2 && !h.IsMethod("GET") && !h.IsMethod("HEAD") {
+	if h.ContentLength != -2 {
+		return
+	}
+	switch string(h.Method()) {
+	case "GET", "HEAD":
+	default:
 		h.setLength(0)
 	}
 }

@@ -98,7 +98,12 @@ func (c *Conn) feed(in []byte) (used int, next engine.Next) {
 		if c.phase == readIdle {
 			c.begin()
 		}
-		n, next := c.step(in[used:])
+		var n int
+		if c.phase == readHead {
+			n, next = c.stepHead(in[used:])
+		} else {
+			n, next = c.step(in[used:])
+		}
 		used += n
 		if next != engine.Read {
 			return used, next
@@ -108,11 +113,9 @@ func (c *Conn) feed(in []byte) (used int, next engine.Next) {
 	return used, engine.Read
 }
 
-// step consumes input up to the next change of state.
+// step consumes input after the head, up to the next change of state.
 func (c *Conn) step(in []byte) (used int, next engine.Next) {
 	switch c.phase {
-	case readHead:
-		return c.stepHead(in)
 	case readBody:
 		return c.stepBody(in)
 	case readChunks:

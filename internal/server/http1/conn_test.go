@@ -527,7 +527,8 @@ func TestRest(t *testing.T) {
 		pieces []string
 		stays  bool
 	}{
-		"at once":        {nil, []string{get}, true},
+		"long":           {nil, []string{"GET /" + strings.Repeat("x", largeHead) + get[len("GET /"):]}, true},
+		"many":           {nil, slices.Repeat([]string{get}, shrinkEvery), true},
 		"in pieces":      {nil, []string{get[:5], get[5:]}, false},
 		"of one of many": {func(h *testHost, _ *Conn) { h.cfg.IsSingle = true }, []string{get}, false},
 	} {

@@ -55,6 +55,7 @@ type Exchange struct {
 	blocking atomic.Pointer[engine.BlockingConn] // of this Run; nil: arm was not called
 
 	hasWaited bool // for input, in the middle of a request
+	rests     uint8
 	progress  progress
 	marks
 }
@@ -63,7 +64,7 @@ type Exchange struct {
 type progress uint8
 
 const (
-	rested progress = iota // there is none; mayRest has shrunk the memory of the last one
+	rested progress = iota // there is none; mayRest was called since the last one
 	begun
 	ended
 )
@@ -140,10 +141,20 @@ func (x *Exchange) mayRest() bool {
 		return false
 	}
 	x.shrink()
-	x.request.Shrink()
+	if x.rests++; x.rests%shrinkEvery == 0 || x.parser.Fields.End > largeHead {
+		x.request.Shrink()
+	}
 	x.progress = rested
 	return true
 }
+
+// After each request with a large head, and one in shrinkEvery of the others, memory that is
+// not needed any more is looked for, which costs 2 % of a small request. So what a handler
+// has needed for long fields is kept for a few more requests, or until release.
+const (
+	shrinkEvery = 16
+	largeHead   = 4 << 10
+)
 
 // shrink releases the memory that one large trailer section needed.
 func (x *Exchange) shrink() {

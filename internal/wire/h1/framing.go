@@ -150,6 +150,10 @@ func (p *HeadParser) finish(t *field.Table) error {
 	if p.Role == Responses {
 		return nil
 	}
+	if p.recalled > 0 && p.recalled == t.Len() && t.Index(field.Host) >= 0 { // an Opening has the fields of a valid head
+		p.Opening.wait = openingLife
+		return nil
+	}
 	if err := p.checkHost(t); err != nil {
 		return err
 	}

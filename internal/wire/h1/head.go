@@ -194,10 +194,13 @@ func (p *HeadParser) tooLarge() error {
 func (p *HeadParser) parse(t *field.Table, raw []byte) (end int, err error) {
 	if p.phase < atField {
 		done, err := false, error(nil)
-		if p.Role == Requests {
-			done, err = p.requestLine(raw)
-		} else {
+		switch {
+		case p.Role == Responses:
 			done, err = p.statusLine(raw)
+		case p.phase == atStart && p.plainGet(raw):
+			done = true
+		default:
+			done, err = p.requestLine(raw)
 		}
 		if !done || err != nil {
 			return 0, err

@@ -19,9 +19,6 @@ const versionPart = len(" HTTP/1.1")
 func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
 	switch p.phase {
 	case atStart:
-		if p.plainGet(raw) {
-			return true, nil
-		}
 		if done, err := p.skipEmptyLines(raw); !done {
 			return false, err
 		}

@@ -26,10 +26,12 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 }
 
 // SetOrigin is ParseTarget for a host and a target in origin-form that package h1 has
-// checked. The bytes of target must stay as they are until u is reset or changed:
-// path and query are parts of it.
+// checked, and for a URI that is new or was reset. The bytes of target must stay as they are
+// until u is reset or changed: path and query are parts of it.
 func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
-	u.Reset()
+	if !u.owner.Owns() { // new, or a copy by assignment
+		u.Reset()
+	}
 	u.setScheme(isTLS)
 	// The requests of a connection are mostly for one host, which is there from the last
 	// one, in lower case. An IPv6 address may have had a zone, which is decoded.
