@@ -148,6 +148,28 @@ func TestOpeningDropsNoCheck(t *testing.T) {
 	}
 }
 
+// The Host may be behind the lines that an Opening has: a head of these lines only has none.
+func TestOpeningWithoutHost(t *testing.T) {
+	const opening = "GET / HTTP/1.1\r\nAccept: */*\r\n"
+	p := HeadParser{Limits: DefaultLimits, Opening: new(Opening)}
+	var tab field.Table
+	for _, c := range []struct {
+		in       string
+		recalled int
+		want     error
+	}{
+		{opening + "X: y\r\n" + hostLine + "\r\n", 0, nil},
+		{opening + hostLine + "\r\n", 1, nil},
+		{opening + "\r\n", 1, ErrHostMissing},
+	} {
+		p.Reset()
+		tab.Reset()
+		if _, _, err := p.Parse(&tab, []byte(c.in)); !errors.Is(err, c.want) || p.recalled != c.recalled {
+			t.Errorf("%q: %v, %d fields are from the opening", c.in, err, p.recalled)
+		}
+	}
+}
+
 // If requests differ, an Opening is given up, and another made after a while.
 func TestOpeningIsReplaced(t *testing.T) {
 	p := HeadParser{Limits: DefaultLimits, Opening: new(Opening)}
