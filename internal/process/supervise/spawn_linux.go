@@ -81,10 +81,10 @@ func findExecutable(file string, err error) (*executable, error) {
 // path returns a name for exec.
 func (e *executable) path() string { return e.file }
 
-// name has an error of exec name the binary's path.
+// name has an error of exec name the binary's path. Others keep theirs.
 func (e *executable) name(err error) error {
 	var failed *os.PathError
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && failed.Path == e.file {
 		failed.Path = e.origin
 	}
 	return err

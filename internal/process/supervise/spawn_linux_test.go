@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,5 +172,21 @@ func TestNoHooks(t *testing.T) {
 	}
 	if waiting := m.hooks.takeAll(); len(waiting) != 0 {
 		t.Errorf("%d calls wait", len(waiting))
+	}
+}
+
+// An error of exec names the binary that the user knows. One about another file does not.
+func TestNameOfExecutable(t *testing.T) {
+	e := &executable{fd: -1, file: "/proc/self/fd/9", origin: "/usr/bin/app"}
+	for path, want := range map[string]string{"/proc/self/fd/9": "/usr/bin/app", "/dev/null": "/dev/null"} {
+		err := e.name(&fs.PathError{Op: "fork/exec", Path: path, Err: fs.ErrNotExist})
+		var failed *fs.PathError
+		if !errors.As(err, &failed) || failed.Path != want || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	other := errors.New("other")
+	if e.name(other) != other {
+		t.Error("another error is changed")
 	}
 }
