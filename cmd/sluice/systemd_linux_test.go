@@ -87,7 +87,7 @@ func TestServeStoresItsSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer waiting.Close()
-	p = startCommand(t, serveUnder(m, m.Store(), systemd.Stored, "--addr", addr))
+	startCommand(t, serveUnder(m, m.Store(), systemd.Stored, "--addr", addr))
 	fmt.Fprint(waiting, "GET /plaintext HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	answer := make([]byte, 12)
 	if _, err := waiting.Read(answer); err != nil || string(answer) != "HTTP/1.1 200" {

@@ -59,9 +59,7 @@ func (i *instrument) serve(ctx *sluice.RequestCtx, h sluice.RequestHandler) {
 	}
 	measured := []attribute.KeyValue{keyMethod.String(method), keyScheme.String(scheme)}
 	active := metric.WithAttributeSet(attribute.NewSet(measured...))
-	parent := i.Propagator.Extract(ctx, headers{&ctx.Request.Header})
-	inner, span := i.tracer.Start(parent, spanName(method, ""), trace.WithTimestamp(start),
-		trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(requestAttributes(ctx, method, scheme)...))
+	inner, span := i.begin(ctx, method, scheme)
 	i.active.Add(inner, 1, active)
 	ctx.SetUserValue(contextKey{}, inner)
 	watcher := &upgrade.Watcher{Ended: func(err error) { endConnection(span, err) }}
@@ -89,6 +87,13 @@ func (i *instrument) serve(ctx *sluice.RequestCtx, h sluice.RequestHandler) {
 	}()
 	h(ctx)
 	hasReturned = true
+}
+
+// begin starts the span of a request, which result.describe or the end of its connection ends.
+func (i *instrument) begin(ctx *sluice.RequestCtx, method, scheme string) (inner context.Context, span trace.Span) {
+	parent := i.Propagator.Extract(ctx, headers{&ctx.Request.Header})
+	return i.tracer.Start(parent, spanName(method, ""), trace.WithTimestamp(ctx.Time()), //nolint:spancheck // the caller has it ended
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(requestAttributes(ctx, method, scheme)...))
 }
 
 // requestAttributes returns what is known of a request at its beginning.
