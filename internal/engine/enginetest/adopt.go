@@ -92,6 +92,9 @@ func testAdoptDeadline(t *testing.T, f *fixture) {
 	end, client := f.pair(t)
 	s.mustAdopt(t, end, nil)
 	p := newPeer(t, s, client)
+	if header := f.network.header; header != "" {
+		p.send(t, []byte(header)) // before it, another time counts
+	}
 	s.eventually(t, "TimedOut", func() bool { return s.timeouts.Load() == 1 })
 	_ = p.Close()
 }

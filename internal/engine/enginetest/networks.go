@@ -33,7 +33,7 @@ type dialer func(header string) (net.Conn, error)
 // connect sends header on what it dials.
 func connect(d *net.Dialer, network, addr, header string) (net.Conn, error) {
 	c, err := d.Dial(network, addr)
-	if err == nil {
+	if err == nil && header != "" { // writing nothing fails on a unix socket that is closed
 		_, err = io.WriteString(c, header)
 	}
 	return c, err
