@@ -48,8 +48,8 @@ type Options struct {
 type Entry struct {
 	// Status is the status of the response.
 	Status int
-	// Bytes is the length of the response's body as it is sent; -1 if that is not known
-	// before the body has been sent.
+	// Bytes is the length of the response's body on the connection; -1 if that is not
+	// known before the body has been sent.
 	Bytes int
 	// Duration is the time from the arrival of the request until the handler has returned.
 	Duration time.Duration

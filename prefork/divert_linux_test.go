@@ -110,7 +110,7 @@ func TestPlacesOfKeptConnections(t *testing.T) {
 	})
 }
 
-// A connection that nobody answers for is not kept for ever, although its receiver lives: another
+// A connection without an answer is not kept for ever, although its receiver lives: another
 // reader of the inbox may have taken it, and died.
 func TestKeptConnectionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -92,7 +92,7 @@ func newCtlCommand() *cobra.Command {
 	}, plain("/restart"))
 	add(&cobra.Command{
 		Use: "upgrade", Args: cobra.NoArgs,
-		Short: "Replace the workers by those of the program's file as it is now; the master stays",
+		Short: "Open the program's file again and replace the workers by those of the new binary; the master stays",
 	}, plain("/upgrade"))
 	add(&cobra.Command{Use: "scale N", Short: "Change the number of workers", Args: numberOfWorkers},
 		func(args []string) string { return "/scale?workers=" + url.QueryEscape(args[0]) })

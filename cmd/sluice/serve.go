@@ -66,8 +66,8 @@ flags it ends the server like SIGTERM.
 
 With --prefork a master process serves with several others, and replaces those
 that die. SIGHUP replaces them one by one, without a failed connection; that
-reads --tls-cert and --tls-key again. SIGUSR2 does so with the program's file as
-it is now. If the new ones fail within ten seconds, all are replaced by what ran
+reads --tls-cert and --tls-key again. SIGUSR2 also opens the
+program's file again, for a new binary. If the new ones fail within ten seconds, all are replaced by what ran
 before. SIGUSR1 reopens the file of --access-log. "sluice ctl" does the same over
 --admin, and waits for the end.
 SIGTTIN and SIGTTOU start one more and end one, SIGWINCH ends them until SIGHUP,

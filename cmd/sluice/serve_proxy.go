@@ -36,7 +36,7 @@ func (o *proxyOptions) complete() error {
 	}
 	switch isOn := o.protocol != sluice.ProxyProtocolOff; {
 	case isOn && len(o.trusted) == 0:
-		return errors.New("--proxy-protocol needs --proxy-trusted: whoever may send its header can claim to be anybody")
+		return errors.New("--proxy-protocol needs --proxy-trusted: a peer that may send its header can claim any address")
 	case !isOn && len(o.trusted) > 0:
 		return errors.New("--proxy-trusted needs --proxy-protocol accept or require")
 	}

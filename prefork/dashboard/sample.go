@@ -48,7 +48,7 @@ type moment struct {
 	Profiles string         `json:"profiles"`
 }
 
-// A sampler takes samples while somebody looks at the page, and five minutes longer.
+// A sampler takes samples while a page is open, and five minutes longer.
 type sampler struct {
 	source   prefork.Source
 	profiles string
@@ -56,7 +56,7 @@ type sampler struct {
 
 	mu      sync.Mutex
 	running bool
-	viewed  time.Time // when somebody looked at last
+	viewed  time.Time // when a page was open last
 	points  []point
 
 	// What follows is the goroutine's.
@@ -97,7 +97,7 @@ func (d *sampler) begin() {
 	}
 }
 
-// run takes samples. It ends when nobody has looked for as long as points are kept.
+// run takes samples. It ends when no page has been open for as long as points are kept.
 func (d *sampler) run() {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -174,5 +174,5 @@ func pointOf(old, now *prefork.Status, latency *shared.Snapshot, took time.Durat
 	return p
 }
 
-// round leaves three digits behind the point.
+// round rounds to three decimals.
 func round(x float64) float64 { return float64(int64(x*1000+.5)) / 1000 }

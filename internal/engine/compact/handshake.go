@@ -104,7 +104,7 @@ func (h *Handshake) forget() { h.told, h.proof = secrets{}, nil }
 // prove lets crypto/tls make one more record, which is not sent. It shows the number of the next
 // record, since tickets may have been sent with the traffic keys.
 //
-// It shows, too, whose secrets these are: whatever goes wrong where they are told, the record
+// It also shows whose secrets these are: if crypto/tls tells wrong ones, the record
 // opens with those of crypto/tls only.
 func (h *Handshake) prove(c *tls.Conn, l *tls13.Layer) error {
 	h.isProof = true

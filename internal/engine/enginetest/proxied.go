@@ -65,7 +65,7 @@ func (w *witness) take() string {
 	return strings.Join(all, "; ")
 }
 
-// testProxyAddresses: whoever asks for the addresses gets those that the proxy has named.
+// testProxyAddresses: all methods that return addresses return those that the proxy has named.
 func testProxyAddresses(t *testing.T, f *fixture) {
 	a, w := newAcceptor(), &witness{}
 	a.rule, a.saw = anyProxy(), w.see
@@ -165,7 +165,7 @@ func (f *fixture) startPackersBehind(t *testing.T, rule *engine.ProxyRule) (one,
 	return one, other
 }
 
-// testProxyHeaders: headers that name nobody, and connections without one.
+// testProxyHeaders: headers without addresses, and connections without a header.
 func testProxyHeaders(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.rule = anyProxy()

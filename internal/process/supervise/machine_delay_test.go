@@ -39,7 +39,7 @@ func TestStopDelay(t *testing.T) {
 	}
 }
 
-// A second order, and other ends, do not wait. A fleet that is paused has nobody to
+// A second order, and other ends, do not wait. A fleet that is paused has no worker to
 // wait for.
 func TestStopDelayEnds(t *testing.T) {
 	for _, c := range []struct {

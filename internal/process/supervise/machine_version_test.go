@@ -61,7 +61,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// Whatever way a worker of a new version fails, all slots get the old version back, one
+// In each way in which a worker of a new version can fail, all slots get the old version back, one
 // after the other, and no crash is counted.
 func TestRollback(t *testing.T) {
 	for _, c := range []struct {

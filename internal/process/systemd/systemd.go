@@ -231,7 +231,7 @@ func (s *Service) Store(socket syscall.Conn) error {
 	return s.send("FDSTORE=1\nFDNAME="+Stored, socket)
 }
 
-// Close closes the sockets that nobody has claimed. If systemd has stored one of them for
+// Close closes the sockets that the program has not claimed. If systemd has stored one of them for
 // an earlier process, it forgets all that it has stored, and gets those again that were
 // claimed. Call it before Store, while the claimed sockets are open. The result is the
 // sockets of units among them, whose files are closed.

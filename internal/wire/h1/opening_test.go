@@ -148,7 +148,7 @@ func TestOpeningDropsNoCheck(t *testing.T) {
 	}
 }
 
-// The Host may be behind the lines that an Opening has: a head of these lines only has none.
+// The Host may come after the lines that an Opening has: a head of these lines only has none.
 func TestOpeningWithoutHost(t *testing.T) {
 	const opening = "GET / HTTP/1.1\r\nAccept: */*\r\n"
 	p := HeadParser{Limits: DefaultLimits, Opening: new(Opening)}
