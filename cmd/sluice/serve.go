@@ -67,9 +67,9 @@ flags it ends the server like SIGTERM.
 With --prefork a master process serves with several others, and replaces those
 that die. SIGHUP replaces them one by one, without a failed connection; that
 reads --tls-cert and --tls-key again. SIGUSR2 also opens the
-program's file again, for a new binary. If the new ones fail within ten seconds, all are replaced by what ran
-before. SIGUSR1 reopens the file of --access-log. "sluice ctl" does the same over
---admin, and waits for the end.
+program's file again, for a new binary. If the new ones fail within ten seconds,
+all are replaced by what ran before. SIGUSR1 reopens the file of --access-log.
+"sluice ctl" does the same over --admin, and waits for the end.
 SIGTTIN and SIGTTOU start one more and end one, SIGWINCH ends them until SIGHUP,
 SIGQUIT ends everything with a dump of the stacks.
 

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/prefork"
 )
 
@@ -106,22 +105,10 @@ func TestPrometheus(t *testing.T) {
 	if out, err := exec.Command("promtool", "check", "rules", alertsFile).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	server := &sluice.Server{}
-	figures := ServerHandler(server)
-	server.Handler = func(ctx *sluice.RequestCtx) {
-		if string(ctx.Path()) == "/metrics" {
-			figures(ctx)
-		}
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go server.Serve(ln)
-	defer server.Shutdown()
-	api := startPrometheus(t, ln.Addr().String())
+	addr := serveSingle(t)
+	api := startPrometheus(t, addr)
 	until(t, "Prometheus has scraped twice", func() bool {
-		get(t, ln.Addr().String(), "/", "")
+		get(t, addr, "/", "")
 		return len(query(t, api, `rate(sluice_requests_total{code="2xx"}[5s]) > 0`)) > 0
 	})
 	withoutAnswer := 0

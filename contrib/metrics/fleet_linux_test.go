@@ -229,14 +229,9 @@ func TestFleet(t *testing.T) {
 	check(scrape(t, admin))
 }
 
-// A server without workers has the metrics of a fleet, but for those of the master.
-func TestSingleHasTheNamesOfAFleet(t *testing.T) {
-	_, admin := start(t)
-	var fleet page
-	until(t, "workers are known", func() bool {
-		fleet = scrape(t, admin)
-		return fleet.value("sluice_workers_ready", "", "") == 2
-	})
+// serveSingle returns the address of a server without workers, which answers /metrics.
+func serveSingle(t *testing.T) (addr string) {
+	t.Helper()
 	server := &sluice.Server{}
 	figures := ServerHandler(server)
 	server.Handler = func(ctx *sluice.RequestCtx) {
@@ -249,9 +244,21 @@ func TestSingleHasTheNamesOfAFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	go server.Serve(ln)
-	defer server.Shutdown()
-	get(t, ln.Addr().String(), "/", "")
-	single := scrape(t, ln.Addr().String())
+	t.Cleanup(func() { server.Shutdown() })
+	return ln.Addr().String()
+}
+
+// A server without workers has the metrics of a fleet, but for those of the master.
+func TestSingleHasTheNamesOfAFleet(t *testing.T) {
+	_, admin := start(t)
+	var fleet page
+	until(t, "workers are known", func() bool {
+		fleet = scrape(t, admin)
+		return fleet.value("sluice_workers_ready", "", "") == 2
+	})
+	addr := serveSingle(t)
+	get(t, addr, "/", "")
+	single := scrape(t, addr)
 	var want []string
 	for name := range fleet {
 		if strings.HasPrefix(name, "sluice_") && !strings.HasPrefix(name, "sluice_master_") {
