@@ -6,6 +6,7 @@ import (
 	"log"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,7 +69,15 @@ func redirectTo(addr string) sluice.RequestHandler {
 		} else if net.ParseIP(host) != nil && net.ParseIP(host).To4() == nil {
 			host = "[" + host + "]"
 		}
-		ctx.Response.Header.Set("Location", "https://"+host+string(ctx.RequestURI()))
+		// The request line may have the whole URL, or "*".
+		path, query := string(ctx.URI().PathOriginal()), ctx.URI().QueryString()
+		if !strings.HasPrefix(path, "/") {
+			path = "/"
+		}
+		if len(query) > 0 {
+			path += "?" + string(query)
+		}
+		ctx.Response.Header.Set("Location", "https://"+host+path)
 		ctx.SetStatusCode(sluice.StatusPermanentRedirect)
 	}
 }

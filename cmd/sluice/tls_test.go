@@ -252,6 +252,22 @@ func TestRedirectTo(t *testing.T) {
 	}
 }
 
+// A request line may have the whole URL, or none (RFC 9112 section 3.2).
+func TestRedirectOfOtherTargets(t *testing.T) {
+	for target, want := range map[string]string{
+		"http://other/a%20b?c=d": "https://other/a%20b?c=d", "http://other": "https://other/", "*": "https://host/",
+	} {
+		var ctx sluice.RequestCtx
+		ctx.Init(&sluice.Request{}, nil, nil)
+		ctx.Request.Header.SetHost("host")
+		ctx.Request.Header.SetRequestURI(target)
+		redirectTo("x:443")(&ctx)
+		if got := string(ctx.Response.Header.Peek("Location")); got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+}
+
 func TestTLSFlags(t *testing.T) {
 	for _, o := range []tlsOptions{
 		{certFiles: []string{"a", "b"}, keyFiles: []string{"c"}}, {keyFiles: []string{"c"}}, {hsts: 1}, {redirect: ":80"},
