@@ -46,7 +46,7 @@ func newNotice(from supervise.Status) *notice {
 	for _, s := range from.Slots {
 		n.Slots = append(n.Slots, SlotStatus{
 			Slot: s.Slot, Generation: s.Generation, Queue: s.Queue, Restarts: s.Restarts, Crashes: s.Crashes, Hangs: s.Hangs,
-			Adopter: s.Adopter, Retired: s.Retired, CrashReason: printable(s.Crash, len(s.Crash)), Crashed: s.Crashed, Version: s.Version, VersionSince: s.Since, VersionCause: s.Cause.String(),
+			Adopter: s.Adopter, Retired: s.Retired, CrashReason: printable(s.Crash, crashReason), Crashed: s.Crashed, Version: s.Version, VersionSince: s.Since, VersionCause: s.Cause.String(),
 		})
 		for _, w := range s.Workers {
 			n.Workers = append(n.Workers, noticeWorker{s.Slot, w.Generation, w.PID, w.Version, w.Phase, w.Started})

@@ -16,6 +16,8 @@ const (
 	// The room for the notice: a slot and its process take less than 768 bytes.
 	noticeHead       = 4 << 10
 	noticePerProcess = 768
+	// crashReason bounds what a slot's part says of a crash.
+	crashReason = 120
 	// publishInterval is how often the master looks for changes for which no hook is
 	// called, for instance of the sockets' queues.
 	publishInterval = time.Second

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// maxReason bounds what the status says of a crash.
-const maxReason = 120
-
 // spawn starts a worker of v in s.
 func (f *fleet) spawn(s *slot, v *version) *worker {
 	s.generation++
@@ -218,7 +215,7 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 func (f *fleet) crashed(s *slot, w *worker, how string) {
 	f.crashesTotal++
 	s.crashes++
-	s.crash, s.crashedAt = how[:min(len(how), maxReason)], f.now
+	s.crash, s.crashedAt = clip(how), f.now
 	f.crashes = append(f.crashes, f.now)
 	f.forget()
 	if w.failure != nil && f.stage != stageReady {

@@ -88,8 +88,7 @@ type SlotStatus struct {
 	Version int
 	Since   time.Time
 	Cause   Cause
-	// Crash is why a worker has crashed last, "" if none has; at most 120 bytes. Crashed is
-	// when.
+	// Crash is why a worker has crashed last, "" if none has. Crashed is when.
 	Crash   string
 	Crashed time.Time
 	// Retired tells that the slot has no worker because fewer are wanted.
