@@ -350,7 +350,7 @@ func (r *running) reload() {
 	r.notify(systemd.Reloading()...)
 	defer r.notify("READY=1")
 	if r.certificates.reloads() {
-		r.certificates.reloadLogged(r.logger)
+		r.certificates.reloadLogged(r.logger, "")
 	}
 	if r.access.reopens() {
 		if err := r.access.reopen(); err != nil {

@@ -23,6 +23,10 @@ func withHSTS(next sluice.RequestHandler, age time.Duration) sluice.RequestHandl
 	}
 }
 
+// mostRedirected bounds the connections of --https-redirect. With --prefork the master has them,
+// and needs its descriptors to start workers.
+const mostRedirected = 1000
+
 // startRedirect serves --https-redirect until the result is called. HTTPS is on to.
 func (o *serveOptions) startRedirect(ctx context.Context, to string, logger *log.Logger) (stop func(), err error) {
 	if o.tls.redirect == "" {
@@ -33,7 +37,7 @@ func (o *serveOptions) startRedirect(ctx context.Context, to string, logger *log
 		return nil, err
 	}
 	s := o.newServer()
-	s.Logger, s.Handler = logger, redirectTo(to)
+	s.Logger, s.Handler, s.Concurrency = logger, redirectTo(to), mostRedirected
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	logger.Printf("http://%s leads to HTTPS", ln.Addr())
@@ -77,6 +81,7 @@ func redirectTo(addr string) sluice.RequestHandler {
 		if len(query) > 0 {
 			path += "?" + string(query)
 		}
+		ctx.SetConnectionClose() // the client goes on with another one
 		ctx.Response.Header.Set("Location", "https://"+host+path)
 		ctx.SetStatusCode(sluice.StatusPermanentRedirect)
 	}

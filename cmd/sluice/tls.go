@@ -87,8 +87,8 @@ func (o *tlsOptions) load(host string) (*certificates, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot use %s with %s: %w", o.certFiles[0], o.keyFiles[0], err)
 		}
-		c.isChanged()
 		c.current.Store(&[]tls.Certificate{cert})
+		_ = c.reload() // the files may be newer than pem, or faulty, or of root
 		return c, nil
 	case len(o.certFiles) > 0:
 		return c, c.reload()
@@ -182,32 +182,39 @@ func (c *certificates) isChanged() bool {
 	return c.stamp != was
 }
 
-// watch reloads the certificates when their files change, until ctx ends.
+// watch reloads the certificates when their files change, and after a failure, until ctx ends. A
+// failure may be of the process, as a lack of descriptors, and a file may have the size and the
+// time of the one before.
 func (c *certificates) watch(ctx context.Context, period time.Duration, logger *log.Logger) {
 	if !c.reloads() {
 		return
 	}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
+	failure := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if c.isChanged() {
-				c.reloadLogged(logger)
+			if c.isChanged() || failure != "" {
+				failure = c.reloadLogged(logger, failure)
 			}
 		}
 	}
 }
 
-// reloadLogged is reload, and says what it has done.
-func (c *certificates) reloadLogged(logger *log.Logger) {
+// reloadLogged is reload, and says what it has done, but not a failure that was said. It returns
+// the failure; "" if there is none.
+func (c *certificates) reloadLogged(logger *log.Logger, said string) (failure string) {
 	if err := c.reload(); err != nil {
-		logger.Printf("the certificate stays as it was: %v", err)
-		return
+		if failure = err.Error(); failure != said {
+			logger.Printf("the certificate stays as it was: %v", err)
+		}
+		return failure
 	}
 	logger.Printf("certificate reloaded: %s", c.describe())
+	return ""
 }
 
 // describe says what the certificates are for and how long they are valid.

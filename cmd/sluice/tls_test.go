@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
 	"log"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,6 +178,75 @@ func TestCertificateWatch(t *testing.T) {
 	go io.Copy(io.Discard, lines)
 }
 
+// A worker that replaces one that died has the certificate that is in the files, and not the one
+// that the master has read at the last restart; that one if the files are faulty.
+func TestCertificateOfALaterWorker(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := writePair(t, dir, "old.example")
+	o := tlsOptions{certFiles: []string{cert}, keyFiles: []string{key}}
+	var err error
+	if o.pem, err = o.readPEM(); err != nil {
+		t.Fatal(err)
+	}
+	writePair(t, dir, "new.example")
+	for _, want := range []string{"new.example", "old.example"} {
+		c, err := o.loadInWorker("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (*c.current.Load())[0].Leaf.DNSNames[0]; got != want {
+			t.Errorf("certificate for %s, want %s", got, want)
+		}
+		if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What failed is tried again, also if the files look as they did then, and said once.
+func TestCertificateAfterAFailure(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	cert, key := writePair(t, dir, "old.example")
+	c, err := (&tlsOptions{certFiles: []string{cert}, keyFiles: []string{key}}).load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newCert, newKey := writePair(t, other, "new.example")
+	sound, err := os.ReadFile(newCert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	faulty := filepath.Join(other, "faulty.pem")
+	if err := os.WriteFile(faulty, bytes.Repeat([]byte("x"), len(sound)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{faulty, newCert} {
+		if err := os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace := func(file, by string) {
+		if err := os.Rename(by, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(key, newKey)
+	replace(cert, faulty)
+	lines, write := io.Pipe()
+	defer time.AfterFunc(time.Minute, func() { write.Close() }).Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go c.watch(ctx, time.Millisecond, log.New(write, "", 0))
+	logged := bufio.NewScanner(lines)
+	if logged.Scan(); !strings.Contains(logged.Text(), "stays as it was") {
+		t.Errorf("logged %q", logged.Text())
+	}
+	replace(cert, newCert)
+	if logged.Scan(); !strings.Contains(logged.Text(), "reloaded: for new.example") {
+		t.Errorf("logged %q", logged.Text())
+	}
+}
+
 // Plain HTTP leads to HTTPS, which says that it is to be used, with one process and with workers.
 func TestHTTPSRedirect(t *testing.T) {
 	cert, key := writePair(t, t.TempDir(), "localhost")
@@ -265,6 +336,47 @@ func TestRedirectOfOtherTargets(t *testing.T) {
 		if got := string(ctx.Response.Header.Peek("Location")); got != want {
 			t.Errorf("%s: %s, want %s", target, got, want)
 		}
+	}
+}
+
+// Connections of plain HTTP are bounded, and end with the answer.
+func TestRedirectIsBounded(t *testing.T) {
+	var said bytes.Buffer
+	o := serveOptions{readTimeout: time.Minute}
+	o.tls.redirect = "127.0.0.1:0"
+	stop, err := o.startRedirect(t.Context(), ":443", log.New(&said, "", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	addr := strings.TrimPrefix(strings.Fields(said.String())[0], "http://")
+	statuses := make(chan string, mostRedirected+2)
+	send := func(text string) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		go func() {
+			_, _ = io.WriteString(conn, text)
+			answer, err := io.ReadAll(conn)
+			line, _, _ := strings.Cut(string(answer), "\r\n")
+			if err != nil {
+				line = err.Error()
+			}
+			statuses <- line
+		}()
+	}
+	send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if got := <-statuses; got != "HTTP/1.1 308 Permanent Redirect" {
+		t.Error(got)
+	}
+	for range mostRedirected + 1 {
+		send("GET / HTTP/1.1\r\n")
+	}
+	if got := <-statuses; got != "HTTP/1.1 503 Service Unavailable" {
+		t.Error(got)
 	}
 }
 
