@@ -50,7 +50,8 @@ func (p Progress) String() string {
 //	GET  /status             StatusHandler
 //	POST /restart, /reload   Prefork.Restart
 //	POST /upgrade            Prefork.UpgradeWorkers
-//	POST /scale?workers=N    Prefork.Scale; the order is carried out when N workers serve
+//	POST /scale?workers=N    Prefork.Scale; the order is carried out when N workers serve,
+//	                         and fails if another order changes N before
 //
 // A POST is answered when the order was carried out: with status 200, or 500 and the
 // reason for the failure in one line. With the query argument wait=no the answer is 202,
@@ -205,13 +206,18 @@ func (p *Prefork) scaleTo(ctx context.Context, workers int) error {
 		return fmt.Errorf("sluice: the number of workers must be between 1 and %d", most)
 	}
 	m.Scale(workers)
+	if err := m.Probe(ctx); err != nil { // from here on, Status knows of the order
+		return err
+	}
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
 	for {
 		switch s := m.Status(); {
-		case s.Stopping:
+		case s.Stopping, s.Paused:
 			return ErrStopping
-		case s.Wanted == workers && s.Ready:
+		case s.Wanted != workers:
+			return fmt.Errorf("sluice: another order wants %d workers, and not %d", s.Wanted, workers)
+		case s.Ready:
 			return nil
 		}
 		select {

@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -119,6 +121,38 @@ func TestSeveralWait(t *testing.T) {
 	}
 	if s := statusAt(t, "tcp", f.admin()); s.Restarts < 2 || s.Restarts > 3 || s.GoodVersion != s.Restarts+1 {
 		t.Errorf("%d restarts, version %d", s.Restarts, s.GoodVersion)
+	}
+}
+
+// Who waits for a number of workers hears that another order wants another number, and that the
+// workers are paused, and does not wait for ever.
+func TestScaleIsSuperseded(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, setup{Workers: 1, Admin: "127.0.0.1:0", FirstGate: gate, Linger: time.Millisecond}, true)
+	if err := os.Remove(gate); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan string, 1)
+	go func() {
+		status, body := request(t, "tcp", f.admin(), "POST", "/control/scale?workers=3", "")
+		answer <- fmt.Sprint(status, " ", body)
+	}()
+	until(t, "three are wanted", func() bool { return statusAt(t, "tcp", f.admin()).Wanted == 3 })
+	request(t, "tcp", f.admin(), "POST", "/control/scale?workers=2&wait=no", "")
+	if got := <-answer; got != "500 sluice: another order wants 2 workers, and not 3\n" {
+		t.Errorf("%q", got)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.signal(syscall.SIGWINCH)
+	until(t, "they are paused", func() bool { return statusAt(t, "tcp", f.admin()).Paused })
+	status, body := request(t, "tcp", f.admin(), "POST", "/control/scale?workers=1", "")
+	if status != 500 || body != ErrStopping.Error()+"\n" {
+		t.Errorf("%d, %q", status, body)
 	}
 }
 
