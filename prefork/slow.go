@@ -87,7 +87,7 @@ func (l *slowList) publish(s *shared.Segment, slot int, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := len(l.list)
-	l.list = slices.DeleteFunc(l.list, func(r SlowRequest) bool { return now.Sub(r.Began) > slowFor })
+	l.list = recent(l.list, now)
 	if len(l.list) != before {
 		l.settleLocked()
 	}
@@ -100,12 +100,18 @@ func (l *slowList) publish(s *shared.Segment, slot int, now time.Time) {
 	}
 }
 
+// recent returns list without what ended too long ago.
+func recent(list []SlowRequest, now time.Time) []SlowRequest {
+	return slices.DeleteFunc(list, func(r SlowRequest) bool { return now.Sub(r.Began)-r.Took > slowFor })
+}
+
 func slowPlace(s *shared.Segment, slot int) (*shared.Config, error) {
 	return s.Config(slowName+strconv.Itoa(slot), slowRoom)
 }
 
-// slowRequests returns what the workers of so many slots have published.
-func slowRequests(s *shared.Segment, slots int) []SlowRequest {
+// slowRequests returns what the workers of so many slots have published. One that has ended may
+// have published requests that are too old by now.
+func slowRequests(s *shared.Segment, slots int, now time.Time) []SlowRequest {
 	all := []SlowRequest{} // in JSON [], never null
 	for slot := range slots {
 		place, err := slowPlace(s, slot)
@@ -114,7 +120,7 @@ func slowRequests(s *shared.Segment, slots int) []SlowRequest {
 		}
 		var list []SlowRequest
 		if text, _ := place.Load(nil); json.Unmarshal(text, &list) == nil {
-			all = append(all, list...)
+			all = append(all, recent(list, now)...)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b SlowRequest) int { return cmp.Compare(b.Took, a.Took) })

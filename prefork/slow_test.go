@@ -31,12 +31,12 @@ func TestSlowRequests(t *testing.T) {
 	for i := range 10 {
 		l.record(slowContext("POST", "/path?secret=1"), time.Duration(20+i)*time.Millisecond)
 	}
-	other.record(slowContext("GET", "/slower"), time.Minute)
+	other.record(slowContext("GET", "/slower"), 2*slowFor)
 	now := time.Now()
 	l.publish(segment, 0, now)
 	other.publish(segment, 1, now)
-	got := slowRequests(segment, 2)
-	if len(got) != slowKept+1 || got[0].Path != "/slower" || got[0].Took != time.Minute || now.Sub(got[0].Began) < time.Minute {
+	got := slowRequests(segment, 2, now)
+	if len(got) != slowKept+1 || got[0].Path != "/slower" || got[0].Took != 2*slowFor || now.Sub(got[0].Began) < 2*slowFor {
 		t.Fatalf("%+v", got)
 	}
 	for i, r := range got[1:] {
@@ -47,8 +47,11 @@ func TestSlowRequests(t *testing.T) {
 	if l.floor.Load() != int64(26*time.Millisecond) {
 		t.Errorf("floor %d", l.floor.Load())
 	}
+	if got := slowRequests(segment, 2, now.Add(slowFor+time.Second)); len(got) != 0 { // of workers that have ended
+		t.Errorf("too old: %+v", got)
+	}
 	l.publish(segment, 0, now.Add(2*slowFor))
-	if got := slowRequests(segment, 2); len(got) != 1 || l.floor.Load() != 0 {
+	if got := slowRequests(segment, 2, now); len(got) != 1 || l.floor.Load() != 0 {
 		t.Errorf("after a while: %+v", got)
 	}
 	full := shared.Must(shared.New(shared.Options{Processes: 1, Size: 64 << 10}))
@@ -57,7 +60,7 @@ func TestSlowRequests(t *testing.T) {
 		_, _ = full.Config("x"+strconv.Itoa(i), 64)
 	}
 	l.publish(full, 100, now)
-	if got := slowRequests(full, 1000); got == nil || len(got) != 0 {
+	if got := slowRequests(full, 1000, now); got == nil || len(got) != 0 {
 		t.Errorf("without room: %v", got)
 	}
 }

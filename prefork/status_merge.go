@@ -93,7 +93,7 @@ func (n *notice) merge(segment *shared.Segment) Status {
 	}
 	slices.SortStableFunc(s.Workers, func(a, b WorkerStatus) int { return cmp.Compare(a.Slot, b.Slot) })
 	s.Total = totalOf(segment, s.Workers)
-	s.SlowRequests = slowRequests(segment, len(s.Slots))
+	s.SlowRequests = slowRequests(segment, len(s.Slots), time.Now())
 	s.Refused, s.TimedOut, s.Latency = countOf(segment, refusedName), countOf(segment, timedOutName), latencyStatus(latencyOf(segment))
 	return s
 }
