@@ -262,7 +262,8 @@ func (p *Prefork) Restart(ctx context.Context) error {
 }
 
 // UpgradeWorkers is Restart with the binary that the program's file has now, as SIGUSR2
-// does. The file is that of the path by which the master was started. It is opened once:
+// does. The file is that of the path by which the master was started, also if a symbolic
+// link in it leads to another one by now. It is opened once:
 // if the restart succeeds, all later workers run this binary, whatever happens to the
 // file; if it fails, all workers run the one from before. The master is not replaced, so
 // the sockets, the times and thresholds, and the admin server stay as they are.

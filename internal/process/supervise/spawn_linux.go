@@ -32,7 +32,31 @@ func openExecutable(inherited int) (*executable, error) {
 	if err != nil {
 		path = os.Args[0]
 	}
-	return keepExecutable(fd, path, inherited)
+	return keepExecutable(fd, startedAs(path), inherited)
+}
+
+// startedAs returns the path by which this program was started, if it leads to the binary that
+// runs, which is at path. Symbolic links in it may lead to another one later.
+func startedAs(path string) string {
+	name, err := namedPath()
+	if err != nil {
+		return path
+	}
+	named, err := os.Stat(name)
+	running, err2 := os.Stat("/proc/self/exe")
+	if err != nil || err2 != nil || !os.SameFile(named, running) {
+		return path
+	}
+	return name
+}
+
+// namedPath returns the path of the file that the program's name stands for.
+func namedPath() (string, error) {
+	file, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(file)
 }
 
 // reopen opens the file that has the binary's path now.
@@ -68,9 +92,7 @@ func keepExecutable(fd int, origin string, inherited int) (*executable, error) {
 // os.Executable, which reads /proc, too.
 func findExecutable(file string, err error) (*executable, error) {
 	if err != nil {
-		if file, err = exec.LookPath(os.Args[0]); err == nil {
-			file, err = filepath.Abs(file)
-		}
+		file, err = namedPath()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sluice: the program's binary is not found (is /proc mounted?): %w", err)

@@ -139,6 +139,47 @@ func TestFindExecutable(t *testing.T) {
 	}
 }
 
+// An upgrade opens the file to which the path leads then by which the program was started, with
+// symbolic links. A name that leads to another file is of no use.
+func TestLinkToExecutable(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := os.Args[0]
+	defer func() { os.Args[0] = old }()
+	dir := t.TempDir()
+	link, other := filepath.Join(dir, "current"), filepath.Join(dir, "new")
+	if err := errors.Join(os.Symlink(self, link), os.WriteFile(other, []byte("new"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{link: link, other: self, "no such program": self} {
+		os.Args[0] = name
+		e, err := openExecutable(0)
+		if err != nil || e.origin != want {
+			t.Errorf("%s: %+v, %v, want %s", name, e, err, want)
+		}
+		e.close()
+	}
+	os.Args[0] = link
+	e, err := openExecutable(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	if err := errors.Join(os.Remove(link), os.Symlink(other, link)); err != nil {
+		t.Fatal(err)
+	}
+	next, err := e.reopen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.close()
+	if text, err := os.ReadFile(next.path()); err != nil || string(text) != "new" {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
 // Each hook is called for its own event.
 func TestHooksOfActions(t *testing.T) {
 	called := ""
