@@ -306,10 +306,11 @@ func testProxySilent(t *testing.T, f *fixture) {
 	}
 }
 
-// testProxyShutdown: Shutdown does not wait for headers.
+// testProxyShutdown: Shutdown does not wait for headers, and refuses nobody.
 func testProxyShutdown(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.rule = anyProxy()
+	a.rule.Refused = func(_ net.Addr, err error) { t.Errorf("refused with %v", err) }
 	s := f.start(t, a, options())
 	p, q := s.connectWith(t, ""), s.connectWith(t, version1[:10])
 	s.eventually(t, "both are there", func() bool { return s.arrived.Load() == 2 })

@@ -189,7 +189,9 @@ func (c *conn) receiveHeader() error {
 	}
 	defer cancel()
 	said, rest, err := rule.ReceiveBelow(ctx, c.nc)
-	if err != nil && err != io.EOF { // as from a balancer that only looks whether the port is open
+	switch err {
+	case nil, engine.ErrShutdown, io.EOF: // the last as from a balancer that only looks whether the port is open
+	default:
 		rule.Refuse(c.nc.RemoteAddr(), err)
 	}
 	c.Unread = rest
