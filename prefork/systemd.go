@@ -83,7 +83,7 @@ func (n *notifier) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		s := n.master.Status()
-		if before != none && (s.Stopping || s.Paused || !s.Rolling && finished(s) > before) {
+		if before != none && (s.Stopping || s.Paused || !s.Rolling && !s.Soaking && finished(s) > before) {
 			before = none
 			if s.Started && !s.Stopping { // otherwise OnFleetReady says so, or nobody
 				n.send("READY=1")

@@ -72,6 +72,25 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
+// If a restart is asked for during another one, the master says that it is ready when both are
+// over.
+func TestNotificationOfTheSecondRestart(t *testing.T) {
+	m := systemdtest.New(t, "")
+	f := start(t, setup{
+		Workers: 1, Admin: "127.0.0.1:0", Linger: time.Millisecond, Soak: 500 * time.Millisecond, Grace: time.Second,
+		systemd: []string{"NOTIFY_SOCKET=" + m.Path},
+	}, true)
+	until(t, "it is ready", func() bool { return m.Count("READY=1") == 1 })
+	for n := range 2 {
+		f.signal(syscall.SIGHUP)
+		until(t, "it reloads", func() bool { return m.Count("RELOADING=1") == n+1 })
+	}
+	until(t, "it is ready again", func() bool { return m.Count("READY=1") == 2 })
+	if s := statusAt(t, "tcp", f.admin()); s.Restarts != 2 || s.Soaking || s.Rolling {
+		t.Errorf("ready after %d restarts, soaking %v, rolling %v", s.Restarts, s.Soaking, s.Rolling)
+	}
+}
+
 // A master that does not start says nothing about readiness, and one whose loop does not
 // run is silent, so that systemd's watchdog ends it.
 func TestWatchdogNeedsTheLoop(t *testing.T) {
