@@ -59,7 +59,10 @@ func (s *sockets) openGiven(i, slot int) (files []*os.File, addr net.Addr, err e
 		}
 		f, err := duplicate(socket.File)
 		if err != nil {
-			return files, nil, err
+			for _, open := range files {
+				open.Close()
+			}
+			return nil, nil, err
 		}
 		files = append(files, f)
 	}
