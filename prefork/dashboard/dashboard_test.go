@@ -165,9 +165,11 @@ func TestEventsAreBounded(t *testing.T) {
 	source := &fixed{}
 	s := &source.status
 	s.Total, s.Master = load, process
+	s.RestartError = strings.Repeat("\x00", 4<<10) // the longest that the master keeps
 	for range 4096 {
 		s.Workers = append(s.Workers, prefork.WorkerStatus{Slot: 4096, Generation: math.MaxInt, Phase: "spawned", ProcessStatus: process, Load: load})
-		s.Slots = append(s.Slots, prefork.SlotStatus{Slot: 4096, Generation: math.MaxInt, Queue: math.MaxInt, Restarts: math.MaxInt, Crashes: math.MaxInt, Hangs: math.MaxInt})
+		s.Slots = append(s.Slots, prefork.SlotStatus{Slot: 4096, Generation: math.MaxInt, Queue: math.MaxInt, Restarts: math.MaxInt, Crashes: math.MaxInt, Hangs: math.MaxInt,
+			Version: math.MaxInt, VersionSince: process.Started, VersionCause: "rollback", CrashReason: strings.Repeat("x", 120), Crashed: process.Started})
 		s.SlowRequests = append(s.SlowRequests, prefork.SlowRequest{PID: 1 << 22, Path: strings.Repeat("x", 120), Method: "OPTIONS", Took: math.MaxInt64})
 	}
 	d := newSampler(source, "pprof/")
