@@ -31,7 +31,7 @@ const (
 var variables = [...]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "FDSTORE"}
 
 // A Service is what systemd has told this process. Its methods may be called
-// concurrently, except Claim.
+// concurrently, except Claim and Close.
 type Service struct {
 	// Sockets are those that were passed and not claimed.
 	Sockets []Socket
