@@ -241,6 +241,9 @@ func (h *ResponseHeader) SetCanonical(key, value []byte) {
 	h.m.PutCanonical(key, value, message.DropsDate)
 }
 
+// AddVary adds a field name to Vary, unless Vary has it, or is "*" (RFC 9110 section 12.5.5).
+func (h *ResponseHeader) AddVary(name string) { h.m.AddVary(name) }
+
 // Del is RequestHeader.Del.
 func (h *ResponseHeader) Del(key string) { h.m.Del(ascii.Bytes(key)) }
 

@@ -120,6 +120,8 @@ type requestStream struct {
 	exchange server.Exchange // of ctx, also after ctx was given up; nil: no body is streamed
 	err      error           // returned by every further Read; io.EOF at the verified end
 	isArmed  bool            // exchange.arm was called
+	limit    int64           // of LimitBody; 0: none
+	taken    int64           // bytes that Read has returned
 	// awaitsContinue is set while the client waits for 100-continue; see ExpectContinue.
 	// Without it the client may not send the body at all.
 	awaitsContinue bool
@@ -142,6 +144,7 @@ func (s *requestStream) end() {
 	s.mu.Lock()
 	s.ctx, s.exchange, s.err = nil, nil, nil
 	s.isArmed, s.awaitsContinue = false, false
+	s.limit, s.taken = 0, 0
 	s.mu.Unlock()
 }
 
@@ -245,7 +248,8 @@ func (r *servedRequest) ReadLimit() (start int64, timeout time.Duration) {
 }
 
 // Read implements io.Reader. It returns io.EOF only at the verified end of the
-// body, and io.ErrUnexpectedEOF if the client stopped before that.
+// body, io.ErrUnexpectedEOF if the client stopped before that, and ErrBodyTooLarge if there
+// is more than LimitBody allows.
 func (s *requestStream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,12 +262,55 @@ func (s *requestStream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	isFull := false
+	if s.limit > 0 {
+		isFull = s.taken >= s.limit
+		p = p[:min(int64(len(p)), max(s.limit-s.taken, 1))] // when it is full, one byte tells whether there is more
+	}
 	n, err := s.exchange.ReadBody(p)
 	if err != nil {
 		s.err = err
 	}
-	if n > 0 {
+	switch {
+	case n > 0 && isFull:
+		s.err = ErrBodyTooLarge
+		return 0, s.err
+	case n > 0:
 		err = nil
 	}
+	s.taken += int64(n)
 	return n, err
+}
+
+// limitTo is LimitBody for s. It reports whether the body is known to be larger.
+func (s *requestStream) limitTo(n int64) (isOver bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exchange != nil && (s.limit == 0 || n < s.limit) {
+		s.limit = n
+	}
+	return s.err == ErrBodyTooLarge || s.taken > n
+}
+
+// LimitBody lowers the limit of the request's body to n bytes, for a handler that expects less
+// than Server.MaxRequestBodySize allows. It also bounds what the body decodes to. An n below 1
+// changes nothing.
+//
+// It returns ErrBodyTooLarge if the body is known to be larger: by its Content-Length, by what
+// has arrived, or because a read of the stream has failed for that reason. With
+// Server.StreamRequestBody, the stream returns the first n bytes of a larger body, and then
+// ErrBodyTooLarge; the server closes the connection after the response.
+func (ctx *RequestCtx) LimitBody(n int) error {
+	if n < 1 {
+		return nil
+	}
+	req := &ctx.Request
+	if req.limit == 0 || n < req.limit {
+		req.setLimit(n)
+	}
+	isOver := req.Header.ContentLength() > n || len(req.bodyBytes()) > n
+	if ctx.requestStream.limitTo(int64(n)) || isOver {
+		return ErrBodyTooLarge
+	}
+	return nil
 }

@@ -151,7 +151,11 @@ func (ctx *RequestCtx) flushHead() {
 	ctx.sentHead = resp.Header.m.Sum()
 }
 
-// isFlushed reports whether Flush has sent the head of the response.
+// HeadSent reports whether Flush has sent the head of the response, so that its status and
+// fields cannot change any more.
+func (ctx *RequestCtx) HeadSent() bool { return ctx.isFlushed() }
+
+// isFlushed is HeadSent.
 func (ctx *RequestCtx) isFlushed() bool { return ctx.phase == phaseFlushed }
 
 // unfinishedBody stands for the rest of a flushed body while its framing is

@@ -84,3 +84,18 @@ func TestResponseContentLength(t *testing.T) {
 		t.Errorf("a 304 has length %d", h.ContentLength())
 	}
 }
+
+func TestAddVary(t *testing.T) {
+	var h sluice.ResponseHeader
+	for _, c := range []struct{ name, want string }{
+		{"Origin", "Origin"}, {"origin", "Origin"}, {"Accept", "Origin,Accept"},
+	} {
+		if h.AddVary(c.name); string(h.Peek("Vary")) != c.want {
+			t.Errorf("%s: %q, want %q", c.name, h.Peek("Vary"), c.want)
+		}
+	}
+	h.Set("Vary", "*")
+	if h.AddVary("Origin"); string(h.Peek("Vary")) != "*" {
+		t.Errorf("%q", h.Peek("Vary"))
+	}
+}
