@@ -139,6 +139,48 @@ func (l *RateLimiter) AllowAt(key []byte, n int, now int64) (isAllowed bool, ret
 	if n > l.burst {
 		return false, Never
 	}
+	d := l.decide(key, n, now)
+	return d.isAllowed, l.duration(d.wait)
+}
+
+// A Quota is what a RateLimiter knows of a key after it was asked for an event.
+type Quota struct {
+	// IsAllowed reports whether the event is admitted, and counted.
+	IsAllowed bool
+	// RetryAfter is the time until an event would be admitted, zero if IsAllowed.
+	RetryAfter time.Duration
+	// Left is how many more events would be admitted now.
+	Left int
+	// Reset is the time until all of Burst would be admitted.
+	Reset time.Duration
+}
+
+// Take is [RateLimiter.Allow] with more of an answer. A new key that [RateLimit.AdmitWhenFull]
+// admits has its whole burst left, and one that is refused because the table is full nothing.
+func (l *RateLimiter) Take(key []byte) Quota {
+	d := l.decide(key, 1, l.segment.clock.now())
+	return Quota{
+		IsAllowed: d.isAllowed, RetryAfter: l.duration(d.wait),
+		Left: int(max(l.window-d.left, 0) / l.interval), Reset: l.duration(d.left),
+	}
+}
+
+// Limit returns Burst, and the time after which all of it is available again.
+func (l *RateLimiter) Limit() (burst int, refill time.Duration) {
+	return l.burst, l.duration(l.window)
+}
+
+func (l *RateLimiter) duration(ticks int64) time.Duration { return time.Duration(ticks << l.shift) }
+
+// A decision is what becomes of an arrival. The times are in ticks.
+type decision struct {
+	isAllowed bool
+	wait      int64 // until it would be admitted; zero if isAllowed
+	left      int64 // until a full burst is available
+}
+
+// decide asks for n events of key, which are at most a burst.
+func (l *RateLimiter) decide(key []byte, n int, now int64) decision {
 	cost := l.interval * int64(max(n, 1))
 	hash := l.segment.hasher.sum(key)
 	a := arrival{tag: max(hash>>tickBits, 1), ticks: now >> l.shift, cost: cost}
@@ -148,8 +190,8 @@ func (l *RateLimiter) AllowAt(key []byte, n int, now int64) (isAllowed bool, ret
 			break // the set must be cleaned first
 		}
 		for way := set.find(a.tag); way != nil; way = set.find(a.tag) {
-			if o := l.charge(way, a); o != lost {
-				return l.answer(o, a, way)
+			if d, isLost := l.charge(way, a); !isLost {
+				return d
 			}
 		}
 	}
@@ -162,15 +204,6 @@ type arrival struct {
 	ticks int64  // now
 	cost  int64  // in ticks
 }
-
-// An outcome is the result of charge.
-type outcome uint8
-
-const (
-	lost outcome = iota // the way changed meanwhile
-	admitted
-	refused
-)
 
 // A limiterSet holds the words of up to six keys.
 type limiterSet [lineWords]word
@@ -219,31 +252,22 @@ func ticksLeft(value uint64, now int64) int64 {
 	return left
 }
 
-// charge admits the arrival at its key's word, or refuses it.
-func (l *RateLimiter) charge(way *word, a arrival) outcome {
+// charge admits the arrival at its key's word, or refuses it. isLost says that the word changed
+// meanwhile, and that nothing was decided.
+func (l *RateLimiter) charge(way *word, a arrival) (d decision, isLost bool) {
 	old := way.Load()
 	if old>>tickBits != a.tag {
-		return lost
+		return d, true
 	}
-	left := ticksLeft(old, a.ticks) + a.cost
+	before := ticksLeft(old, a.ticks)
+	left := before + a.cost
 	if left > l.window {
-		return refused
+		return decision{wait: left - l.window, left: before}, false
 	}
-	if way.CompareAndSwap(old, a.word(left)) {
-		return admitted
-	}
-	return lost
+	return decision{isAllowed: true, left: left}, !way.CompareAndSwap(old, a.word(left))
 }
 
 // word returns the word of a key whose full burst is available in left ticks.
 func (a arrival) word(left int64) uint64 {
 	return a.tag<<tickBits | uint64(a.ticks+left)&tickMask
-}
-
-func (l *RateLimiter) answer(o outcome, a arrival, way *word) (bool, time.Duration) {
-	if o == admitted {
-		return true, 0
-	}
-	wait := ticksLeft(way.Load(), a.ticks) + a.cost - l.window
-	return false, time.Duration(max(wait, 1) << l.shift)
 }

@@ -1,7 +1,5 @@
 package shared
 
-import "time"
-
 // era returns the era of a time in ticks. It is never zero, which marks a set
 // before its first use.
 func era(ticks int64) uint64 { return uint64(ticks)>>eraBits + 1 }
@@ -9,28 +7,28 @@ func era(ticks int64) uint64 { return uint64(ticks)>>eraBits + 1 }
 // admitLocked handles a key that has no word yet, or whose sets must be cleaned.
 // Only this function assigns words to keys, with both sets locked, so that a key
 // never has two. Existing words may be charged concurrently without the locks.
-func (l *RateLimiter) admitLocked(p pair, a arrival) (bool, time.Duration) {
+func (l *RateLimiter) admitLocked(p pair, a arrival) decision {
 	if !l.lockPair(p) {
-		return false, time.Duration(l.interval << l.shift) // the key may have a word
+		return decision{wait: l.interval, left: l.window} // the key may have a word
 	}
 	defer l.unlockPair(p)
 	p.first.clean(a.ticks)
 	p.second.clean(a.ticks)
 	for {
 		if way := p.find(a.tag); way != nil {
-			if o := l.charge(way, a); o != lost {
-				return l.answer(o, a, way)
+			if d, isLost := l.charge(way, a); !isLost {
+				return d
 			}
 			continue
 		}
 		way, old, wait := p.unused(a.ticks)
 		switch {
 		case way == nil && l.admitWhenFull:
-			return true, 0
+			return decision{isAllowed: true}
 		case way == nil:
-			return false, time.Duration(wait << l.shift)
+			return decision{wait: wait, left: l.window}
 		case way.CompareAndSwap(old, a.word(a.cost)):
-			return true, 0
+			return decision{isAllowed: true, left: a.cost}
 		}
 	}
 }
