@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/requestid"
+	"github.com/sluicehttp/sluice/internal/server/requestid"
 )
 
 // Options say which requests are logged, and where. The zero value logs all of them to
@@ -28,7 +28,7 @@ type Options struct {
 	// others. A request whose level is not enabled costs no allocation.
 	//
 	// The message is "request". The attributes are method, path, query, status, bytes,
-	// duration, remote, host, user_agent, referer, request_id (of package requestid),
+	// duration, remote, host, user_agent, referer, request_id (of middleware.RequestID),
 	// protocol and tls (the version). Those that are empty are left out, and so is the
 	// number of bytes of a streamed body of unknown length. path and query are those of the
 	// request line, not decoded. Requests whose head is malformed have only status, bytes,
@@ -53,7 +53,7 @@ type Entry struct {
 	Bytes int
 	// Duration is the time from the arrival of the request until the handler has returned.
 	Duration time.Duration
-	// RequestID is that of package requestid; empty without it.
+	// RequestID is that of middleware.RequestID; empty without it.
 	RequestID string
 	// Panicked tells that the handler panicked. The server answers 500 then, or closes the
 	// connection after ErrAbortHandler.
@@ -82,8 +82,8 @@ type log struct {
 	count atomic.Uint64 // of requests that are neither slow nor failures
 }
 
-// Handler returns a handler that calls h and logs the request. Put requestid.Handler
-// outside, and what answers in place of h, such as CompressHandler, inside.
+// Handler returns a handler that calls h and logs the request. Put
+// middleware.RequestID outside, and what answers in place of h, such as CompressHandler, inside.
 func Handler(h sluice.RequestHandler, o Options) sluice.RequestHandler {
 	return (&log{Options: o}).wrap(h)
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/process/cgroup"
 	"github.com/sluicehttp/sluice/internal/process/systemd"
+	"github.com/sluicehttp/sluice/middleware"
 	"github.com/sluicehttp/sluice/prefork"
-	"github.com/sluicehttp/sluice/requestid"
 	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
@@ -251,7 +251,7 @@ func (o *serveOptions) newServer() *sluice.Server {
 func (o *serveOptions) observe(server *sluice.Server, access *accessLog) {
 	access.attach(server, o.accessLog)
 	if o.requestID {
-		server.Handler = requestid.Handler(server.Handler)
+		server.Handler = middleware.RequestID(server.Handler)
 	}
 	if o.tls.hsts > 0 {
 		server.Handler = withHSTS(server.Handler, o.tls.hsts)

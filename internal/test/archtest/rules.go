@@ -109,6 +109,7 @@ func packageRules() map[string]packageRule {
 		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
+		"internal/server/requestid":  {},
 		"internal/server/upgrade":    {own: []string{"internal/wire/ascii", "internal/engine"}},
 		"internal/engine":            {own: []string{"internal/clock", "internal/wire/proxy"}},
 		"internal/engine/sock":       {usesUnsafe: true},
@@ -129,7 +130,7 @@ func packageRules() map[string]packageRule {
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "requestid", "contrib/metrics", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "middleware", "contrib/metrics", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
@@ -176,8 +177,8 @@ func satelliteRules() map[string]packageRule {
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
 
-		"accesslog":       {own: []string{".", "requestid"}},
-		"requestid":       {own: []string{"."}},
+		"accesslog":       {own: []string{".", "internal/server/requestid"}},
+		"middleware":      {own: []string{".", "accesslog", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},

@@ -1,0 +1,56 @@
+package middleware
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/wire/conditional"
+)
+
+// ETag is a middleware that gives answers to GET and HEAD with status 200 an ETag, and answers
+// 304 without the body to clients that have it (If-None-Match, RFC 9110 section 13.1.2). It
+// saves bytes, not the handler's work.
+//
+// The tag is strong, and a hash of the body: all workers and machines make the same one, and
+// nobody can find two bodies that share it. A tag that the handler sets, which may be weak, is
+// compared instead. Bodies that are streams, that were flushed in parts or are empty, get none.
+// A compressing handler outside makes the tag weak, as it has to.
+func ETag(h sluice.RequestHandler) sluice.RequestHandler {
+	return func(ctx *sluice.RequestCtx) {
+		h(ctx)
+		resp := &ctx.Response
+		if ctx.LastTimeoutErrorResponse() != nil || ctx.HeadSent() || ctx.Hijacked() || resp.IsBodyStream() ||
+			resp.StatusCode() != sluice.StatusOK || !ctx.IsGet() && !ctx.IsHead() {
+			return
+		}
+		tag := resp.Header.Peek(sluice.HeaderETag)
+		if len(tag) == 0 {
+			body := resp.Body()
+			if len(body) == 0 {
+				return
+			}
+			var text [2 + 2*tagBytes]byte
+			resp.Header.SetBytesV(sluice.HeaderETag, appendTag(text[:0], body))
+			tag = resp.Header.Peek(sluice.HeaderETag)
+		}
+		conditions := conditional.Conditions{IsGetOrHead: true, IfNoneMatch: ctx.Request.Header.PeekAll(sluice.HeaderIfNoneMatch)}
+		if conditions.Evaluate(conditional.Validators{ETag: tag}) == conditional.NotModified {
+			resp.ResetBody()
+			resp.Header.Del(sluice.HeaderContentType) // of the body that is not sent
+			resp.Header.Del(sluice.HeaderContentLength)
+			resp.SetStatusCode(sluice.StatusNotModified)
+		}
+	}
+}
+
+// tagBytes is how much of the hash is used: enough that nobody finds a collision.
+const tagBytes = 16
+
+// appendTag appends the tag of a body.
+func appendTag(dst, body []byte) []byte {
+	sum := sha256.Sum256(body)
+	dst = append(dst, '"')
+	dst = hex.AppendEncode(dst, sum[:tagBytes])
+	return append(dst, '"')
+}
