@@ -55,6 +55,9 @@ func (g *Group[C]) Remove(remove func(C) bool) int {
 	return len(members)
 }
 
+// Members returns the clients with their health. The slice must not be changed.
+func (g *Group[C]) Members() []*Member[C] { return g.all() }
+
 // Has reports whether is returns true for one of the clients.
 func (g *Group[C]) Has(is func(C) bool) bool {
 	return slices.ContainsFunc(g.all(), func(m *Member[C]) bool { return is(m.Client) })
@@ -71,6 +74,7 @@ type Member[C Client] struct {
 	isTroubled atomic.Bool
 
 	mu           sync.Mutex
+	isDown       bool  // set by SetDown
 	failures     int   // consecutive
 	penalized    int64 // clock.Nanos; until then it gets fewer requests
 	ejections    int   // consecutive
@@ -115,17 +119,22 @@ type Pick[C Client] struct {
 }
 
 // Pick returns the member for the next request, if possible one that is not in
-// used. It returns false if there are no members. Report must be called for it.
-func (g *Group[C]) Pick(used []*Member[C]) (Pick[C], bool) {
+// used: the one with the least load. It returns false if there are no members. Report
+// must be called for it.
+func (g *Group[C]) Pick(used []*Member[C]) (Pick[C], bool) { return g.PickBy(used, nil) }
+
+// PickBy is Pick, but of the members that are not ejected, it returns the one with the
+// largest weight, whatever its load is. nil is Pick.
+func (g *Group[C]) PickBy(used []*Member[C], weight func(C) uint64) (Pick[C], bool) {
 	members := g.all()
 	if len(members) == 0 {
 		return Pick[C]{}, false
 	}
 	now := clock.Nanos()
 	for {
-		best, rank := bestMember(members, used, now)
+		best, rank := bestMember(members, used, now, weight)
 		if best == nil {
-			best, rank = bestMember(members, nil, now)
+			best, rank = bestMember(members, nil, now, weight)
 		}
 		isProbe := best.claim(now)
 		if rank == probe && !isProbe {
@@ -138,9 +147,10 @@ func (g *Group[C]) Pick(used []*Member[C]) (Pick[C], bool) {
 
 // bestMember returns the best member that is not in used and its rank, or nil if
 // all are. Of equally good members, it returns the one that was picked least
-// recently.
-func bestMember[C Client](members, used []*Member[C], now int64) (best *Member[C], bestRank tier) {
-	var bestLoad int
+// recently. With weight, one that waits for a probe gets the requests that it would
+// have anyway: the first of them is the probe.
+func bestMember[C Client](members, used []*Member[C], now int64, weight func(C) uint64) (best *Member[C], bestRank tier) {
+	var bestLoad, bestWeight uint64
 	for _, m := range members {
 		if slices.Contains(used, m) {
 			continue
@@ -149,13 +159,19 @@ func bestMember[C Client](members, used []*Member[C], now int64) (best *Member[C
 		if m.isTroubled.Load() {
 			rank, extra = m.rank(now)
 		}
-		load := extra + m.Client.PendingRequests()
+		load, own := uint64(0), uint64(0)
+		if weight != nil {
+			rank, own = max(rank, usual), weight(m.Client)
+		} else {
+			load = uint64(extra + m.Client.PendingRequests())
+		}
 		isBetter := best == nil || rank < bestRank
 		if !isBetter && rank == bestRank {
-			isBetter = load < bestLoad || load == bestLoad && m.turn.Load() < best.turn.Load()
+			isBetter = own > bestWeight || own == bestWeight &&
+				(load < bestLoad || load == bestLoad && m.turn.Load() < best.turn.Load())
 		}
 		if isBetter {
-			best, bestRank, bestLoad = m, rank, load
+			best, bestRank, bestLoad, bestWeight = m, rank, load, own
 		}
 	}
 	return best, bestRank
@@ -166,6 +182,8 @@ func (m *Member[C]) rank(now int64) (rank tier, extra int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
+	case m.isDown:
+		return ejected, 0
 	case m.ejectedUntil == 0 && now < m.penalized:
 		return usual, m.failures * penalty
 	case m.ejectedUntil == 0:
@@ -184,7 +202,7 @@ func (m *Member[C]) claim(now int64) (isProbe bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ejectedUntil == 0 || now < m.ejectedUntil || m.isProbed {
+	if m.isDown || m.ejectedUntil == 0 || now < m.ejectedUntil || m.isProbed {
 		return false
 	}
 	m.isProbed = true
@@ -210,7 +228,7 @@ func (p Pick[C]) Report(verdict Verdict) {
 	}
 	if verdict == Good {
 		m.failures, m.ejections, m.penalized, m.ejectedUntil = 0, 0, 0, 0
-		m.isTroubled.Store(false)
+		m.isTroubled.Store(m.isDown)
 		return
 	}
 	now := clock.Nanos()
@@ -227,4 +245,25 @@ func (m *Member[C]) ejectLocked(now int64) {
 	length := min(EjectTime<<min(m.ejections, 10), MaxEjectTime)
 	m.ejections++
 	m.ejectedAt, m.ejectedUntil = now, now+int64(length)
+}
+
+// SetDown says what a test of m's health has found. While m is down, it gets requests only
+// if no other member is up. What requests say of it is kept apart: Report.
+func (m *Member[C]) SetDown(isDown bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.isDown = isDown
+	if isDown {
+		m.isTroubled.Store(true)
+	}
+}
+
+// IsUp reports whether m gets its part of the requests: it is neither down nor ejected.
+func (m *Member[C]) IsUp() bool {
+	if !m.isTroubled.Load() {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.isDown && m.ejectedUntil == 0
 }

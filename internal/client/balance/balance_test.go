@@ -92,3 +92,51 @@ func TestEjection(t *testing.T) {
 		}
 	})
 }
+
+// TestPickBy: the largest weight wins, whatever the load is, until its client is ejected or
+// down; then the others get its requests, and the first one after that is its probe.
+func TestPickBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, clients := newGroup()
+		clients[1].pending = 100
+		preferB := func(*fake) uint64 { return 7 }
+		if p, _ := g.PickBy(nil, preferB); p.Member.Client.name == "b" {
+			t.Error("of equal weights, not the least load")
+		}
+		preferB = func(f *fake) uint64 {
+			if f.name == "b" {
+				return 1
+			}
+			return 0
+		}
+		pick := func(verdict Verdict) string {
+			p, _ := g.PickBy(nil, preferB)
+			p.Report(verdict)
+			return p.Member.Client.name
+		}
+		for range EjectAfter {
+			if got := pick(Bad); got != "b" {
+				t.Errorf("%s has the largest weight", got)
+			}
+		}
+		if got := pick(Good); got == "b" || g.Members()[1].IsUp() {
+			t.Error("b is not ejected")
+		}
+		time.Sleep(EjectTime)
+		if first, second := pick(Good), pick(Good); first != "b" || second != "b" || !g.Members()[1].IsUp() {
+			t.Errorf("after the time: %s, %s", first, second)
+		}
+		g.Members()[1].SetDown(true)
+		if got := pick(Good); got == "b" || g.Members()[1].IsUp() {
+			t.Error("b is not down")
+		}
+		g.Remove(func(f *fake) bool { return f.name != "b" })
+		if got := pick(Good); got != "b" || g.Members()[0].IsUp() {
+			t.Error("b is alone, and down after an answer")
+		}
+		g.Members()[0].SetDown(false)
+		if pick(Good); !g.Members()[0].IsUp() {
+			t.Error("b is up")
+		}
+	})
+}
