@@ -268,7 +268,7 @@ func (ctx *RequestCtx) doneState() *cancelState {
 	default:
 		ctx.server.done.Add(d)
 		if ctx.facts.Stream != 0 || !ctx.Hijacked() {
-			ctx.exchange.OnPeerGone(d.Cancel)
+			ctx.exchange.OnPeerGone(ctx.whenGone(d))
 		}
 	}
 	return d

@@ -162,6 +162,22 @@ func (s *requestStream) interrupt() {
 	s.reset()
 }
 
+// stop makes a waiting Read return, and every further one; the rest of the body counts as
+// unread.
+func (s *requestStream) stop() {
+	if s.exchange == nil {
+		return
+	}
+	if !s.mu.TryLock() {
+		s.exchange.InterruptRead()
+		s.mu.Lock()
+	}
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = errStreamDetached
+	}
+}
+
 // MayWait implements server.Request. interrupt relies on the order: Arm is called before
 // isDetached is read.
 func (r *servedRequest) MayWait() error {

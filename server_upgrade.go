@@ -110,7 +110,7 @@ func (ctx *RequestCtx) hijackWatched(handler HijackHandler) {
 	case handler != nil:
 		ctx.exchange.OnPeerGone(func() {})
 	default:
-		ctx.exchange.OnPeerGone(d.Cancel)
+		ctx.exchange.OnPeerGone(ctx.whenGone(d))
 	}
 }
 
@@ -127,10 +127,11 @@ type leaving struct {
 	hijackHandler HijackHandler
 	hijackDropped func()    // of OnHijackDropped
 	takeover      *takeover // set by TakeOver
+	peerGone      func()    // of OnPeerGone
 }
 
 // stay undoes Hijack and TakeOver.
-func (l *leaving) stay() { l.hijackHandler, l.takeover = nil, nil }
+func (l *leaving) stay() { l.hijackHandler, l.takeover, l.peerGone = nil, nil, nil }
 
 // takeDropped returns what OnHijackDropped has set, once; nil: nothing.
 func (l *leaving) takeDropped() func() {
@@ -191,6 +192,37 @@ func (t *taker) OnHijackDropped(f func()) {
 	t.wire.Unlock()
 	if isOver {
 		f()
+	}
+}
+
+// OnPeerGone implements upgrade.Taker.
+func (t *taker) OnPeerGone(f func()) {
+	ctx := (*RequestCtx)(t)
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	if ctx.exchange == nil || ctx.wire.isDetached.Load() {
+		return
+	}
+	ctx.peerGone = f
+	ctx.exchange.OnPeerGone(ctx.whenGone(ctx.done.Load()))
+}
+
+// StopBody implements upgrade.Taker.
+func (t *taker) StopBody() { t.requestStream.stop() }
+
+// whenGone returns what is called when the client disconnects: what OnPeerGone has set, and
+// Cancel of d. Each may be nil.
+func (l *leaving) whenGone(d *cancelState) func() {
+	f := l.peerGone
+	switch {
+	case d == nil:
+		return f
+	case f == nil:
+		return d.Cancel
+	}
+	return func() {
+		f()
+		d.Cancel()
 	}
 }
 

@@ -89,7 +89,7 @@ type Conn interface {
 
 	// OnPeerGone arranges that f is called once, on any goroutine, if the peer
 	// closes or resets the connection during Run. A further call in the same Run
-	// replaces f. The arrangement ends with Run: f has returned before the caller
-	// of Run continues, or is never called.
+	// replaces f; nil ends the arrangement, and so does the end of Run: f has returned
+	// then, or is never called.
 	OnPeerGone(f func())
 }

@@ -168,5 +168,14 @@ func (c *Conn) guard(ctx context.Context) (stop func() bool) {
 	if ctx.Done() == nil {
 		return nil
 	}
+	if own, ok := ctx.(afterFuncer); ok { // as context.AfterFunc, which makes a context first
+		return own.AfterFunc(c.interrupt)
+	}
 	return context.AfterFunc(ctx, c.interrupt)
+}
+
+// An afterFuncer is a context that calls functions itself when it ends; see
+// context.AfterFunc. The context of a request in package proxy is one.
+type afterFuncer interface {
+	AfterFunc(f func()) (stop func() bool)
 }

@@ -536,6 +536,12 @@ func (c *conn) writeDeadline() int64 {
 
 // OnPeerGone implements engine.Conn.
 func (c *conn) OnPeerGone(f func()) {
+	if f == nil {
+		if run := c.run; run != nil && run.notice != nil {
+			run.notice.Cancel()
+		}
+		return
+	}
 	n := &peerNotice{fd: c.fd, gen: c.gen}
 	n.Set(f)
 	run := c.runState()

@@ -154,6 +154,10 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 // OnPeerGone implements engine.Conn.
 func (c *conn) OnPeerGone(f func()) {
 	gone := &c.extras().gone
+	if f == nil {
+		gone.Cancel()
+		return
+	}
 	gone.Set(f)
 	c.watchPeer(gone)
 }

@@ -18,7 +18,20 @@ type Taker interface {
 	// OnHijackDropped has f called if the request ends and the handler of Hijack, which was
 	// called before, does not get the connection.
 	OnHijackDropped(f func())
+	// OnPeerGone has f called once, on any goroutine, if the client disconnects before the
+	// request ends; a further call replaces f, and nil removes it. f must not block. Unlike
+	// the end of Done, it is not called at Shutdown.
+	OnPeerGone(f func())
+	// StopBody makes a waiting Read of the request's body stream return, and every further
+	// one. The connection is closed after the response, if the body was not read to its end.
+	StopBody()
 }
+
+// StopBody is that of the Taker of ctx, which is a sluice.RequestCtx.
+func StopBody(ctx context.Context) { ctx.Value(Key{}).(Taker).StopBody() }
+
+// OnPeerGone is that of the Taker of ctx, which is a sluice.RequestCtx.
+func OnPeerGone(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).OnPeerGone(f) }
 
 // TakeOver gives the connection of ctx, which is a sluice.RequestCtx, to another protocol
 // after the response, or after the beginning of its body, when the handler has returned. Its
