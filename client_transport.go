@@ -175,8 +175,9 @@ func (c *HostClient) prepareRequest(req *Request) {
 // prepareResponse empties resp, and applies the client's settings to it. isHead: the
 // request has the method HEAD.
 func (c *HostClient) prepareResponse(resp *Response, isHead bool) {
-	skips, streams := resp.SkipBody, resp.StreamBody
+	skips, streams, onInterim := resp.SkipBody, resp.StreamBody, resp.OnInterim
 	resp.Reset()
+	resp.OnInterim = onInterim
 	resp.SkipBody, resp.StreamBody = skips || isHead, streams || c.StreamResponseBody
 	if c.DisableHeaderNamesNormalizing {
 		resp.Header.DisableNormalizing()

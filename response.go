@@ -31,6 +31,12 @@ type Response struct {
 	// body out. Set it for responses to HEAD.
 	SkipBody bool
 
+	// OnInterim is called by a client for each interim response that it receives over
+	// HTTP/1.1 before the final one (RFC 9110 section 15.2), such as 103, except 100 and 101.
+	// It runs on the goroutine that sends the request, and must not retain h. nil: they are
+	// skipped, as those of HTTP/2 always are.
+	OnInterim func(h *ResponseHeader)
+
 	// KeepBodyBuffer makes Reset keep the memory of the body, whatever its size;
 	// see Request.KeepBodyBuffer.
 	KeepBodyBuffer bool
@@ -51,6 +57,7 @@ func (r *Response) Reset() {
 	r.ImmediateHeaderFlush = false
 	r.StreamBody = false
 	r.SkipBody = false
+	r.OnInterim = nil
 	r.localAddr, r.remoteAddr = nil, nil
 }
 

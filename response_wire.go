@@ -76,6 +76,9 @@ func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 		if skipped == maxInformational {
 			return errTooManyInformational
 		}
+		if r.OnInterim != nil && r.StatusCode() != StatusContinue {
+			r.OnInterim(&r.Header)
+		}
 		r.Header.m.ResetMessage()
 	}
 }
