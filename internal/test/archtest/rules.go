@@ -177,6 +177,9 @@ func satelliteRules() map[string]packageRule {
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
 
+		// The server and the client together.
+		"proxy": {own: []string{".", "internal/client/balance", "internal/server/upgrade", "internal/wire/ascii"}},
+
 		"accesslog":       {own: []string{".", "internal/server/requestid"}},
 		"middleware":      {own: []string{".", "accesslog", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
 		"expvarhandler":   {own: []string{"."}},

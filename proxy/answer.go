@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// answer makes the upstream's response ctx's.
+func (x *exchange) answer() error {
+	ctx, length := x.ctx, x.resp.Header.ContentLength()
+	if x.resp.StatusCode() < sluice.StatusOK {
+		return errUnasked
+	}
+	x.copyHead(&x.resp.Header)
+	x.stick(x.pick.Member.Client)
+	if hook := x.proxy.options.Response; hook != nil {
+		if err := hook(ctx); err != nil {
+			return hookError{err}
+		}
+		if ctx.Response.IsBodyStream() || len(ctx.Response.Body()) > 0 { // the hook has its own body
+			return nil
+		}
+	}
+	if !x.resp.IsBodyStream() { // 204, 304, HEAD
+		return nil
+	}
+	if length >= 0 && length <= len(x.block) {
+		isWhole, err := x.readAhead(length)
+		if isWhole || err != nil {
+			return err
+		}
+	}
+	if length < 0 {
+		x.announceTrailers()
+		_ = ctx.Flush() // the body may begin much later; if the client is gone, the rest fails
+	}
+	x.isStreaming = true
+	ctx.SetBodyStream((*download)(x), max(length, -1)) // one up to the end of a connection is chunked
+	return nil
+}
+
+// errUnasked is the error of a response that changes the protocol without being asked to.
+var errUnasked = errors.New("sluice: the upstream has answered 101 to a request without Upgrade")
+
+// copyHead gives ctx's response the status and the fields of h.
+func (x *exchange) copyHead(h *sluice.ResponseHeader) {
+	out := &x.ctx.Response.Header
+	protocol := string(h.Protocol())
+	h.CopyTo(out)
+	x.dropHop(out, false)
+	_ = out.SetTrailer("") // a field that Options.Response sets must not leave the head
+	out.SetProtocol([]byte("HTTP/1.1"))
+	out.SetNoDefaultContentType(true)
+	if x.proxy.options.Via != "" {
+		out.Add("Via", x.via(protocol))
+	}
+}
+
+// announceTrailers announces the trailer fields that the upstream has announced.
+func (x *exchange) announceTrailers() {
+	out := &x.ctx.Response.Header
+	for name := range x.resp.Header.Trailers() {
+		if kindOf(name) == endToEnd && len(out.PeekBytes(name)) == 0 {
+			_ = out.AddTrailerBytes(name) // the parser has dropped what must not be one
+		}
+	}
+}
+
+// readAhead reads what has arrived of a short body. If that is all of it, it is in ctx's
+// response; otherwise it is in x.head.
+func (x *exchange) readAhead(length int) (isWhole bool, err error) {
+	n := 0
+	if length > 0 {
+		n, err = x.resp.BodyStream().Read(x.block[:length])
+		if err != nil && (err != io.EOF || n < length) {
+			return false, err // nothing was sent yet
+		}
+	}
+	if n < length {
+		x.head = x.block[:n]
+		return false, nil
+	}
+	_ = x.resp.CloseBodyStream() // it has seen the end
+	x.ctx.Response.SetBody(x.block[:n])
+	return true, nil
+}
+
+// forwardInterim forwards an interim response with Link fields (RFC 8297). It is
+// Response.OnInterim.
+func (x *exchange) forwardInterim(h *sluice.ResponseHeader) {
+	if h.StatusCode() != sluice.StatusEarlyHints {
+		return // no other one says anything to a client that has not asked for it
+	}
+	out := &x.ctx.Response.Header
+	for _, link := range h.PeekAll(sluice.HeaderLink) {
+		out.AddBytesV(sluice.HeaderLink, link)
+	}
+	_ = x.ctx.EarlyHints() // if the client is gone, the final response fails
+	out.Del(sluice.HeaderLink)
+}
+
+// A download is the exchange as the body of a response that is forwarded while it arrives.
+// The server closes it after its end, or when the client has disconnected.
+type download exchange
+
+// Read implements io.Reader. An error closes the connection to the client, so that it does
+// not take the part for the whole.
+func (d *download) Read(p []byte) (int, error) {
+	if len(d.head) > 0 {
+		n := copy(p, d.head)
+		d.head = d.head[n:]
+		return n, nil
+	}
+	n, err := d.resp.BodyStream().Read(p)
+	if err == io.EOF { // now the trailer fields have arrived
+		forwardTrailers(&d.resp.Header, &d.ctx.Response.Header)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. It cancels the request if it is still running.
+func (d *download) Close() error {
+	x := (*exchange)(d)
+	err := x.resp.CloseBodyStream()
+	x.release()
+	return err
+}
+
+var _ io.ReadCloser = (*download)(nil)
+
+// upgradeOf returns the protocol to which a request asks to change (RFC 9110 section 7.8);
+// "": to none.
+func upgradeOf(h *sluice.RequestHeader) string {
+	if !h.ConnectionUpgrade() || !h.IsHTTP11() {
+		return ""
+	}
+	protocols := string(bytes.Join(h.PeekAll(sluice.HeaderUpgrade), []byte(", ")))
+	for name := range strings.SplitSeq(protocols, ",") {
+		// Another version of HTTP in a tunnel would bring requests that nobody here has seen.
+		name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), "/")
+		if name == "h2c" || name == "h2" || name == "http" {
+			return ""
+		}
+	}
+	return protocols
+}

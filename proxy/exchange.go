@@ -1,0 +1,349 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/client/balance"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
+)
+
+// An exchange is a request and its response. Handle owns it; if the response's body is
+// streamed, the server does from then on, until it closes the body. It is a context that ends
+// when the client disconnects.
+type exchange struct {
+	proxy *Proxy
+	ctx   *sluice.RequestCtx
+	req   sluice.Request  // to the upstream
+	resp  sluice.Response // of the upstream
+
+	pick  balance.Pick[*upstream] // of the attempt that is running, or has succeeded
+	tried []*balance.Member[*upstream]
+	key   uint64 // of Hash
+	// cookie is what the client has sent for Sticky; "": nothing.
+	cookie string
+
+	upload  upload
+	head    []byte // the beginning of the response's body, which was read and not sent yet
+	isBusy  bool   // pick counts as pending
+	isJudge bool   // pick must be judged
+
+	isStreaming bool // the response's body is a stream, which owns the exchange
+
+	scratch []byte // for values of fields
+	block   []byte // for bodies up to its length
+
+	mu    sync.Mutex
+	done  chan struct{} // closed when the client has disconnected
+	isEnd bool          // done is closed
+	ends  []*func()     // called then
+
+	gone      func() // x.disconnected
+	onInterim func(*sluice.ResponseHeader)
+}
+
+var _ context.Context = (*exchange)(nil)
+
+// blockSize is the length of exchange.block.
+const blockSize = 16 << 10
+
+// newExchange returns one for the pool.
+func newExchange() *exchange {
+	x := &exchange{scratch: make([]byte, 0, 256), block: make([]byte, blockSize), done: make(chan struct{})}
+	x.upload.x = x
+	x.gone = x.disconnected
+	x.onInterim = x.forwardInterim
+	return x
+}
+
+// run forwards the request and prepares the response. The error says why there is none.
+func (x *exchange) run() error {
+	if status := x.refuses(); status != 0 {
+		x.ctx.Error(sluice.StatusMessage(status), status)
+		return nil
+	}
+	upgrade.OnPeerGone(x.ctx, x.gone)
+	x.buildHead()
+	if hook := x.proxy.options.Request; hook != nil {
+		if err := hook(x.ctx, &x.req); err != nil {
+			return hookError{err}
+		}
+	}
+	protocol := upgradeOf(&x.ctx.Request.Header)
+	if protocol != "" {
+		return x.tunnel(protocol)
+	}
+	if err := x.takeBody(); err != nil {
+		return err
+	}
+	if err := x.send(); err != nil {
+		return err
+	}
+	return x.answer()
+}
+
+// refuses returns the status of a request that is not forwarded, 0 for others.
+func (x *exchange) refuses() int {
+	h := &x.ctx.Request.Header
+	switch {
+	case len(h.ConnectProtocol()) > 0 && h.IsConnect(), h.IsConnect():
+		return sluice.StatusNotImplemented
+	case x.isLoop():
+		return sluice.StatusLoopDetected
+	}
+	return 0
+}
+
+// send sends the request until there is a response, or it must not be sent again.
+func (x *exchange) send() error {
+	hasStream := x.req.IsBodyStream()
+	for attempt := 1; ; attempt++ {
+		x.begin(x.choose())
+		err := x.sendOnce()
+		if err == nil {
+			x.judge(balance.Good)
+			return nil
+		}
+		isOwn := x.isEnded() || x.upload.failure() != nil
+		if isOwn {
+			x.judge(balance.Unknown)
+		} else {
+			x.pick.Member.Client.failed.Add(1)
+			x.judge(balance.Bad)
+		}
+		x.end()
+		switch {
+		case isOwn, attempt >= x.proxy.options.Attempts, len(x.tried) >= len(x.proxy.options.To):
+			return err
+		case hasStream && !x.req.IsBodyStream(): // it was read
+			return err
+		case !isUnsent(err) && (isTimeout(err) || !mayRepeat(&x.req.Header)):
+			return err
+		}
+	}
+}
+
+// sendOnce sends the request to the upstream that was picked.
+func (x *exchange) sendOnce() error {
+	u := x.pick.Member.Client
+	u.sent.Add(1)
+	if x.proxy.options.RewriteHost {
+		x.req.Header.SetHost(u.host)
+	}
+	if u.isTLS {
+		x.req.URI().SetScheme("https")
+	} else {
+		x.req.URI().SetScheme("http")
+	}
+	x.resp.StreamBody, x.resp.OnInterim = true, x.onInterim
+	return u.client.DoContext(x, &x.req, &x.resp)
+}
+
+// begin makes pick the upstream of the next attempt.
+func (x *exchange) begin(pick balance.Pick[*upstream]) {
+	x.pick, x.isBusy, x.isJudge = pick, true, true
+	x.tried = append(x.tried, pick.Member)
+	pick.Member.Client.pending.Add(1)
+}
+
+// judge says what came of the attempt.
+func (x *exchange) judge(verdict balance.Verdict) {
+	if x.isJudge {
+		x.isJudge = false
+		x.pick.Report(verdict)
+	}
+}
+
+// end ends the attempt, if there is one.
+func (x *exchange) end() {
+	x.judge(balance.Unknown)
+	if x.isBusy {
+		x.isBusy = false
+		x.pick.Member.Client.pending.Add(-1)
+	}
+}
+
+// isUnsent reports whether err says that the upstream has got nothing of the request.
+func isUnsent(err error) bool {
+	var dialed *sluice.ErrDialWithUpstream
+	return errors.As(err, &dialed) || errors.Is(err, sluice.ErrNoFreeConns) || errors.Is(err, sluice.ErrTLSHandshakeTimeout)
+}
+
+// mayRepeat reports whether a request may be sent again although an upstream may have
+// processed it.
+func mayRepeat(h *sluice.RequestHeader) bool {
+	switch string(h.Method()) {
+	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUERY":
+		return true
+	}
+	return len(h.Peek("Idempotency-Key")) > 0
+}
+
+func isTimeout(err error) bool {
+	var timed interface{ Timeout() bool }
+	return errors.Is(err, sluice.ErrTimeout) || errors.As(err, &timed) && timed.Timeout()
+}
+
+// release returns x to the pool.
+func (x *exchange) release() {
+	x.end()
+	upgrade.OnPeerGone(x.ctx, nil)
+	releaseExchange(x)
+}
+
+// disconnected ends the context: the client has disconnected.
+func (x *exchange) disconnected() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.isEnd {
+		return
+	}
+	x.isEnd = true
+	close(x.done)
+	for _, f := range x.ends {
+		go (*f)()
+	}
+	x.ends = nil
+}
+
+func (x *exchange) isEnded() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.isEnd
+}
+
+// Done implements context.Context.
+func (x *exchange) Done() <-chan struct{} { return x.done }
+
+// Err implements context.Context.
+func (x *exchange) Err() error {
+	if x.isEnded() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Deadline implements context.Context.
+func (x *exchange) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Value implements context.Context.
+func (x *exchange) Value(key any) any { return x.ctx.UserValue(key) }
+
+// AfterFunc has f called on another goroutine when the context ends. context.AfterFunc and
+// the client call it.
+func (x *exchange) AfterFunc(f func()) (stop func() bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.isEnd {
+		go f()
+		return func() bool { return false }
+	}
+	end := &f
+	x.ends = append(x.ends, end)
+	return func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for i, other := range x.ends {
+			if other == end {
+				x.ends = append(x.ends[:i], x.ends[i+1:]...)
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// An upload is the body of a request that is forwarded while it arrives. It may take any time
+// as a whole, but the client must keep sending.
+type upload struct {
+	x    *exchange
+	body io.Reader // nil: none is forwarded so
+	left int64     // of Options.MaxBody
+
+	mu     sync.Mutex
+	err    error // of the client
+	isOver bool  // body was read to its end
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (int, error) {
+	ctx := u.x.ctx
+	err := ctx.SetReadDeadline(time.Now().Add(u.x.proxy.options.Timeout))
+	n := 0
+	if err == nil {
+		n, err = u.body.Read(p)
+	}
+	if u.left -= int64(n); u.left < 0 && u.x.proxy.options.MaxBody > 0 {
+		n, err = 0, sluice.ErrBodyTooLarge
+	}
+	if err != nil {
+		u.end(err)
+	}
+	return n, err
+}
+
+// end notes how the body has ended.
+func (u *upload) end(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case err == io.EOF:
+		u.isOver = true
+		forwardTrailers(&u.x.ctx.Request.Header, &u.x.req.Header)
+	case u.err == nil:
+		u.err = err
+	}
+}
+
+// failure returns the error of the client, nil if there was none.
+func (u *upload) failure() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.err
+}
+
+// Close implements io.Closer. It ends a Read that waits.
+func (u *upload) Close() error {
+	u.mu.Lock()
+	isOver := u.isOver
+	u.mu.Unlock()
+	if !isOver {
+		upgrade.StopBody(u.x.ctx)
+	}
+	return nil
+}
+
+// takeBody makes the client's body that of the request, in memory if it is short.
+func (x *exchange) takeBody() error {
+	o, in := &x.proxy.options, &x.ctx.Request
+	body := x.ctx.RequestBodyStream()
+	length := in.Header.ContentLength()
+	switch {
+	case body == nil:
+		if content := x.ctx.PostBody(); len(content) > 0 {
+			x.req.SetBodyRaw(content)
+		}
+		return nil
+	case o.MaxBody > 0 && int64(length) > o.MaxBody:
+		return sluice.ErrBodyTooLarge
+	}
+	x.upload.body, x.upload.left = body, o.MaxBody
+	if length >= 0 && length <= min(o.BufferBody, blockSize) {
+		content := x.block[:length]
+		if _, err := io.ReadFull(&x.upload, content); err != nil {
+			return x.upload.failure()
+		}
+		// The end of the body must be seen, or the client's connection is not kept.
+		if _, err := x.upload.Read(x.scratch[:1]); err != io.EOF {
+			return x.upload.failure()
+		}
+		x.req.SetBodyRaw(content)
+		return nil
+	}
+	x.req.SetBodyStream(&x.upload, length)
+	return nil
+}

@@ -1,0 +1,318 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestKinds: requests and responses with and without bodies, in turn on one connection.
+func TestKinds(t *testing.T) {
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/304":
+			w.Header().Set("Etag", `"x"`)
+			w.WriteHeader(304)
+		case "/204":
+			w.WriteHeader(204)
+		case "/trailer":
+			w.Header().Set("Trailer", "X-Sum")
+			w.Header().Set("X-Both", "head")
+			io.WriteString(w, "body")
+			w.(http.Flusher).Flush()
+			w.Header()["X-Sum"] = []string{"7", "8"}
+			w.Header().Set(http.TrailerPrefix+"X-Both", "trailer")
+		case "/large":
+			w.Header().Set("Content-Length", "100000")
+			io.WriteString(w, strings.Repeat("x", 100000))
+		default:
+			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+			w.Write(body)
+		}
+	}
+	long := strings.Repeat("y", 70000)
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		reader := bufio.NewReader(conn)
+		for _, c := range []struct {
+			request string
+			status  int
+			body    string
+			length  int64
+		}{
+			{post("Content-Length: 4\r\n", "body"), 200, "body", 4},
+			{post(chunked, "4\r\nbody\r\n0\r\n\r\n"), 200, "body", 4},
+			{post("Content-Length: 0\r\n", ""), 200, "", 0},
+			{post("Content-Length: 70000\r\n", long), 200, long, 70000},
+			{"GET /304 HTTP/1.1\r\nHost: a\r\n\r\n", 304, "", 0},
+			{"GET /204 HTTP/1.1\r\nHost: a\r\n\r\n", 204, "", 0},
+			{"GET /large HTTP/1.1\r\nHost: a\r\n\r\n", 200, strings.Repeat("x", 100000), 100000},
+			{"GET /trailer HTTP/1.1\r\nHost: a\r\n\r\n", 200, "body", -1},
+			{"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 200, "", 0},
+		} {
+			send(t, conn, c.request)
+			resp := answerTo(t, reader, c.status)
+			if body := bodyOf(t, resp); body != c.body || resp.ContentLength != c.length {
+				t.Errorf("%.40q: %d bytes, length %d", c.request, len(body), resp.ContentLength)
+			}
+			if c.length == -1 && (resp.Trailer.Get("X-Sum") != "7" || resp.Trailer.Get("X-Both") != "trailer" || resp.Header.Get("X-Both") != "head") {
+				t.Errorf("trailer %v, head %v", resp.Trailer, resp.Header)
+			}
+		}
+		send(t, conn, "HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n")
+		if resp, err := http.ReadResponse(reader, &http.Request{Method: "HEAD"}); err != nil || resp.ContentLength != 100000 {
+			t.Errorf("%v, %v", resp, err)
+		}
+	})
+}
+
+// TestEvents: each event arrives before the next one is sent.
+func TestEvents(t *testing.T) {
+	next := make(chan int)
+	upstream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		for n := range 3 {
+			if n != <-next {
+				return
+			}
+			fmt.Fprintf(w, "data: %d\n\n", n)
+			w.(http.Flusher).Flush()
+		}
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		send(t, conn, get(""))
+		resp := answerTo(t, bufio.NewReader(conn), 200) // before the first event
+		lines := bufio.NewScanner(resp.Body)
+		for n := range 3 {
+			next <- n
+			if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", n) || !lines.Scan() {
+				t.Fatalf("event %d: %q, %v", n, lines.Text(), lines.Err())
+			}
+		}
+	})
+}
+
+// TestUpload: the upstream gets the first piece before the second one is sent, with its
+// trailer fields, and 100 Continue comes when the body is wanted.
+func TestUpload(t *testing.T) {
+	pieces := make(chan string, 10)
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		for block := make([]byte, 100); ; {
+			n, err := r.Body.Read(block)
+			if n > 0 {
+				select {
+				case pieces <- string(block[:n]):
+				default: // the rest of a long body
+				}
+			}
+			if err != nil {
+				fmt.Fprint(w, err, r.Trailer.Get("X-Sum"))
+				return
+			}
+		}
+	}
+	for _, framing := range []struct{ fields, first, second, answer string }{
+		{"Content-Length: 20006\r\n", "one", "two" + strings.Repeat("x", 20000), "EOF"},
+		{chunked, "3\r\none\r\n", "3\r\ntwo\r\n0\r\n\r\n", "EOF"},
+		{chunked + "Expect: 100-continue\r\n", "3\r\none\r\n", "3\r\ntwo\r\n0\r\n\r\n", "EOF"},
+		{chunked + "Trailer: X-Sum\r\n", "3\r\none\r\n", "3\r\ntwo\r\n0\r\nX-Sum: 7\r\n\r\n", "EOF7"},
+	} {
+		t.Run(framing.fields, func(t *testing.T) {
+			onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+				r := bufio.NewReader(conn)
+				send(t, conn, post(framing.fields, ""))
+				if strings.Contains(framing.fields, "Expect") {
+					answerTo(t, r, 100)
+				}
+				send(t, conn, framing.first)
+				if got := wait(t, pieces, "the first piece does not arrive"); got != "one" {
+					t.Fatalf("got %q", got)
+				}
+				send(t, conn, framing.second)
+				if got := wait(t, pieces, "the second piece does not arrive"); !strings.HasPrefix(got, "two") {
+					t.Fatalf("got %q", got)
+				}
+				if body := bodyOf(t, answerTo(t, r, 200)); body != framing.answer {
+					t.Errorf("%q", body)
+				}
+				for len(pieces) > 0 {
+					<-pieces
+				}
+			})
+		})
+	}
+}
+
+// TestEarlyAnswer: the answer to a part of an upload arrives, and the rest is not taken for a
+// request.
+func TestEarlyAnswer(t *testing.T) {
+	upstream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(403)
+		io.WriteString(w, "no")
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		send(t, conn, post("Content-Length: 1000000\r\n", strings.Repeat("x", 1000)))
+		resp := answerTo(t, bufio.NewReader(conn), 403)
+		if body := bodyOf(t, resp); body != "no" || !resp.Close {
+			t.Errorf("%q, %v", body, resp.Header)
+		}
+	})
+}
+
+// TestEarlyHints: 103 arrives before the upstream goes on, and its fields are not those of the
+// final response.
+func TestEarlyHints(t *testing.T) {
+	goOn := make(chan bool)
+	upstream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(103)
+		<-goOn
+		w.Header().Set("Link", "</b.css>")
+		w.WriteHeader(200)
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		hints := make(chan string, 1)
+		req, _ := http.NewRequest("GET", "http://"+conn.RemoteAddr().String()+"/", nil)
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+				hints <- fmt.Sprint(code, h["Link"])
+				goOn <- true
+				return nil
+			},
+		}))
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		if got := wait(t, hints, "no hints"); got != "103 [</a.css>; rel=preload]" {
+			t.Error(got)
+		}
+		if links := resp.Header["Link"]; len(links) != 1 || links[0] != "</b.css>" {
+			t.Errorf("%q", links)
+		}
+	})
+}
+
+// TestSlowReader: if the client does not read, the upstream can send only what the sockets
+// buffer.
+func TestSlowReader(t *testing.T) {
+	const size = 512 << 20
+	var sent atomic.Int64
+	upstream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		for block := make([]byte, 64<<10); ; {
+			n, err := w.Write(block)
+			sent.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		sent.Store(0)
+		send(t, conn, get(""))
+		resp := answerTo(t, bufio.NewReader(conn), 200)
+		// Wait until no more is sent for a while.
+		before := int64(-1)
+		for now := sent.Load(); now != before && now < size; now = sent.Load() {
+			before = now
+			time.Sleep(200 * time.Millisecond)
+		}
+		if n := sent.Load(); n > 64<<20 {
+			t.Fatalf("%d MiB were sent, and nobody has read them", n>>20)
+		}
+		want := sent.Load() + 1
+		if n, err := io.CopyN(io.Discard, resp.Body, want); err != nil {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+	})
+}
+
+// TestShutdown: a request in progress is answered after Shutdown was called.
+func TestShutdown(t *testing.T) {
+	begun, goOn := make(chan bool), make(chan bool)
+	to := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		begun <- true
+		<-goOn
+		io.WriteString(w, "late")
+	})
+	for _, engine := range engines {
+		s := &sluice.Server{Engine: engine, Handler: newProxy(t, Options{To: []string{to}}).Handle, StreamRequestBody: true, Logger: silent}
+		conn := dialFront(t, serveUntilEnd(t, s.Serve, func() error { return nil }))
+		send(t, conn, get(""))
+		<-begun
+		ended := make(chan error, 1)
+		go func() { ended <- s.Shutdown() }()
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		goOn <- true
+		if body := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); body != "late" {
+			t.Errorf("%q", body)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTunnel: an upgrade becomes a tunnel, and a refusal is forwarded.
+func TestTunnel(t *testing.T) {
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "echo" || r.Header.Get("Connection") != "Upgrade" || r.URL.Path != "/yes" {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello ")
+		io.Copy(conn, rw)
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, p *Proxy, conn *net.TCPConn) {
+		reader := bufio.NewReader(conn)
+		const fields = " HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+		send(t, conn, "GET /no"+fields)
+		if body := bodyOf(t, answerTo(t, reader, 403)); body != "no\n" {
+			t.Errorf("%q", body)
+		}
+		send(t, conn, "GET /yes"+fields+"early ")
+		resp := answerTo(t, reader, 101)
+		if resp.Header.Get("Upgrade") != "echo" || resp.Header.Get("Connection") != "Upgrade" {
+			t.Errorf("%v", resp.Header)
+		}
+		send(t, conn, "late")
+		want := "hello early late"
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(reader, got); string(got) != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if n := p.Status()[0].Pending; n != 1 {
+			t.Errorf("%d pending", n)
+		}
+		conn.Close()
+		for deadline := time.Now().Add(longEnough); p.Status()[0].Pending != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the tunnel stays")
+			}
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/client/balance"
+)
+
+// An upstream is where requests are sent. It is a balance.Client.
+type upstream struct {
+	name    string // as in Options.To
+	host    string // for Host, with RewriteHost
+	addr    string // to dial
+	network string
+	isTLS   bool
+	options *Options
+	client  sluice.HostClient
+	seed    uint64 // of name, for Hash and Sticky
+	id      string // seed, for Sticky
+	tls     *tls.Config
+	pending atomic.Int64
+	failed  atomic.Uint64 // attempts
+	sent    atomic.Uint64 // attempts
+}
+
+// PendingRequests implements balance.Client. A request counts until the end of its response.
+func (u *upstream) PendingRequests() int { return int(u.pending.Load()) }
+
+func newUpstream(to string, o *Options) (*upstream, error) {
+	parsed, err := url.Parse(to)
+	if err != nil {
+		return nil, fmt.Errorf("sluice: proxy: %w", err)
+	}
+	u := &upstream{name: to, host: parsed.Host, network: "tcp", options: o, seed: hashOf(to)}
+	u.id = fmt.Sprintf("%016x", u.seed)
+	mode := sluice.HTTP2Off
+	switch parsed.Scheme {
+	case "http":
+	case "https":
+		u.isTLS = true
+	case "h2c":
+		mode = sluice.HTTP2Only
+	case "h2":
+		u.isTLS, mode = true, sluice.HTTP2Only
+	case "unix":
+		u.network, u.addr, u.host = "unix", parsed.Path, "localhost"
+	default:
+		return nil, fmt.Errorf("sluice: proxy: the upstream %q is not http, https, h2c or h2://HOST, or unix:PATH", to)
+	}
+	switch isUnix := u.network == "unix"; {
+	case parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil || parsed.Opaque != "",
+		isUnix != (parsed.Host == ""), isUnix != (parsed.Path != "" && parsed.Path != "/"):
+		return nil, fmt.Errorf("sluice: proxy: the upstream %q must be a scheme and a host, without a path, or unix:PATH", to)
+	case !isUnix:
+		u.addr = sluice.AddMissingPort(parsed.Host, u.isTLS)
+		if _, _, err := net.SplitHostPort(u.addr); err != nil {
+			return nil, fmt.Errorf("sluice: proxy: the upstream %q: %w", to, err)
+		}
+	}
+	u.setClient(&u.client, mode)
+	u.client.MaxConns, u.client.MaxConnWaitTimeout = o.MaxConns, o.MaxWait
+	if u.isTLS {
+		u.tls = &tls.Config{}
+		if o.TLSConfig != nil {
+			u.tls = o.TLSConfig.Clone()
+		}
+		if u.tls.ServerName == "" {
+			u.tls.ServerName = parsed.Hostname()
+		}
+		u.tls.NextProtos = []string{"http/1.1"}
+	}
+	return u, nil
+}
+
+// setClient sets what all clients of u have in common.
+func (u *upstream) setClient(c *sluice.HostClient, mode sluice.HTTP2Mode) {
+	o := u.options
+	c.Addr, c.IsTLS, c.TLSConfig, c.HTTP2 = u.addr, u.isTLS, o.TLSConfig, mode
+	c.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return u.dial(ctx) }
+	c.NoDefaultUserAgentHeader, c.DisablePathNormalizing = true, true
+	c.ReadTimeout, c.ReadBufferSize = o.Timeout, o.MaxHead
+	// The second one is for a connection that the upstream has closed when the request came.
+	c.MaxIdemponentCallAttempts = 2
+}
+
+// dial connects to u, without TLS.
+func (u *upstream) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, u.options.DialTimeout)
+	defer cancel()
+	if u.network == "tcp" {
+		return sluice.DialContext(ctx, u.addr)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, u.network, u.addr)
+}
+
+// connect returns a connection of HTTP/1.1 for one request.
+func (u *upstream) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := u.dial(ctx)
+	if err != nil || !u.isTLS {
+		return conn, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, u.options.DialTimeout)
+	defer cancel()
+	secure := tls.Client(conn, u.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// An UpstreamStatus is what a Proxy knows of an upstream.
+type UpstreamStatus struct {
+	// Name is that of Options.To.
+	Name string `json:"name"`
+	// IsUp: it gets its part of the requests. The others have failed, or a test has.
+	IsUp bool `json:"is_up"`
+	// Pending is the number of requests in progress, up to the end of the response, and of
+	// tunnels.
+	Pending int `json:"pending"`
+	// Sent counts the requests that were sent, or would have been if the upstream could be
+	// reached, and Failed those without a response. Repetitions count.
+	Sent   uint64 `json:"sent"`
+	Failed uint64 `json:"failed"`
+}
+
+// Status returns what the proxy knows of its upstreams, in the order of Options.To.
+func (p *Proxy) Status() []UpstreamStatus {
+	all := make([]UpstreamStatus, 0, len(p.options.To))
+	for _, m := range p.group.Members() {
+		all = append(all, statusOf(m))
+	}
+	return all
+}
+
+func statusOf(m *balance.Member[*upstream]) UpstreamStatus {
+	u := m.Client
+	return UpstreamStatus{Name: u.name, IsUp: m.IsUp(), Pending: u.PendingRequests(), Sent: u.sent.Load(), Failed: u.failed.Load()}
+}
