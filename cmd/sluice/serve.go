@@ -77,7 +77,8 @@ Durations are in seconds, or have a unit: 5, 0.5, 500ms, 1m30s.`
 
 const serveExamples = `  sluice serve .                              this folder, on http://127.0.0.1:8080
   sluice serve dist --spa --max-age 24h       a single-page application
-  sluice serve . --addr :8080 --access-log -  for the network, requests on stdout`
+  sluice serve . --addr :8080 --access-log -  for the network, requests on stdout
+  sluice serve . --addr :443 --acme a.example with a certificate of Let's Encrypt`
 
 func newServeCommand() *cobra.Command {
 	var o serveOptions
@@ -179,7 +180,13 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	if err := o.proxy.complete(); err != nil {
 		return err
 	}
-	return o.tls.check()
+	if err := o.tls.check(); err != nil {
+		return err
+	}
+	if cache := o.tls.acme.cache; cache != "" && len(args) > 0 && isBelow(cache, o.files.dir) {
+		return fmt.Errorf("--acme-cache %s is below %s: the private keys would be served", cache, o.files.dir)
+	}
+	return nil
 }
 
 // serve runs a server until it fails or a signal ends it. Whatever can be wrong
@@ -218,6 +225,11 @@ func serve(ctx context.Context, o serveOptions) error {
 	}
 	o.observe(server, access)
 	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	if o.tls.acme.isOn() {
+		if run.orders, err = newOrderer(o.tls.acme, logger); err != nil {
+			return err
+		}
+	}
 	cgroup.LimitMemory(1)
 	if run.systemd, err = systemd.Take(); err != nil {
 		return err
@@ -274,6 +286,7 @@ type running struct {
 	logger       *log.Logger
 	access       *accessLog    // nil if there is none
 	certificates *certificates // nil without TLS
+	orders       *orderer      // nil without --acme, and in workers
 	signals      chan os.Signal
 	systemd      *systemd.Service
 	isActivated  bool            // it listens on a socket of systemd
@@ -294,7 +307,7 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 	scheme := "http"
 	if r.certificates != nil {
 		scheme = "https"
-		r.server.TLSConfig = r.certificates.config()
+		r.certificates.giveTo(r.server)
 		go func() { r.served <- r.server.ServeTLS(ln, "", "") }()
 	} else {
 		go func() { r.served <- r.server.Serve(ln) }()
@@ -303,12 +316,13 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 	alive, end := context.WithCancel(ctx)
 	defer end()
 	go r.certificates.watch(alive, watchPeriod, r.logger)
-	stopRedirect, err := o.startRedirect(ctx, ln.Addr().String(), r.logger)
+	stopRedirect, err := o.startRedirect(ctx, ln.Addr().String(), r.orders, r.logger)
 	if err != nil {
 		return err
 	}
 	defer stopRedirect()
 	r.isReady(alive, ln, "serves "+ln.Addr().String())
+	r.orders.run(alive)
 	for {
 		select {
 		case err := <-r.served:

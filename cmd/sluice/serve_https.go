@@ -27,8 +27,9 @@ func withHSTS(next sluice.RequestHandler, age time.Duration) sluice.RequestHandl
 // and needs its descriptors to start workers.
 const mostRedirected = 1000
 
-// startRedirect serves --https-redirect until the result is called. HTTPS is on to.
-func (o *serveOptions) startRedirect(ctx context.Context, to string, logger *log.Logger) (stop func(), err error) {
+// startRedirect serves --https-redirect until the result is called. HTTPS is on to. orders answers an
+// authority; nil: there is none.
+func (o *serveOptions) startRedirect(ctx context.Context, to string, orders *orderer, logger *log.Logger) (stop func(), err error) {
 	if o.tls.redirect == "" {
 		return func() {}, nil
 	}
@@ -38,6 +39,9 @@ func (o *serveOptions) startRedirect(ctx context.Context, to string, logger *log
 	}
 	s := o.newServer()
 	s.Logger, s.Handler, s.Concurrency = logger, redirectTo(to), mostRedirected
+	if orders != nil {
+		s.Handler = orders.answers(s.Handler)
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	logger.Printf("http://%s leads to HTTPS", ln.Addr())
@@ -87,7 +91,7 @@ func redirectTo(addr string) sluice.RequestHandler {
 	}
 }
 
-// certificateAges is a metric of certificates, which may be nil.
+// certificateAges is a metric of certificates, of which there may be none.
 type certificateAges struct{ current func() *certificates }
 
 func (certificateAges) desc() *prometheus.Desc {
@@ -99,12 +103,8 @@ func (a certificateAges) Describe(out chan<- *prometheus.Desc) { out <- a.desc()
 
 // Collect implements prometheus.Collector.
 func (a certificateAges) Collect(out chan<- prometheus.Metric) {
-	c := a.current()
-	if c == nil || c.current.Load() == nil {
-		return
-	}
 	seen := make(map[string]bool)
-	for _, cert := range *c.current.Load() {
+	for _, cert := range a.current().all() {
 		if cert.Leaf == nil {
 			continue
 		}

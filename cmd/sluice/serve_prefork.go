@@ -95,7 +95,7 @@ func servePrefork(o serveOptions) error {
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	o.privileges.apply(p)
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
-	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.ofFiles}), prefork.ControlHandler(p))
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.inMaster}), prefork.ControlHandler(p))
 	if o.files.dir == "" {
 		if _, err := serveEndpoints(run.server, p); err != nil {
 			return err
@@ -128,10 +128,21 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	}
 	o.warn(r.logger)
 	p.LoadConfig = o.tls.readPEM
+	if o.tls.acme.isOn() {
+		var err error
+		if r.orders, err = newOrderer(o.tls.acme, r.logger); err != nil {
+			return err
+		}
+	}
+	alive, end := context.WithCancel(context.Background())
+	defer end()
 	// A full log pipe must stop neither the hooks nor the end: the
 	// master's own log says that it has stopped.
-	p.OnFleetReady = func() { go r.announceFleet(p, o) }
-	stopRedirect, err := o.startRedirect(context.Background(), o.addr, r.logger)
+	p.OnFleetReady = func() {
+		go r.announceFleet(p, o)
+		r.orders.run(alive)
+	}
+	stopRedirect, err := o.startRedirect(alive, o.addr, r.orders, r.logger)
 	if err != nil {
 		return err
 	}
@@ -181,7 +192,7 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 			return err
 		}
 		if certificates != nil {
-			r.server.TLSConfig = certificates.config()
+			certificates.giveTo(r.server)
 			alive, end := context.WithCancel(context.Background())
 			cleanUp = append(cleanUp, end)
 			go certificates.watch(alive, watchPeriod, r.logger)
@@ -250,11 +261,14 @@ func (o *serveOptions) explainListen(err error) error {
 }
 
 // isOn reports whether HTTPS is served.
-func (o *tlsOptions) isOn() bool { return o.isSelfSigned || len(o.certFiles) > 0 }
+func (o *tlsOptions) isOn() bool { return o.isSelfSigned || len(o.certFiles) > 0 || o.acme.isOn() }
 
-// ofFiles returns the certificates that are in files now, nil if there are none that can be used.
-func (o *tlsOptions) ofFiles() *certificates {
+// inMaster returns the certificates that are in files now, or issued. nil: there are none that can be used.
+func (o *tlsOptions) inMaster() *certificates {
 	c, err := o.loadFiles()
+	if o.acme.isOn() {
+		c, err = o.load("")
+	}
 	if err != nil {
 		return nil
 	}

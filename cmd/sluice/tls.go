@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/pflag"
+	"golang.org/x/crypto/acme"
 
 	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
@@ -32,6 +34,7 @@ type tlsOptions struct {
 	isCompact           bool
 	hsts                time.Duration // 0: the server does not say that it has HTTPS only
 	redirect            string        // the address that leads to HTTPS; "": none
+	acme                acmeOptions
 	// pem is what was in the files when they were read last and were sound; empty:
 	// they are read.
 	pem []byte
@@ -41,8 +44,9 @@ func (o *tlsOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.certFiles, "tls-cert", nil, "serve HTTPS with the certificate chain in `FILE` (PEM), which is read again when it changes; may be repeated: the client's server name chooses, and the first one is for all others")
 	flags.StringArrayVar(&o.keyFiles, "tls-key", nil, "the private key for --tls-cert, in `FILE` (PEM); as many as these")
 	flags.BoolVar(&o.isSelfSigned, "tls-self-signed", false, "serve HTTPS with a certificate made at start")
+	o.acme.addFlags(flags)
 	flags.BoolVar(&o.isCompact, "compact-tls", false, "keep idle connections of TLS 1.3 in little memory, and over restarts")
-	flags.StringVar(&o.redirect, "https-redirect", "", "with TLS: listen on `ADDR`, HOST:PORT, too, and lead plain HTTP to HTTPS")
+	flags.StringVar(&o.redirect, "https-redirect", "", "with TLS: listen on `ADDR`, HOST:PORT, too, and lead plain HTTP to HTTPS; with --acme, the authority is answered there")
 	flags.Var(cli.SecondsOf(&o.hsts, 0), "hsts", "with TLS: tell browsers to use HTTPS only, for so long (Strict-Transport-Security)")
 }
 
@@ -54,16 +58,20 @@ func (o *tlsOptions) check() error {
 		return errors.New("--tls-key needs --tls-cert")
 	case len(o.certFiles) > 0 && o.isSelfSigned:
 		return errors.New("--tls-self-signed and --tls-cert exclude each other")
+	case o.acme.isOn() && (len(o.certFiles) > 0 || o.isSelfSigned):
+		return errors.New("--acme gets certificates: --tls-cert and --tls-self-signed exclude it")
 	case o.isCompact && !o.isOn():
-		return errors.New("--compact-tls needs --tls-cert or --tls-self-signed")
+		return errors.New("--compact-tls needs --tls-cert, --tls-self-signed or --acme")
 	case (o.hsts != 0 || o.redirect != "") && !o.isOn():
-		return errors.New("--hsts and --https-redirect need --tls-cert or --tls-self-signed")
+		return errors.New("--hsts and --https-redirect need --tls-cert, --tls-self-signed or --acme")
 	case o.hsts < 0:
 		return errors.New("--hsts takes a duration")
 	case o.redirect != "":
-		return checkAddr("--https-redirect", o.redirect)
+		if err := checkAddr("--https-redirect", o.redirect); err != nil {
+			return err
+		}
 	}
-	return nil
+	return o.acme.complete()
 }
 
 // load returns the certificates that the options ask for, nil if they ask for
@@ -92,6 +100,10 @@ func (o *tlsOptions) load(host string) (*certificates, error) {
 		return c, nil
 	case len(o.certFiles) > 0:
 		return c, c.reload()
+	case o.acme.isOn():
+		var err error
+		c.issued, err = openIssued(o.acme.hosts)
+		return c, err
 	}
 	return nil, nil
 }
@@ -124,8 +136,9 @@ func (o *tlsOptions) readPEM() ([]byte, error) {
 
 // certificates are those that handshakes use, which may be replaced. nil stands for no TLS.
 type certificates struct {
-	certFiles, keyFiles []string                          // empty: it was made at start
-	current             atomic.Pointer[[]tls.Certificate] // at least one
+	certFiles, keyFiles []string                          // empty: it was made at start, or is issued
+	current             atomic.Pointer[[]tls.Certificate] // at least one, unless issued has them
+	issued              *issued                           // nil without --acme
 
 	mu    sync.Mutex
 	stamp string // of the files when they were last looked at
@@ -136,8 +149,20 @@ func (c *certificates) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.choose}
 }
 
+// giveTo has a server use the certificates. It does not serve yet.
+func (c *certificates) giveTo(s *sluice.Server) {
+	s.TLSConfig = c.config()
+	if c.issued != nil {
+		// The certificate was all that the authority wanted (RFC 8737 section 3).
+		s.NextProto(acme.ALPNProto, func(net.Conn) error { return nil })
+	}
+}
+
 // choose returns the first certificate that suits the client, or the first one.
 func (c *certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c.issued != nil {
+		return c.issued.choose(hello)
+	}
 	all := *c.current.Load()
 	for i := range all {
 		if len(all) > 1 && hello.SupportsCertificate(&all[i]) == nil {
@@ -145,6 +170,17 @@ func (c *certificates) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 		}
 	}
 	return &all[0], nil
+}
+
+// all returns the certificates that there are.
+func (c *certificates) all() []tls.Certificate {
+	switch {
+	case c == nil:
+		return nil
+	case c.issued != nil:
+		return c.issued.all()
+	}
+	return *c.current.Load()
 }
 
 // reloads reports whether the certificates come from files.
@@ -213,14 +249,14 @@ func (c *certificates) reloadLogged(logger *log.Logger, said string) (failure st
 		}
 		return failure
 	}
-	logger.Printf("certificate reloaded: %s", c.describe())
+	logger.Printf("certificate reloaded: %s", describe(c.all()))
 	return ""
 }
 
-// describe says what the certificates are for and how long they are valid.
-func (c *certificates) describe() string {
+// describe says what certificates are for and how long they are valid.
+func describe(certs []tls.Certificate) string {
 	var texts []string
-	for _, cert := range *c.current.Load() {
+	for _, cert := range certs {
 		leaf := cert.Leaf
 		if leaf == nil {
 			texts = append(texts, "unknown")

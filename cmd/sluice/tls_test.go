@@ -344,7 +344,7 @@ func TestRedirectIsBounded(t *testing.T) {
 	var said bytes.Buffer
 	o := serveOptions{readTimeout: time.Minute}
 	o.tls.redirect = "127.0.0.1:0"
-	stop, err := o.startRedirect(t.Context(), ":443", log.New(&said, "", 0))
+	stop, err := o.startRedirect(t.Context(), ":443", nil, log.New(&said, "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
