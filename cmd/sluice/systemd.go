@@ -56,6 +56,10 @@ func (r *running) listen(ctx context.Context, addr string) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
+	if len(given) > 1 { // of workers, perhaps: systemd must not keep what nobody accepts from
+		r.logger.Printf("systemd has passed several sockets for %s, and one is used: --prefork uses all of them", addr)
+		r.systemd.Unclaim(given[1:]...)
+	}
 	others, err := r.systemd.Close()
 	for _, socket := range others {
 		r.logger.Printf("systemd has passed a socket on which nothing listens: %v", socket)
@@ -65,10 +69,6 @@ func (r *running) listen(ctx context.Context, addr string) (net.Listener, error)
 	}
 	if len(given) == 0 {
 		return listen(ctx, addr)
-	}
-	for _, socket := range given[1:] { // of workers, perhaps: what waits in them is lost
-		r.logger.Printf("systemd has passed a second socket for %s; --prefork uses all of them", addr)
-		socket.File.Close()
 	}
 	defer given[0].File.Close()
 	r.isActivated = true

@@ -95,6 +95,18 @@ func TestServeStoresItsSocket(t *testing.T) {
 	}
 }
 
+// A process that takes the place of workers has systemd keep one of their sockets: the kernel would
+// go on to give connections to the others, and nobody would accept them.
+func TestServeAfterWorkers(t *testing.T) {
+	m := systemdtest.New(t, "")
+	p := startCommand(t, serveUnder(m, nil, "", "--addr", "127.0.0.1:0", "--prefork=2"))
+	eventually(t, "the sockets", func() bool { return len(m.Store()) == 2 })
+	p.Process.Signal(syscall.SIGTERM)
+	p.Wait()
+	startCommand(t, serveUnder(m, m.Store(), systemd.Stored+":"+systemd.Stored, "--addr", strings.TrimPrefix(p.url, "http://")))
+	eventually(t, "one socket", func() bool { return m.Count("FDSTOREREMOVE=1") == 1 && len(m.Store()) == 1 })
+}
+
 // Workers share the sockets of systemd.
 func TestPreforkUnderSystemd(t *testing.T) {
 	socket, addr := socketOf(t)

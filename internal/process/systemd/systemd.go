@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +32,7 @@ const (
 var variables = [...]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "FDSTORE"}
 
 // A Service is what systemd has told this process. Its methods may be called
-// concurrently, except Claim and Close.
+// concurrently, except Claim, Unclaim and Close.
 type Service struct {
 	// Sockets are those that were passed and not claimed.
 	Sockets []Socket
@@ -145,6 +146,12 @@ func (s *Service) Claim(network, address string) ([]Socket, error) {
 		}
 	}
 	return claimed, nil
+}
+
+// Unclaim puts sockets that Claim has returned back into Sockets.
+func (s *Service) Unclaim(sockets ...Socket) {
+	s.Sockets = append(s.Sockets, sockets...)
+	s.claimed = slices.DeleteFunc(s.claimed, func(c Socket) bool { return slices.Contains(sockets, c) })
 }
 
 // describe returns what was passed, for an error.

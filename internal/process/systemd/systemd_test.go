@@ -125,6 +125,14 @@ func TestClaim(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s", c.network, c.address, got, c.want)
 		}
 	}
+	s := passed(t, Stored+" [::]:80", Stored+" 0.0.0.0:80")
+	claimed, err := s.Claim("tcp", ":80")
+	if err != nil || len(claimed) != 2 || len(s.claimed) != 2 {
+		t.Fatalf("%v, %v, %v", claimed, s.claimed, err)
+	}
+	if s.Unclaim(claimed[1:]...); !slices.Equal(s.claimed, claimed[:1]) || !slices.Equal(s.Sockets, claimed[1:]) {
+		t.Errorf("%v, %v", s.claimed, s.Sockets)
+	}
 	if _, err := (&Service{}).Claim("tcp", "fd:x"); err == nil || !strings.Contains(err.Error(), "there are none") {
 		t.Error(err)
 	}
