@@ -23,8 +23,9 @@ const (
 	OverRecoveryExit
 	// OverRecoveryDegrade keeps the remaining workers, and starts the others after a
 	// pause. The pause doubles with each death beyond the threshold, from RecoverInterval
-	// (at least 100 ms) to 30 s, or 1 s while no worker serves. Until all workers have served once, it does the same as
-	// OverRecoveryExit, so a program that cannot start ends with an error.
+	// (at least 100 ms) to 30 s, or to 1 s after the death of the last worker that served.
+	// Until all workers have served once, it does the same as OverRecoveryExit, so a
+	// program that cannot start ends with an error.
 	OverRecoveryDegrade
 )
 

@@ -94,8 +94,9 @@ const (
 	OverRecoveryExit OverRecovery = iota
 	// OverRecoveryDegrade keeps the healthy workers and starts the others after a pause
 	// that doubles with each death beyond the threshold, from RecoverInterval (at least
-	// 100 ms) to 30 seconds, or 1 second if no other worker serves. Before all workers were ready for the first time, it does the same
-	// as OverRecoveryExit.
+	// 100 ms) to 30 seconds, or to 1 second after the death of the last worker that
+	// served. Before all workers were ready for the first time, it does the same as
+	// OverRecoveryExit.
 	OverRecoveryDegrade
 )
 
