@@ -37,8 +37,9 @@ const patience = 20 * time.Second
 
 // A receiver is a collector: it receives spans by OTLP over HTTP.
 type receiver struct {
-	mu    sync.Mutex
-	spans []*otlp.Span
+	mu       sync.Mutex
+	spans    []*otlp.Span
+	services map[*otlp.Span]string // service.name, of those that have one
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -50,9 +51,19 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.services == nil {
+		r.services = map[*otlp.Span]string{}
+	}
 	for _, resource := range request.ResourceSpans {
 		for _, scope := range resource.ScopeSpans {
 			r.spans = append(r.spans, scope.Spans...)
+			for _, span := range scope.Spans {
+				for _, a := range resource.Resource.GetAttributes() {
+					if a.Key == "service.name" {
+						r.services[span] = a.Value.GetStringValue()
+					}
+				}
+			}
 		}
 	}
 }
