@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/shared"
 )
 
@@ -115,6 +116,38 @@ func TestSingle(t *testing.T) {
 	}
 	if s := single.Status(); s.Total.Active != 0 || s.Total.InFlight != 0 || s.Total.Requests != 13 {
 		t.Errorf("after the end: %+v", s.Total)
+	}
+}
+
+// A cannedConn is a connection whose peer has sent everything.
+type cannedConn struct {
+	net.Conn // nil: what is not below is not called
+	in       strings.Reader
+}
+
+func (c *cannedConn) Read(p []byte) (int, error)  { return c.in.Read(p) }
+func (c *cannedConn) Write(p []byte) (int, error) { return len(p), nil }
+func (c *cannedConn) Close() error                { return nil }
+func (c *cannedConn) LocalAddr() net.Addr         { return nil }
+func (c *cannedConn) RemoteAddr() net.Addr        { return nil }
+
+// Counting requests and measuring how long they take costs no allocation.
+func TestSingleDoesNotAllocate(t *testing.T) {
+	server := &sluice.Server{Logger: quiet(), Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("x") }}
+	single := NewSingle(server)
+	c := &cannedConn{}
+	serve := func() {
+		c.in.Reset(strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 50))
+		if err := server.ServeConn(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve()
+	if n := testing.AllocsPerRun(100, serve); n >= 50 && !invariants.Enabled { // some are the connection's
+		t.Errorf("%v allocations for 50 requests", n)
+	}
+	if n := single.Latency().Count(); n != 50*102 {
+		t.Errorf("%d latencies, want 5100", n)
 	}
 }
 

@@ -103,6 +103,7 @@ func allCases() (cases []loadCase) {
 	post := slices.Concat([]byte("POST "+line+load.TwoFields.Lines("Content-Length: 1024\r\n")+"\r\n"), make([]byte, 1024))
 	return append(cases,
 		loadCase{name: "TCP, two fields", request: twoFields},
+		loadCase{name: "TCP, two fields, metered", request: twoFields, peer: peers.Options{Metered: true}},
 		loadCase{name: "TCP, browser head", request: []byte("GET " + line + load.Browser.Lines("") + "\r\n")},
 		loadCase{name: "TCP, POST 1 KiB", request: post, peer: peers.Options{BodySize: 1024}},
 		loadCase{name: "TCP, JSON", request: twoFields, peer: peers.Options{Answer: peers.AnswerJSON}},
@@ -117,7 +118,8 @@ func (c loadCase) kinds(o options) []string {
 		return memoryKinds[:]
 	}
 	return slices.DeleteFunc(slices.Clone(o.kinds), func(kind string) bool {
-		return o.others[kind] != "" && c.peer != (peers.Options{}) // whose handler only answers GET
+		isOurs := kind == peers.Epoll || kind == peers.PerConn
+		return o.others[kind] != "" && c.peer != (peers.Options{}) || c.peer.Metered && !isOurs // handlers of others only answer GET
 	})
 }
 

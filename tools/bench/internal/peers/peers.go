@@ -44,6 +44,7 @@ type Options struct {
 	HTTP2      bool // of Sluice and net/http: HTTP/2 beside HTTP/1.1
 	Answer     Answer
 	Root       string // of AnswerFile
+	Metered    bool   // of Sluice: it counts requests and latencies, as with prefork.NewSingle
 }
 
 // New returns a server of a kind.

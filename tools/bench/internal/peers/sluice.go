@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
 )
 
 const certificateHost = "127.0.0.1"
@@ -32,6 +33,9 @@ func newSluice(kind string, o Options) (Server, error) {
 	server := &sluice.Server{Handler: handler, Logger: log.New(io.Discard, "", 0), CompactTLS: o.CompactTLS, HTTP2: sluice.HTTP2Config{Disable: !o.HTTP2}}
 	if err := selectEngine(server, kind); err != nil {
 		return nil, err
+	}
+	if o.Metered {
+		prefork.NewSingle(server)
 	}
 	serve := server.Serve
 	if o.TLS {
