@@ -77,6 +77,9 @@ func (counterCodec) Decode(p []byte) (any, error) {
 func withWebSocket(s *sluice.Server, next sluice.RequestHandler) sluice.RequestHandler {
 	e := &websocket.Endpoint{Name: "counter", State: counterCodec{}, OnMessage: func(c *websocket.Conn, m websocket.Message) error {
 		n := c.State().(*counter).n.Add(1)
+		if string(m.Data) == "address" {
+			m.Data = []byte(c.RemoteAddr().String())
+		}
 		return c.Write(context.Background(), m.Kind, fmt.Appendf(nil, "%d %d %s", os.Getpid(), n, m.Data))
 	}}
 	if err := e.Register(s); err != nil {

@@ -61,6 +61,7 @@ type setup struct {
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 	HTTP2, Proxied          bool
+	PerIP                   int       // MaxConnsPerIP
 	Descriptors             [2]uint64 // RLIMIT_NOFILE of the first workers, and of their successors
 	WebSocket               bool      // of the path /websocket
 	Rooms                   bool      // of the path /room
@@ -174,6 +175,7 @@ func serveTLSFiles(p *Prefork, addr, folder string) error {
 // long: one line for each field of the setup
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, IOUring: s.IOUring, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Disable: !s.HTTP2}}
+	server.MaxConnsPerIP = s.PerIP
 	if s.Proxied {
 		server.ProxyProtocol, server.ProxyTrusted = sluice.ProxyProtocolRequire, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/sse"
 )
 
 // restart replaces all workers. The old ones may still drain.
@@ -191,6 +193,73 @@ func TestHandOverOfProxied(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A WebSocket and a stream of events behind a proxy keep their client's address over restarts:
+// the first answer of the new worker has it, and MaxConnsPerIP counts them there.
+func TestHandOverOfProxiedPush(t *testing.T) {
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, setup{Workers: 1, Engine: engine, Proxied: true, PerIP: 2, WebSocket: true, Streams: true, Linger: patience, Drain: patience}, true)
+			from := func(ip string) *client {
+				c := f.dial()
+				c.send("PROXY TCP4 " + ip + " 198.51.100.2 1234 443\r\n")
+				return c
+			}
+			socket := f.upgrade(from("192.0.2.1").c, "/websocket")
+			stream := from("192.0.2.1")
+			stream.send("GET /events/busy HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, err := http.ReadResponse(stream.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := sse.NewReader(resp.Body)
+			var before string
+			for n := range 3 {
+				pid, address := socket.tell(t, "address")
+				if address != "192.0.2.1:1234" || pid == before {
+					t.Errorf("process %s, after %s: the client is %q", pid, before, address)
+				}
+				before = pid
+				for ip, want := range map[string]int{"192.0.2.1": 429, "192.0.2.2": 200} {
+					c := from(ip)
+					c.send("GET /publish?topic=busy&data=" + itoa(n) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+					if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != want {
+						t.Fatalf("another connection of %s: %v, %v, want %d", ip, resp, err, want)
+					}
+				}
+				if e, err := events.Next(); err != nil || string(e.Data) != itoa(n) {
+					t.Errorf("event %d: %q, %v", n, e.Data, err)
+				}
+				f.replace(1)
+			}
+			socket.Close()
+			until(t, "the client may connect again", func() bool {
+				c := from("192.0.2.1")
+				defer c.c.Close()
+				c.send("GET /client HTTP/1.1\r\nHost: x\r\n\r\n")
+				resp, err := http.ReadResponse(c.r, nil)
+				return err == nil && resp.StatusCode == 200
+			})
+		})
+	}
+}
+
+// tell sends a message and returns the process that answers, and its answer.
+func (c *socketClient) tell(t *testing.T, message string) (pid, answer string) {
+	t.Helper()
+	c.sent++
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if err := c.write(message); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(text)
+	return fields[0], fields[len(fields)-1]
 }
 
 // A client is a connection that must not be closed.
