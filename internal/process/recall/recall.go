@@ -264,8 +264,9 @@ func (r *Recall) run() {
 			}
 		}()
 		var reached []Cursor
-		for _, peer := range r.meet(ctx) {
-			reached = append(reached, r.pull(ctx, peer)...)
+		others := r.others()
+		for _, peer := range r.meet(ctx, others) {
+			reached = append(reached, r.pull(ctx, peer, others)...)
 		}
 		cancel()
 		r.Log.Reach(reached)
@@ -310,23 +311,26 @@ func (r *Recall) release() (isOver bool) {
 	}
 }
 
-// meet returns the other hubs that answer, those with the longest history first.
-func (r *Recall) meet(ctx context.Context) (peers []uint32) {
-	expected := -1 // unknown
+// others returns how many other hubs there are; -1: unknown.
+func (r *Recall) others() int {
 	if c, ok := r.Plane.(backplane.Connector); ok {
-		if expected = c.Others(r.Room); expected == 0 {
-			return nil
-		}
+		return c.Others(r.Room)
 	}
+	return -1
+}
+
+// meet returns the other hubs that answer, of which so many are expected, those with the
+// longest history first.
+func (r *Recall) meet(ctx context.Context, expected int) (peers []uint32) {
 	ctx, cancel := context.WithTimeout(ctx, meetPatience)
 	defer cancel()
 	var here []letter
-	for len(here) == 0 && ctx.Err() == nil {
+	for len(here) == 0 && ctx.Err() == nil && r.others() != 0 {
 		r.ask(letter{kind: kindAsk}, kindHere)
 		for wait := askInterval; ; wait = settleTime {
 			l, ok := r.next(ctx, wait)
-			if !ok && (expected < 0 || len(here) == 0) || len(here) == maxPeers || ctx.Err() != nil {
-				break
+			if !ok && (len(here) == 0 || len(here) >= r.others()) || len(here) == maxPeers || ctx.Err() != nil {
+				break // some of the expected may have left
 			}
 			if ok && !slices.ContainsFunc(here, func(o letter) bool { return o.from == l.from }) {
 				here = append(here, l)
@@ -343,14 +347,17 @@ func (r *Recall) meet(ctx context.Context) (peers []uint32) {
 	return peers
 }
 
-// pull gets from a hub what this one does not have. It returns what that one has reached.
-func (r *Recall) pull(ctx context.Context, peer uint32) (reached []Cursor) {
+// pull gets from a hub, one of so many, what this one does not have. It returns what that one
+// has reached.
+func (r *Recall) pull(ctx context.Context, peer uint32, others int) (reached []Cursor) {
 	have := r.Log.Cursors()
 	for tries := pageTries; tries > 0 && ctx.Err() == nil; {
 		r.ask(letter{kind: kindWant, to: peer, cursors: have}, kindPage)
-		page, ok := r.next(ctx, pagePatience)
+		page, ok := r.page(ctx, others)
 		if !ok {
-			tries--
+			if tries--; tries == 0 && r.others() < others {
+				r.Again() // this one may be slow, and another one have left
+			}
 			continue
 		}
 		for _, message := range page.messages {
@@ -366,6 +373,17 @@ func (r *Recall) pull(ctx context.Context, peer uint32) (reached []Cursor) {
 		tries = pageTries
 	}
 	return nil
+}
+
+// page returns a page. It waits for less long once one of the others has left: that may be
+// the one that was asked.
+func (r *Recall) page(ctx context.Context, others int) (l letter, ok bool) {
+	for left := pagePatience; left > 0 && !ok && ctx.Err() == nil; left -= settleTime {
+		if l, ok = r.next(ctx, settleTime); r.others() < others {
+			break
+		}
+	}
+	return l, ok
 }
 
 // next returns the next answer to the last question.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sluicehttp/sluice/backplane"
 )
@@ -45,13 +47,15 @@ type peer struct {
 	count  byte
 	asks   func(number int) (answers bool) // is called with each question for hubs
 	asked  int
+	others atomic.Int64 // how many there are besides this one
+	dies   bool         // when it is to give its history
 }
 
 func (*peer) Join(string) error                  { return nil }
 func (*peer) Leave(string) error                 { return nil }
 func (*peer) Subscribe(backplane.Receiver) error { return nil }
 func (p *peer) OnConnect(connected func())       { go connected() }
-func (*peer) Others(string) int                  { return 1 }
+func (p *peer) Others(string) int                { return 1 + int(p.others.Load()) }
 func (p *peer) follows() bool                    { return false }
 func (p *peer) publish(n byte)                   { p.recall.Received([]byte{'0' + n}, p.follows) }
 func (p *peer) Publish(_ string, q []byte) error {
@@ -64,6 +68,10 @@ func (p *peer) Publish(_ string, q []byte) error {
 			return nil
 		}
 	case kindWant:
+		if p.dies {
+			p.others.Store(-1)
+			return nil
+		}
 		answer.kind, answer.isLast = kindPage, true
 		for n := byte(question.cursors[0].Number) + 1; n <= p.count; n++ {
 			answer.messages = append(answer.messages, []byte{'0' + n})
@@ -99,4 +107,31 @@ func TestRoundAfterTooMuch(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// A hub that dies while it is asked delays the others for a moment only: they wait for those
+// that are left.
+func TestHubDiesWhileItIsAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		dies   bool
+		others int64 // that answer nothing, and die
+	}{"before it has answered": {false, 1}, "before it has given its history": {true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, p := &list{}, &peer{count: 2, dies: c.dies, asks: func(int) bool { return true }}
+				p.others.Store(c.others)
+				time.AfterFunc(10*time.Millisecond, func() { p.others.Add(-c.others) })
+				p.recall = New(Options{Log: l, Plane: p, Room: "r", Run: 1, Most: 1 << 10})
+				began := time.Now()
+				p.recall.Again()
+				p.recall.Await(t.Context())
+				if took := time.Since(began); took > meetPatience/2 {
+					t.Errorf("it takes %v", took)
+				}
+				if got := len(l.taken) == 2; got == c.dies {
+					t.Errorf("the history is %q", l.taken)
+				}
+			})
+		})
+	}
 }
