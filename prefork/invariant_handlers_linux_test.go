@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -34,6 +35,17 @@ func handleInvariant(ctx *sluice.RequestCtx) bool {
 		ctx.Write(ctx.PostBody())
 	case "/large":
 		ctx.SetBodyString(largeBody(n))
+	case "/stream":
+		body := streamedBody(n)
+		ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+			for line := range strings.Lines(body) {
+				time.Sleep(5 * time.Millisecond)
+				w.WriteString(line)
+				if w.Flush() != nil {
+					return
+				}
+			}
+		})
 	case "/add":
 		hits := shared.Must(shared.Default().Counter("added"))
 		for range n {
@@ -59,6 +71,9 @@ func handleInvariant(ctx *sluice.RequestCtx) bool {
 
 // largeBody is the body of /large.
 func largeBody(n int) string { return strings.Repeat(fmt.Sprintf("%07d\n", n), 32<<10) }
+
+// streamedBody is the body of /stream, which takes a tenth of a second.
+func streamedBody(n int) string { return strings.Repeat(fmt.Sprintf("line of %d\n", n), 20) }
 
 // useCache sets an entry of the shared cache and reads the next one. It returns "" or
 // what is wrong with the entry.

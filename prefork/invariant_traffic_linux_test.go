@@ -20,7 +20,8 @@ import (
 type round struct {
 	request string
 	answers []string
-	pieces  int // in how many pieces it is sent
+	pieces  int           // in how many pieces it is sent
+	pause   time.Duration // between them; 0: a millisecond
 }
 
 // A kind returns round number n of a client.
@@ -83,7 +84,7 @@ func (r *round) send(c net.Conn) error {
 			return err
 		}
 		if at = next; i+1 < r.pieces {
-			time.Sleep(time.Millisecond) // so that they arrive separately
+			time.Sleep(max(r.pause, time.Millisecond)) // so that they arrive separately
 		}
 	}
 	return nil

@@ -191,6 +191,7 @@ type upgrading struct {
 	program *programFile
 	good    string // the name of the good version
 	kills   int
+	isTLS   bool
 }
 
 // serves checks that all workers have the good version, and that so has the worker that
@@ -217,26 +218,32 @@ func (u *upgrading) serves() {
 func (u *upgrading) upgrade(name string, mayFail int) (status int, why string) {
 	u.t.Helper()
 	const clients = 4
-	u.program.install(name)
 	var l load
 	for range clients / 2 {
 		l.done.Add(2)
 		go l.connectEach(u.fleet)
 		go l.keepAlive(u.fleet)
 	}
-	if name == "panics in a handler" {
-		go func() {
-			until(u.t, "all workers have the new version", func() bool { return statusAt(u.t, "tcp", u.admin()).Soaking })
-			u.get("/panic")
-		}()
-	}
-	status, why = request(u.t, "tcp", u.admin(), "POST", "/control/upgrade", "")
+	status, why = u.order(name)
 	l.stop.Store(true)
 	l.done.Wait()
 	if len(l.failed) > mayFail*clients || l.answered.Load() == 0 {
 		u.t.Errorf("%s: %d requests failed, %d may: %v", name, len(l.failed), mayFail*clients, l.failed)
 	}
 	return status, why
+}
+
+// order installs a version and returns the answer to the upgrade.
+func (u *upgrading) order(name string) (status int, why string) {
+	u.t.Helper()
+	u.program.install(name)
+	if name == "panics in a handler" {
+		go func() {
+			until(u.t, "all workers have the new version", func() bool { return statusAt(u.t, "tcp", u.admin()).Soaking })
+			u.source("", u.isTLS).client.Get(u.url(u.isTLS) + "/panic")
+		}()
+	}
+	return request(u.t, "tcp", u.admin(), "POST", "/control/upgrade", "")
 }
 
 // I26: after an upgrade to a broken binary, all workers run the one from before, and so
@@ -248,7 +255,7 @@ func TestBrokenBinaries(t *testing.T) {
 	u := &upgrading{startBinary(t, program.path, setup{
 		Workers: 2, Admin: "127.0.0.1:0", Versions: true, Boot: 4 * time.Second, Soak: time.Second,
 		Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute,
-	}, true), program, "first", 0}
+	}, true), program, "first", 0, false}
 	u.serves()
 	descriptors := openFiles(t, u.cmd.Process.Pid)
 	for i, c := range brokenBinaries {
@@ -302,7 +309,7 @@ func TestUpgrades(t *testing.T) {
 		upgrades = 4
 	}
 	program := newProgramFile(t)
-	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Linger: 300 * time.Millisecond}, true), program, "first", 0}
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Linger: 300 * time.Millisecond}, true), program, "first", 0, false}
 	kept := u.dial()
 	for i := range upgrades {
 		name := fmt.Sprint("version ", i)
