@@ -26,10 +26,10 @@ type http2Call struct {
 	resp     *Response
 	call     *clientCall
 	framing  message.Framing
-	source   body.Upload            // the body stream of the request
-	content  *buf.Buffer            // a copy of the request's body; nil: there is none
-	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
-	trailers field.Table            // of the response
+	source   body.Upload    // the body stream of the request
+	content  *buf.Buffer    // a copy of the request's body; nil: there is none
+	late     *RequestHeader // a copy of the request's, for its trailers; nil: there is none
+	trailers field.Table    // of the response
 	form     http2Form
 	unwanted int         // bytes of a body that is dropped
 	protocol []byte      // of an extended CONNECT; nil: it is another request
@@ -107,8 +107,8 @@ func (x *http2Call) prepare() error {
 	s.HasTrailer = req.Header.m.HasTrailers()
 	if s.HasTrailer && x.resp.StreamBody {
 		// The caller owns the request again before they may have been sent.
-		x.late = new(message.RequestHeader)
-		req.Header.m.CopyTo(x.late)
+		x.late = new(RequestHeader)
+		req.Header.CopyTo(x.late)
 	}
 	s.Deadline, s.WriteTimeout, s.ReadTimeout = call.Deadline, x.c.WriteTimeout, x.c.ReadTimeout
 	if call.Done() != nil {
@@ -222,10 +222,20 @@ var (
 	textHTTPS = []byte(schemeHTTPS)
 )
 
+// A trailerStream is a body stream that knows trailer fields at its end, when the request may be
+// another's already. fasthttpadaptor makes them.
+type trailerStream interface {
+	// ReadTrailers adds the values of the fields that h announces.
+	ReadTrailers(h *RequestHeader)
+}
+
 // AppendTrailer implements http2client.Request.
 func (x *http2Call) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
 	if x.late != nil {
-		return x.late.AppendTrailerFields(dst, e)
+		if s, ok := x.source.Stream.(trailerStream); ok {
+			s.ReadTrailers(x.late)
+		}
+		return x.late.m.AppendTrailerFields(dst, e)
 	}
 	return x.req.Header.m.AppendTrailerFields(dst, e)
 }

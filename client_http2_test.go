@@ -313,7 +313,7 @@ func TestHTTP2Explain(t *testing.T) {
 func TestHTTP2CallForgets(t *testing.T) {
 	x := acquireHTTP2Call()
 	x.c, x.call, x.req, x.resp, x.member = &HostClient{}, new(clientCall), new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
-	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyStreamed, 1
+	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(RequestHeader), bodyStreamed, 1
 	x.framing, x.source = message.Framing{Length: 1}, body.Upload{Count: 1}
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()

@@ -94,20 +94,21 @@ func (b *requestBody) read(p []byte) (int, error) {
 // takeTrailers fills the Trailer of r, whose values are known at the end of the
 // body.
 func (b *requestBody) takeTrailers(r *http.Request) {
-	section := b.ctx.Request.Header.TrailerHeader()
-	if len(section) == len("\r\n") {
-		return
-	}
-	// Peek by name could find a field of the head that has the same name.
+	addSection(&r.Trailer, b.ctx.Request.Header.TrailerHeader())
+}
+
+// addSection adds the fields of a trailer section to h. Peek by name could find a field of
+// the head that has the same name.
+func addSection(h *http.Header, section []byte) {
 	for line := range bytes.Lines(section) {
 		name, value, isField := bytes.Cut(line, []byte(":"))
 		if !isField {
 			continue
 		}
-		if r.Trailer == nil {
-			r.Trailer = http.Header{}
+		if *h == nil {
+			*h = http.Header{}
 		}
-		r.Trailer.Add(string(name), string(bytes.TrimSpace(value)))
+		h.Add(string(name), string(bytes.TrimSpace(value)))
 	}
 }
 

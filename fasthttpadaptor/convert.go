@@ -75,14 +75,15 @@ func setBody(httpReq *http.Request, fastReq *sluice.Request) {
 	for name := range httpReq.Trailer {
 		_ = fastReq.Header.AddTrailer(name) // forbidden ones are left out
 	}
-	fastReq.SetBodyStream(&convertedBody{httpReq, &fastReq.Header, false}, int(length))
+	fastReq.SetBodyStream(&convertedBody{request: httpReq, header: &fastReq.Header}, int(length))
 }
 
 // convertedBody is the body stream of a converted request.
 type convertedBody struct {
-	request *http.Request
-	header  *sluice.RequestHeader
-	atEnd   bool
+	request  *http.Request
+	header   *sluice.RequestHeader
+	atEnd    bool
+	trailers []byte // the section; empty before the end
 }
 
 // Read implements io.Reader.
@@ -94,10 +95,15 @@ func (b *convertedBody) Read(p []byte) (int, error) {
 		for name, values := range b.request.Trailer {
 			addTrailer(&section, name, values)
 		}
-		readTrailers(b.header, section.TrailerHeader())
+		b.trailers = section.TrailerHeader()
+		b.ReadTrailers(b.header)
 	}
 	return n, err
 }
+
+// ReadTrailers adds the trailer fields, which are known at the end, to h. A client of HTTP/2
+// calls it, which has a header of its own then.
+func (b *convertedBody) ReadTrailers(h *sluice.RequestHeader) { readTrailers(h, b.trailers) }
 
 // Close implements io.Closer.
 func (b *convertedBody) Close() error { return b.request.Body.Close() }

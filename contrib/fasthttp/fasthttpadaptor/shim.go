@@ -19,6 +19,9 @@ func ConvertRequest(ctx *sluice.RequestCtx, r *http.Request, forServer bool) err
 	return fasthttpadaptor.ConvertRequest(ctx, r, forServer)
 }
 
+// ErrSwitched is a copy of [fasthttpadaptor.ErrSwitched].
+var ErrSwitched = fasthttpadaptor.ErrSwitched
+
 // NewFastHTTPHandler calls [fasthttpadaptor.NewFastHTTPHandler].
 func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
 	return fasthttpadaptor.NewFastHTTPHandler(h)
@@ -28,3 +31,6 @@ func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
 func NewFastHTTPHandlerFunc(h http.HandlerFunc) sluice.RequestHandler {
 	return fasthttpadaptor.NewFastHTTPHandlerFunc(h)
 }
+
+// Transport is [fasthttpadaptor.Transport].
+type Transport = fasthttpadaptor.Transport

@@ -186,7 +186,7 @@ func satelliteRules() map[string]packageRule {
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},
-		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}},
+		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}, external: []string{xNet}},
 	}
 }
 
