@@ -157,7 +157,7 @@ func TestStatusText(t *testing.T) {
 	n := &notice{Wanted: 3, Rolling: true, Crashes: 4, Slots: []SlotStatus{{Slot: 1, Adopter: 2}, {Slot: 2, Adopter: -1, Queue: 17}, {Slot: 3, Adopter: -1, Retired: true}}}
 	text := n.merge(s).String()
 	for _, want := range []string{
-		"workers: 3 wanted, 1 ready, being replaced; version 0; crashes 4 (hangs 0)", "requests: 1010, in hand 10, the oldest for 1m0s", " 2xx 1000 ", "66.8M written",
+		"workers: 3 wanted, 1 ready, being replaced; version 0; crashes 4 (hangs 0)", "requests: 1010, in progress 10, the oldest for 1m0s", " 2xx 1000 ", "66.8M written",
 		" 12.0M ", " 3s ", "17", "nobody", "itself",
 	} {
 		if !strings.Contains(text, want) {

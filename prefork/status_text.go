@@ -34,7 +34,7 @@ func (s *Status) writeSummary(w io.Writer) {
 	for _, is := range []struct {
 		so   bool
 		what string
-	}{{s.Rolling, "being replaced"}, {s.Soaking, "new, and to serve for a while"}, {s.Degraded, "degraded"}, {s.Paused, "paused"}, {s.Stopping, "stopping"}} {
+	}{{s.Rolling, "being replaced"}, {s.Soaking, "soaking"}, {s.Degraded, "degraded"}, {s.Paused, "paused"}, {s.Stopping, "stopping"}} {
 		if is.so {
 			fmt.Fprintf(w, ", %s", is.what)
 		}
@@ -56,7 +56,7 @@ func (s *Status) writeSummary(w io.Writer) {
 	}
 	t := s.Total
 	fmt.Fprintf(w, "connections: %d accepted, %d done (%d cut), %d refused, %d open, %d of them idle\n", t.Accepted, t.Done, t.Cut, s.Refused, t.Active, t.Idle)
-	fmt.Fprintf(w, "requests: %d, in hand %d, the oldest for %s; by class of status", t.Requests, t.InFlight, short(t.OldestRequest))
+	fmt.Fprintf(w, "requests: %d, in progress %d, the oldest for %s; by class of status", t.Requests, t.InFlight, short(t.OldestRequest))
 	for class, n := range t.Responses {
 		fmt.Fprintf(w, " %dxx %d", class+1, n)
 	}
@@ -67,7 +67,7 @@ func (s *Status) writeSummary(w io.Writer) {
 
 // writeWorkers writes a line for each process.
 func (s *Status) writeWorkers(w io.Writer) {
-	fmt.Fprintln(w, "slot\tgen\tversion\tpid\tphase\tup\topen\tidle\tin hand\toldest\taccepted\trequests\t4xx\t5xx\tread\twritten\tmemory\tcpu\tgoroutines\tgc\theard\t")
+	fmt.Fprintln(w, "slot\tgen\tversion\tpid\tphase\tup\topen\tidle\tin progress\toldest\taccepted\trequests\t4xx\t5xx\tread\twritten\tmemory\tcpu\tgoroutines\tgc\theard\t")
 	for i := range s.Workers {
 		p := &s.Workers[i]
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t", p.Slot, p.Generation, p.Version, p.PID, p.Phase, uptime(p.Started))

@@ -23,14 +23,14 @@ func TestStatusTextInFull(t *testing.T) {
 			{Slot: 1, Generation: 52, Adopter: 0, Retired: true}, {Slot: 2, Adopter: -1, Retired: true},
 		},
 	}
-	const want = `workers: 2 wanted, 1 ready, being replaced, new, and to serve for a while, degraded, paused, stopping; version 48, or 49 if it fails; crashes 41 (hangs 42), rolling restarts 43
+	const want = `workers: 2 wanted, 1 ready, being replaced, soaking, degraded, paused, stopping; version 48, or 49 if it fails; crashes 41 (hangs 42), rolling restarts 43
 the last restart failed, one of 44: why
 log: 45 lines were dropped, it is not read fast enough
 master: process 4711, up 0s, heard of 12ms ago, 5.0M of memory, 1m1s of CPU time
 connections: 11 accepted, 7 done (1 cut), 46 refused, 4 open, 3 of them idle
-requests: 21, in hand 2, the oldest for 1.5s; by class of status 1xx 1 2xx 2 3xx 3 4xx 4 5xx 5; 47 timed out; 1023 read, 1.5K written
+requests: 21, in progress 2, the oldest for 1.5s; by class of status 1xx 1 2xx 2 3xx 3 4xx 4 5xx 5; 47 timed out; 1023 read, 1.5K written
 latency: 50% 123µs, 90% 1.234ms, 99% 12ms, 99.9% 1.5s
-slot gen version pid phase up open idle in hand oldest accepted requests 4xx 5xx read written memory cpu goroutines gc heard
+slot gen version pid phase up open idle in progress oldest accepted requests 4xx 5xx read written memory cpu goroutines gc heard
 0 51 48 4711 ready 0s 4 3 2 1.5s 11 21 4 5 1023 1.5K 5.0M 1m1s 31 32 12ms
 1 52 0 0 spawned 0s 0 0 0 0s 0 0 0 0 0 0 0 0s 0 0 0s
 slot gen queue version since cause restarts crashes hangs served by
@@ -53,11 +53,11 @@ slot gen queue version since cause restarts crashes hangs served by
 func TestStatusTables(t *testing.T) {
 	const want = `workers: 0 wanted, 0 ready; version 0; crashes 0 (hangs 0), rolling restarts 0
 connections: 0 accepted, 0 done (0 cut), 0 refused, 0 open, 0 of them idle
-requests: 0, in hand 0, the oldest for 0s; by class of status 1xx 0 2xx 0 3xx 0 4xx 0 5xx 0; 0 timed out; 0 read, 0 written
+requests: 0, in progress 0, the oldest for 0s; by class of status 1xx 0 2xx 0 3xx 0 4xx 0 5xx 0; 0 timed out; 0 read, 0 written
 latency: 50% 0s, 90% 0s, 99% 0s, 99.9% 0s
 
-  slot  gen  version  pid    phase  up  open  idle  in hand  oldest  accepted  requests  4xx  5xx  read  written  memory  cpu  goroutines  gc  heard
-     0    0        0    0  spawned  0s     0     0        0      0s         0         0    0    0     0        0       0   0s           0   0     0s
+  slot  gen  version  pid    phase  up  open  idle  in progress  oldest  accepted  requests  4xx  5xx  read  written  memory  cpu  goroutines  gc  heard
+     0    0        0    0  spawned  0s     0     0            0      0s         0         0    0    0     0        0       0   0s           0   0     0s
 
   slot  gen  queue  version  since  cause  restarts  crashes  hangs  served by
      0    0      0        0     0s                0        0      0          0
