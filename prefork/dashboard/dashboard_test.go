@@ -125,7 +125,8 @@ func TestEvents(t *testing.T) {
 			t.Fatalf("%s %s: %v", e.Name, e.Data, err)
 		}
 		if m.Point.Client > 0 {
-			if r := m.Status.SlowRequests; len(r) != 1 || r[0].Path != "/slow" || r[0].Status != sluice.StatusTeapot || m.Point.P50 == 0 {
+			r := m.Status.SlowRequests // on a busy machine others are slow, too
+			if i := slices.IndexFunc(r, func(r prefork.SlowRequest) bool { return r.Path == "/slow" }); i < 0 || r[i].Status != sluice.StatusTeapot || m.Point.P50 == 0 {
 				t.Errorf("%+v, %+v", r, m.Point)
 			}
 			break
