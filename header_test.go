@@ -411,3 +411,227 @@ func TestCopiesByAssignmentShareBodies(t *testing.T) {
 		t.Errorf("after the release of its copy: %q", got)
 	}
 }
+
+func TestResponsePeek(t *testing.T) {
+	var h ResponseHeader
+	h.m.DefaultServer, h.m.ShowsServer = []byte("default"), true
+	if got := fmt.Sprintf("%q %q", h.Peek("server"), h.PeekAll("Server")); got != `"default" ["default"]` {
+		t.Errorf("defaults: %s", got)
+	}
+	if got := fmt.Sprintf("%q %q", h.Peek("content-type"), h.PeekAll("Content-Type")); got != `"text/plain; charset=utf-8" ["text/plain; charset=utf-8"]` {
+		t.Errorf("defaults: %s", got)
+	}
+	h.SetServer("mine")
+	h.Add("Set-Cookie", "a=b; path=/")
+	h.Add("Set-Cookie", "c=d")
+	h.SetContentLength(5)
+	h.SetConnectionClose()
+	if got, want := fieldsOf(h.All()), "Content-Length=5 Content-Type=text/plain; charset=utf-8 Server=mine Set-Cookie=a=b; path=/ Set-Cookie=c=d Connection=close"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := string(h.Peek("set-cookie")); got != "a=b; path=/; c=d" {
+		t.Errorf("Set-Cookie: %q", got)
+	}
+	h.SetNoDefaultContentType(true)
+	if h.Peek("Content-Type") != nil || h.ContentType() != nil {
+		t.Error("there is a default type")
+	}
+	h.SetServer("")
+	if got := string(h.Server()); got != "" {
+		t.Errorf("Server = %q", got)
+	}
+}
+
+// TestGettersShareNothing writes into all that getters return: no other message
+// may see it.
+func TestGettersShareNothing(t *testing.T) {
+	newRequest := func() *RequestHeader {
+		h := &RequestHeader{}
+		h.SetConnectionClose()
+		h.SetContentLength(-1)
+		h.SetReferer("r")
+		h.SetCookie("a", "b")
+		_ = h.SetTrailer("Foo, User-Agent")
+		return h
+	}
+	newResponse := func() *ResponseHeader {
+		h := &ResponseHeader{}
+		h.SetConnectionClose()
+		h.SetContentLength(-1)
+		h.SetProtocol([]byte("HTTP/1.0"))
+		_ = h.SetTrailer("Foo, Last-Modified")
+		return h
+	}
+	name := []byte("shared")
+	shared := string(name)
+	for _, c := range []struct {
+		of    string
+		fresh func() headerGetters
+	}{
+		{"zero request", func() headerGetters { return &RequestHeader{} }},
+		{"request", func() headerGetters { return newRequest() }},
+		{"zero response", func() headerGetters { h := &ResponseHeader{}; h.m.DefaultServer = name; return h }},
+		{"response", func() headerGetters { return newResponse() }},
+	} {
+		describe := func() string {
+			h := c.fresh()
+			wire := ""
+			switch h := h.(type) {
+			case *RequestHeader:
+				wire = h.String()
+			case *ResponseHeader:
+				wire = undated(h)
+			}
+			return fmt.Sprintf("%q %s %s %s", wire, h.Protocol(), h.PeekKeys(), h.TrailerHeader())
+		}
+		want := describe()
+		for method, result := range getterResults(c.fresh()) {
+			for _, b := range result {
+				for i := range b {
+					b[i] ^= 0x20
+				}
+			}
+			if describe() != want || string(name) != shared {
+				t.Fatalf("%s: what %s returned is shared", c.of, method)
+			}
+		}
+	}
+}
+
+// headerGetters is what TestGettersShareNothing looks at itself.
+type headerGetters interface {
+	Protocol() []byte
+	TrailerHeader() []byte
+	PeekKeys() [][]byte
+}
+
+// getterResults calls every method of h that returns bytes, with the names of
+// fields that are state or have defaults where it takes one.
+func getterResults(h any) map[string][][]byte {
+	results := map[string][][]byte{}
+	v := reflect.ValueOf(h)
+	for i := range v.NumMethod() {
+		method, name := v.Method(i), v.Type().Method(i).Name
+		keys := []string{""}
+		arguments := func(string) []reflect.Value { return nil }
+		if method.Type().NumIn() == 1 && method.Type().In(0).Kind() == reflect.String {
+			keys = []string{"Connection", "Transfer-Encoding", "Content-Type", "Server", "Trailer", "Content-Length", "Host"}
+			arguments = func(key string) []reflect.Value { return []reflect.Value{reflect.ValueOf(key)} }
+		} else if method.Type().NumIn() != 0 {
+			continue
+		}
+		if method.Type().NumOut() != 1 {
+			continue
+		}
+		switch method.Type().Out(0) {
+		case reflect.TypeFor[[]byte]():
+			for _, key := range keys {
+				results[name+"("+key+")"] = [][]byte{method.Call(arguments(key))[0].Bytes()}
+			}
+		case reflect.TypeFor[[][]byte]():
+			for _, key := range keys {
+				results[name+"("+key+")"] = method.Call(arguments(key))[0].Interface().([][]byte)
+			}
+		}
+	}
+	return results
+}
+
+// nasty texts each try to leave the place they are put in.
+var nasty = []string{
+	"", "a\r\nInjected: yes", "a\nInjected: yes", "a\rInjected: yes", "\x00", "a\x7f\x01b", "a b", "a:b", "\r\n\r\nGET /evil HTTP/1.1",
+	" HTTP/1.1\r\nX: y", "é\xff", "\t x \t", "; a=b", "#f", "?q r", "\"", "a,b", "\u2028",
+}
+
+// TestNothingSmuggled gives nasty texts to every setter that takes text.
+func TestNothingSmuggled(t *testing.T) {
+	for _, s := range nasty {
+		for name, set := range requestSetters {
+			var h RequestHeader
+			set(&h, s)
+			checkRequestWire(t, name, &h)
+			h.Reset()
+			h.DisableSpecialHeader()
+			set(&h, s)
+			checkRequestWire(t, name+", raw", &h)
+			h.Reset()
+			h.DisableNormalizing()
+			set(&h, s)
+			checkRequestWire(t, name+", names kept", &h)
+		}
+		for name, set := range responseSetters {
+			var h ResponseHeader
+			set(&h, s)
+			t.Run(name, func(t *testing.T) {
+				checkWire(t, h.String(), false)
+				checkWire(t, "x\r\n"+string(h.TrailerHeader()), false)
+				if h.Peek("Injected") != nil || strings.Contains(undated(&h), "\r\nInjected") {
+					t.Errorf("%q was injected: %q", s, undated(&h))
+				}
+			})
+		}
+	}
+}
+
+func checkRequestWire(t *testing.T, name string, h *RequestHeader) {
+	t.Run(name, func(t *testing.T) {
+		checkWire(t, h.String(), true)
+		checkWire(t, "x\r\n"+string(h.TrailerHeader()), false)
+		if h.Peek("Injected") != nil || strings.Contains(h.String(), "\r\nInjected") {
+			t.Errorf("injected: %q", h.String())
+		}
+	})
+}
+
+var requestSetters = map[string]func(h *RequestHeader, s string){
+	"key":        func(h *RequestHeader, s string) { h.Set(s, "v"); h.Add("X"+s, "v"); h.SetCanonical([]byte(s), nil) },
+	"value":      func(h *RequestHeader, s string) { h.Set("X", s); h.Add("X", s); h.SetCanonical([]byte("x"), []byte(s)) },
+	"method":     func(h *RequestHeader, s string) { h.SetMethod(s); h.SetMethod("X" + s) },
+	"uri":        func(h *RequestHeader, s string) { h.SetRequestURI(s) },
+	"path":       func(h *RequestHeader, s string) { h.SetRequestURI("/" + s) },
+	"protocol":   func(h *RequestHeader, s string) { h.SetProtocol(s) },
+	"host":       func(h *RequestHeader, s string) { h.SetHost(s) },
+	"user agent": func(h *RequestHeader, s string) { h.SetUserAgent(s) },
+	"referer":    func(h *RequestHeader, s string) { h.SetReferer(s) },
+	"type":       func(h *RequestHeader, s string) { h.SetContentType(s) },
+	"coding":     func(h *RequestHeader, s string) { h.SetContentEncoding(s) },
+	"boundary":   func(h *RequestHeader, s string) { h.SetMultipartFormBoundary(s) },
+	"cookie":     func(h *RequestHeader, s string) { h.SetCookie(s, s); h.SetCookie("a", s); h.SetCookie(s, "b") },
+	"Cookie":     func(h *RequestHeader, s string) { h.Set("Cookie", s); h.Add("Cookie", s) },
+	"connection": func(h *RequestHeader, s string) { h.Set("Connection", s); h.Set("Connection", "close, "+s) },
+	"length":     func(h *RequestHeader, s string) { h.Set("Content-Length", s); h.Set("Transfer-Encoding", s) },
+	"trailer": func(h *RequestHeader, s string) {
+		h.SetTrailer(s)
+		h.AddTrailer("X, " + s)
+		h.Set("X", s)
+		h.Set(s, "v")
+	},
+	"known, plain": func(h *RequestHeader, s string) { h.Set("Accept", s); h.Set("Date", s); h.Set("Server", s) },
+}
+
+var responseSetters = map[string]func(h *ResponseHeader, s string){
+	"key":      func(h *ResponseHeader, s string) { h.Set(s, "v"); h.Add("X"+s, "v") },
+	"value":    func(h *ResponseHeader, s string) { h.Set("X", s); h.Add("X", s) },
+	"message":  func(h *ResponseHeader, s string) { h.SetStatusMessage([]byte(s)) },
+	"protocol": func(h *ResponseHeader, s string) { h.SetProtocol([]byte(s)) },
+	"server":   func(h *ResponseHeader, s string) { h.SetServer(s) },
+	"type":     func(h *ResponseHeader, s string) { h.SetContentType(s) },
+	"coding":   func(h *ResponseHeader, s string) { h.SetContentEncoding(s) },
+	"delete":   func(h *ResponseHeader, s string) { h.DelClientCookie(s) },
+	"cookie": func(h *ResponseHeader, s string) {
+		var c Cookie
+		c.SetKey(s)
+		c.SetValue(s)
+		c.SetPath(s)
+		c.SetDomain(s)
+		h.SetCookie(&c)
+		h.Set("Set-Cookie", s)
+		h.Add("Set-Cookie", s)
+	},
+	"trailer": func(h *ResponseHeader, s string) {
+		h.SetTrailer(s)
+		h.AddTrailer("X, " + s)
+		h.Set("X", s)
+		h.Set(s, "v")
+	},
+}
