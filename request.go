@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server/route"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
@@ -40,6 +41,7 @@ type Request struct {
 	uri        URI
 	postArgs   Args
 	userValues valueList
+	match      *route.Match // of package router; nil: there never was one. It is used again
 	timeout    time.Duration
 	call       *clientCall // nil unless a client sends the request
 	wire       []byte      // memory for what is sent; holds what was sent last
@@ -56,7 +58,7 @@ type Request struct {
 // io.Closers. SetBodySizePoolLimit and KeepBodyBuffer determine whether the
 // body's memory is kept.
 func (r *Request) Reset() {
-	r.userValues.reset()
+	r.ResetUserValues()
 	r.resetContent() // before Header, whose memory it takes back
 	r.Header.Reset()
 	r.UseHostHeader = false

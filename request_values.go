@@ -3,15 +3,64 @@ package sluice
 import (
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/server/route"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // UserValue returns the value that SetUserValue stored under key, or nil if
 // there is none. A string and a []byte with the same bytes are the same key.
-func (r *Request) UserValue(key any) any { return r.userValues.get(key) }
+//
+// A key without such a value may be the name of a parameter of package router: its value is
+// a string, which may be kept. router.Param does not allocate.
+func (r *Request) UserValue(key any) any {
+	if key, ok := key.(route.Key); ok {
+		return r.routed(key)
+	}
+	if value := r.userValues.get(key); value != nil || r.match == nil {
+		return value
+	}
+	switch key := key.(type) {
+	case string:
+		return r.parameter(key)
+	case []byte:
+		return r.parameter(string(key))
+	}
+	return nil
+}
 
 // UserValueBytes is UserValue(string(key)).
-func (r *Request) UserValueBytes(key []byte) any { return r.userValues.getBytes(key) }
+func (r *Request) UserValueBytes(key []byte) any {
+	if value := r.userValues.getBytes(key); value != nil || r.match == nil {
+		return value
+	}
+	return r.parameter(string(key))
+}
+
+// routed returns where package router keeps the route of the request.
+func (r *Request) routed(key route.Key) any {
+	if r.match == nil {
+		if !key.Makes {
+			return nil
+		}
+		r.match = new(route.Match)
+	}
+	return r.match
+}
+
+// parameter returns the value of a parameter of the route as a string, nil if there is none.
+func (r *Request) parameter(name string) any {
+	if value, ok := r.match.Param(name); ok {
+		return string(value)
+	}
+	return nil
+}
+
+// dropRoute forgets the route of the request and its parameters.
+func (r *Request) dropRoute() {
+	if r.match != nil {
+		r.match.Reset()
+	}
+}
 
 // SetUserValue stores value under key until the request is reset or released
 // or, in a server, answered. A value that is an io.Closer is then closed. key
@@ -27,23 +76,36 @@ func (r *Request) RemoveUserValue(key any) { r.userValues.remove(key) }
 // RemoveUserValueBytes is RemoveUserValue(string(key)).
 func (r *Request) RemoveUserValueBytes(key []byte) { r.userValues.remove(key) }
 
-// ResetUserValues removes all user values and closes those that are io.Closers.
-func (r *Request) ResetUserValues() { r.userValues.reset() }
-
-// VisitUserValues calls visitor for each user value whose key is a string.
-// visitor must not retain or change the bytes of key.
-func (r *Request) VisitUserValues(visitor func(key []byte, value any)) {
-	for i := range r.userValues {
-		if key, ok := r.userValues[i].key.(string); ok {
-			visitor(ascii.Bytes(key), r.userValues[i].value)
-		}
-	}
+// ResetUserValues removes all user values, and parameters of package router. It closes
+// those that are io.Closers.
+func (r *Request) ResetUserValues() {
+	r.userValues.reset()
+	r.dropRoute()
 }
 
-// VisitUserValuesAll calls visitor for each user value.
+// VisitUserValues calls visitor for each user value whose key is a string, and for each
+// parameter of package router. visitor must not retain or change the bytes of key.
+func (r *Request) VisitUserValues(visitor func(key []byte, value any)) {
+	r.VisitUserValuesAll(func(key, value any) {
+		if key, ok := key.(string); ok {
+			visitor(ascii.Bytes(key), value)
+		}
+	})
+}
+
+// VisitUserValuesAll calls visitor for each user value, and for each parameter of package
+// router.
 func (r *Request) VisitUserValuesAll(visitor func(key, value any)) {
 	for i := range r.userValues {
 		visitor(r.userValues[i].key, r.userValues[i].value)
+	}
+	if r.match == nil {
+		return
+	}
+	for _, name := range r.match.Names() {
+		if r.userValues.get(name) == nil {
+			visitor(name, r.parameter(name))
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ func TestResetLeavesNothing(t *testing.T) {
 	owned := []string{"owner"} // where the value is
 	header := []string{
 		"trailer",      // reset itself
+		"match",        // reset itself
 		"writer",       // emptied after each use
 		"owner",        // as above
 		"strayWriters", // outlive a reset by a handler; a RequestCtx that has some serves no other request
@@ -103,7 +104,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 	uri := []string{"target", "isPathLent", "isQueryLent", "query"} // the copy has path and query of target in memory of its own
 	message := slices.Concat(header, uri, []string{
 		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", "hasOthers", // bodies that cannot be copied
-		"call", "timeout", "userValues", "strayWriters", // of this use of the request
+		"call", "timeout", "userValues", "match", "strayWriters", // of this use of the request
 		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", "OnInterim", // settings of the original
 	})
 	for name, c := range map[string]struct {

@@ -86,7 +86,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
-				"internal/engine", "internal/engine/choose", "internal/engine/compact", "internal/engine/uring", "internal/server", "internal/server/upgrade",
+				"internal/engine", "internal/engine/choose", "internal/engine/compact", "internal/engine/uring", "internal/server", "internal/server/route", "internal/server/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
 				"internal/client/balance", "internal/wire/conditional", "internal/wire/proxy", "internal/files", "internal/client/dial", "internal/body", "internal/client/pipeline", "internal/client/pool", "internal/wire/uri",
 			},
@@ -126,9 +126,9 @@ func packageRules() map[string]packageRule {
 		"test/...": {},
 
 		// Modules of their own: the root's public packages, and what they like.
-		"tools/bench":     {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "tools/bench/...", "tools/lab/..."}},
+		"tools/bench":     {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "router", "tools/bench/...", "tools/lab/..."}},
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
-		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/upgrade", "sse", "websocket"}},
+		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/route", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "middleware", "contrib/metrics", "fasthttpadaptor", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
@@ -137,7 +137,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/server/route", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
@@ -181,7 +181,8 @@ func satelliteRules() map[string]packageRule {
 		// The server and the client together.
 		"proxy": {own: []string{".", "internal/client/balance", "internal/server/upgrade", "internal/wire/ascii"}},
 
-		"accesslog":       {own: []string{".", "internal/server/requestid"}},
+		"router":          {own: []string{".", "internal/server/route"}},
+		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route"}},
 		"middleware":      {own: []string{".", "accesslog", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
