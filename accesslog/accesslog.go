@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/server/requestid"
+	"github.com/sluicehttp/sluice/internal/server/route"
 )
 
 // Options say which requests are logged, and where. The zero value logs all of them to
@@ -27,8 +28,9 @@ type Options struct {
 	// failures (a status of 500 or more, or a panic), Warn for slow requests, and Info for
 	// others. A request whose level is not enabled costs no allocation.
 	//
-	// The message is "request". The attributes are method, path, query, status, bytes,
-	// duration, remote, host, user_agent, referer, request_id (of middleware.RequestID),
+	// The message is "request". The attributes are method, path, query, route (the path of
+	// the pattern of package router), status, bytes, duration, remote, host, user_agent,
+	// referer, request_id (of middleware.RequestID),
 	// protocol and tls (the version). Those that are empty are left out, and so is the
 	// number of bytes of a streamed body of unknown length. path and query are those of the
 	// request line, not decoded. Requests whose head is malformed have only status, bytes,
@@ -162,7 +164,7 @@ func (l *log) isTheirTurn() bool {
 // attributes returns those of a record. They own their memory, because handlers of slog may
 // keep them.
 func attributes(ctx *sluice.RequestCtx, e *Entry) []slog.Attr {
-	all := make([]slog.Attr, 0, 14)
+	all := make([]slog.Attr, 0, 15)
 	text := func(name string, value []byte) {
 		if len(value) > 0 {
 			all = append(all, slog.String(name, string(value)))
@@ -175,6 +177,9 @@ func attributes(ctx *sluice.RequestCtx, e *Entry) []slog.Attr {
 		text("method", header.Method())
 		text("path", path)
 		text("query", query)
+		if m, ok := ctx.UserValue(route.Key{}).(*route.Match); ok && !e.Late && m.Pattern() != "" {
+			all = append(all, slog.String("route", m.Path()))
+		}
 	}
 	all = append(all, slog.Int("status", e.Status))
 	if e.Bytes >= 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/server/requestid"
+	"github.com/sluicehttp/sluice/router"
 )
 
 // request returns a RequestCtx with the request.
@@ -48,6 +49,17 @@ func recording(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 		}
 		return a
 	}})), &out
+}
+
+// TestRoutes: a record has the path of the pattern that package router has found.
+func TestRoutes(t *testing.T) {
+	logger, out := recording(slog.LevelInfo)
+	var r router.Router
+	r.Handle("GET example.com/{x}", func(*sluice.RequestCtx) {})
+	Handler(r.Handler, Options{Logger: logger})(request(t, plain))
+	if want := `path=/a%20b query="c=%0a" route=/{x} status=200`; !strings.Contains(out.String(), want) {
+		t.Errorf("%s does not have %s", out, want)
+	}
 }
 
 func TestRecords(t *testing.T) {

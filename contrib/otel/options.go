@@ -23,7 +23,8 @@ type Options struct {
 	Propagator propagation.TextMapPropagator
 	// Route returns the attribute http.route of a request, such as "/users/{id}", which is
 	// also in the name of the span. It is called after the handler, so that a router may
-	// have left it in a user value. It must have few values. nil, or "": none.
+	// have left it in a user value. It must have few values; "": none. nil: the path of the
+	// pattern of package router, if that has found one.
 	Route func(ctx *sluice.RequestCtx) string
 	// Skip reports whether a request of a server has neither a span nor metrics, for
 	// instance that of a probe. nil: none.

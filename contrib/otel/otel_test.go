@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/router"
 	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/websocket"
 )
@@ -167,15 +168,16 @@ func TestOneTrace(t *testing.T) {
 		member = baggage.FromContext(Context(ctx)).Member("user").Value()
 		ctx.SetBodyString("inner")
 	}, o))
-	o.Route = func(*sluice.RequestCtx) string { return "/outer/{id}" }
-	outer := serve(t, Handler(func(ctx *sluice.RequestCtx) {
+	var routes router.Router
+	routes.Handle("GET /outer/{id}", func(ctx *sluice.RequestCtx) {
 		req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
 		req.SetRequestURI("http://" + inner + "/inner")
 		if err := client.DoContext(Context(ctx), req, resp); err != nil {
 			t.Error(err)
 		}
 		ctx.SetBody(resp.Body())
-	}, o))
+	})
+	outer := serve(t, Handler(routes.Handler, o))
 	user, err := baggage.NewMember("user", "u7")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/route"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/websocket"
@@ -71,8 +72,8 @@ func (i *instrument) serve(ctx *sluice.RequestCtx, h sluice.RequestHandler) {
 		result := resultOf(ctx, hasReturned)
 		goesOn := watcher.Expected && hasReturned && result.outlives()
 		route := ""
-		if i.Route != nil && !result.isLate {
-			route = i.Route(ctx)
+		if !result.isLate {
+			route = i.routeOf(ctx)
 		}
 		result.describe(span, method, route, !goesOn)
 		measured = append(measured, keyStatus.Int(result.status), keyProtocol.String(result.protocol))
@@ -87,6 +88,17 @@ func (i *instrument) serve(ctx *sluice.RequestCtx, h sluice.RequestHandler) {
 	}()
 	h(ctx)
 	hasReturned = true
+}
+
+// routeOf returns the attribute http.route of a request, empty if it has none.
+func (i *instrument) routeOf(ctx *sluice.RequestCtx) string {
+	if i.Route != nil {
+		return i.Route(ctx)
+	}
+	if m, ok := ctx.UserValue(route.Key{}).(*route.Match); ok {
+		return m.Path()
+	}
+	return ""
 }
 
 // begin starts the span of a request, which result.describe or the end of its connection ends.
