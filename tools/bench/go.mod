@@ -35,6 +35,7 @@ require (
 	github.com/cloudwego/gopkg v0.1.4 // indirect
 	github.com/cloudwego/netpoll v0.7.2 // indirect
 	github.com/coder/websocket v1.8.15
+	github.com/fasthttp/router v1.5.4
 	github.com/fasthttp/websocket v1.5.12
 	github.com/fsnotify/fsnotify v1.5.4 // indirect
 	github.com/gobwas/ws v1.5.0
