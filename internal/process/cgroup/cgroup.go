@@ -25,9 +25,9 @@ const (
 
 // LimitMemory sets Go's memory limit (GOMEMLIMIT) to a share of nine tenths of the control
 // group's, which is divided among so many processes. It does nothing if the group has no
-// limit, or if GOMEMLIMIT or debug.SetMemoryLimit has set another one.
+// limit, if GOMEMLIMIT is set, which may be "off", or if debug.SetMemoryLimit has set another one.
 func LimitMemory(processes int) {
-	if debug.SetMemoryLimit(-1) != math.MaxInt64 || processes < 1 {
+	if os.Getenv("GOMEMLIMIT") != "" || debug.SetMemoryLimit(-1) != math.MaxInt64 || processes < 1 {
 		return
 	}
 	if limit, isLimited := MemoryLimit(os.DirFS("/")); isLimited {

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,10 +108,12 @@ func TestRealGroup(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, file), []byte("1073741824"), 0o600); err != nil {
 		t.Skip(err)
 	}
-	c := exec.Command("sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$1"`, dir, os.Args[0])
-	c.Env = append(os.Environ(), "CGROUP_TEST=1")
-	out, err := c.CombinedOutput()
-	if want := fmt.Sprintf("1073741824 true\n%d\n", 1073741824/100*90/3); err != nil || string(out) != want {
-		t.Errorf("%v: %s, want %s", err, out, want)
+	for variable, limit := range map[string]int64{"": 1073741824 / 100 * 90 / 3, "off": math.MaxInt64} {
+		c := exec.Command("sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$1"`, dir, os.Args[0])
+		c.Env = append(os.Environ(), "CGROUP_TEST=1", "GOMEMLIMIT="+variable)
+		out, err := c.CombinedOutput()
+		if want := fmt.Sprintf("1073741824 true\n%d\n", limit); err != nil || string(out) != want {
+			t.Errorf("GOMEMLIMIT=%s: %v: %s, want %s", variable, err, out, want)
+		}
 	}
 }
