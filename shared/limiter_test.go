@@ -96,7 +96,7 @@ func TestLimitIsExact(t *testing.T) {
 }
 
 func TestLimitOptions(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	for _, c := range []struct {
 		limit RateLimit
 		want  error
@@ -121,7 +121,7 @@ func TestLimitOptions(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	for _, c := range []struct {
 		limit RateLimit
 		n     int
@@ -160,7 +160,7 @@ func TestRetryAfter(t *testing.T) {
 // which the words' times wrap around several times, and with more keys than fit a
 // set.
 func TestLimitAgainstModel(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	limit := RateLimit{Events: 10, Per: time.Second, Burst: 20, Keys: 200}
 	l := Must(s.RateLimiter("limit", limit))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -188,7 +188,7 @@ func TestLimitAgainstModel(t *testing.T) {
 }
 
 func TestTableOfKeysIsFull(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	limit := RateLimit{Events: 1, Per: time.Minute, Burst: 1, Keys: 64}
 	for _, admits := range []bool{false, true} {
 		limit.AdmitWhenFull = admits
@@ -220,7 +220,7 @@ func TestTableOfKeysIsFull(t *testing.T) {
 
 // A set has six places, even for fewer expected keys, so six keys fit.
 func TestPlacesOfSet(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	for keys := 1; keys <= 4; keys++ {
 		l := Must(s.RateLimiter(fmt.Sprint(keys), RateLimit{Events: 1, Per: time.Hour, Keys: keys}))
 		admitted, now := 0, s.Now()
@@ -237,7 +237,7 @@ func TestPlacesOfSet(t *testing.T) {
 
 // All expected keys have room.
 func TestKeysFit(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	limit := RateLimit{Events: 1, Per: time.Hour, Burst: 1, Keys: 1 << 16}
 	l := Must(s.RateLimiter("limit", limit))
 	refused := 0
@@ -254,7 +254,7 @@ func TestKeysFit(t *testing.T) {
 // Many processes ask for the same keys for the first time, again in each era: a key
 // never gets two words, and no admission is forgotten.
 func TestNewKeysAtOnce(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	limit := RateLimit{Events: 2, Per: time.Second, Keys: 2000}
 	const keys = 1000
 	start := s.Now()
@@ -290,7 +290,7 @@ func TestNewKeysAtOnce(t *testing.T) {
 // Events at the end of an era still count in the next one, for as long as they
 // should, and in no later one.
 func TestLimitOverEras(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	limit := RateLimit{Events: 10, Per: time.Second, Burst: 20, Keys: 8}
 	for _, c := range []struct {
 		name  string
@@ -326,7 +326,7 @@ func TestLimitOverEras(t *testing.T) {
 // If another process has locked the sets of a new key, the key is refused for the
 // time of an event, and the caller leaves neither set locked.
 func TestLimitBesideLock(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	s.lockWait = 0
 	other := attachAgain(t, s, 999_999_999)
 	for _, limit := range []RateLimit{
@@ -363,7 +363,7 @@ func TestLimitBesideLock(t *testing.T) {
 
 // A quota says what the next requests will get.
 func TestQuota(t *testing.T) {
-	s := Must(New(Options{Local: true}))
+	s := newLocal(t)
 	l := Must(s.RateLimiter("limit", RateLimit{Events: 3, Per: time.Hour, Keys: 4}))
 	if burst, refill := l.Limit(); burst != 3 || refill < time.Hour || refill > time.Hour+time.Second {
 		t.Errorf("%d in %v", burst, refill)

@@ -143,7 +143,7 @@ func packageRules() map[string]packageRule {
 	maps.Copy(all, partRules())
 	maps.Copy(all, satelliteRules())
 	all["contrib/fasthttp"] = shim()
-	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "contrib/otel", "tools/lab"} {
+	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "contrib/otel", "contrib/redis", "tools/lab"} {
 		all[nested+"/..."] = all[nested]
 	}
 	maps.Copy(all, labRules())
@@ -173,6 +173,7 @@ func satelliteRules() map[string]packageRule {
 		"internal/process/relay":           {own: []string{"backplane"}},
 		"internal/process/relay/relaytest": {own: []string{".", "backplane", "sse", "websocket", "websocket/room"}},
 		"contrib/backplane-nats":           {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
+		"contrib/redis":                    {anyModule: true, own: []string{"shared"}},
 		"contrib/backplane-redis":          {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
 
 		// Bodies that go on after their handler.

@@ -1,0 +1,45 @@
+package sluiceredis_test
+
+import (
+	"context"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluicehttp/sluice"
+	sluiceredis "github.com/sluicehttp/sluice/contrib/redis"
+	"github.com/sluicehttp/sluice/middleware"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// A limit of all machines together. While Redis is away, each machine has one of its own.
+func ExampleStore_RateLimiter() {
+	store, err := sluiceredis.New(&redis.UniversalOptions{Addrs: []string{"redis:6379"}}, sluiceredis.Options{OnError: func(err error) { log.Print(err) }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	local := shared.Must(shared.Default().RateLimiter("api", shared.RateLimit{Events: 100, Per: time.Minute}))
+	limit, err := store.RateLimiter("api", sluiceredis.RateLimit{Events: 100, Per: time.Minute, Away: local.Take})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }}
+	server.Handler = middleware.RateLimit(limit, middleware.RateLimitOptions{})(server.Handler)
+}
+
+// One machine of all runs the jobs.
+func ExampleLease_Lead() {
+	store, err := sluiceredis.New(&redis.UniversalOptions{Addrs: []string{"redis:6379"}}, sluiceredis.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	jobs, err := store.Lease("jobs", 10*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = jobs.Lead(context.Background(), func(ctx context.Context) error {
+		<-ctx.Done() // run the jobs until then
+		return nil
+	})
+}
