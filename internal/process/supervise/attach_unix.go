@@ -177,12 +177,25 @@ func (w *Worker) listen() {
 		switch {
 		case m.kind == messagePing:
 			w.pings.note(m.seq)
+		case m.kind == messageStream:
+			w.takeStreams(descriptors)
 		case w.inboxes.message(m, descriptors) || w.meetings.message(m, descriptors):
 		default:
 			if o, ok := w.orderOf(m, descriptors); ok {
 				w.orders.put(o)
 			}
 		}
+	}
+}
+
+// takeStreams takes what Master.Stream has passed.
+func (w *Worker) takeStreams(descriptors []int) {
+	for _, fd := range descriptors {
+		if w.options.OnStream == nil {
+			unix.Close(fd)
+			continue
+		}
+		go w.options.OnStream(inherited(fd, "stream"))
 	}
 }
 

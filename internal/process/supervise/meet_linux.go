@@ -23,7 +23,7 @@ func (s *spawner) introduce(p *process) {
 		if !other.hasMet || other == p {
 			continue
 		}
-		end, err := meet(other)
+		end, err := other.pass(messageMeet)
 		if err != nil {
 			s.master.config.Logger.Printf("worker %v cannot be connected with worker %v: %v", p.key, other.key, err)
 			if !errors.Is(err, errLinkFull) { // a worker that reads nothing hangs, and will be replaced
@@ -53,16 +53,16 @@ func (s *spawner) introduce(p *process) {
 	}
 }
 
-// meet passes an end of a new stream to a worker and returns the other end, which is nil if
+// pass passes an end of a new stream to a worker and returns the other end, which is nil if
 // the worker is ending.
-func meet(p *process) (*os.File, error) {
+func (p *process) pass(kind messageType) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := holdDescriptor(pair[0], "meeting"), holdDescriptor(pair[1], "meeting")
+	ours, theirs := holdDescriptor(pair[0], "stream"), holdDescriptor(pair[1], "stream")
 	defer theirs.Close()
-	if err := p.link.send(message{kind: messageMeet}, []*os.File{theirs}); err != nil {
+	if err := p.link.send(message{kind: kind}, []*os.File{theirs}); err != nil {
 		ours.Close()
 		if isHangUp(err) {
 			err = nil

@@ -17,6 +17,8 @@ type meeting struct {
 	spawner *spawner
 	log     *logLines
 	workers []*met
+
+	onStream func(*os.File) // of workers that are added
 }
 
 // A met is a worker and the streams that it has got.
@@ -31,7 +33,7 @@ func newMeeting() *meeting {
 	log := &logLines{}
 	m := &Master{config: Config{Logger: log}, events: newMailbox[event]()}
 	m.spawner = &spawner{master: m, processes: make(map[key]*process)}
-	return &meeting{m.spawner, log, nil}
+	return &meeting{spawner: m.spawner, log: log}
 }
 
 // add adds a worker, and begins to read what it and the master send.
@@ -39,7 +41,7 @@ func (m *meeting) add(t *testing.T) *met {
 	t.Helper()
 	ours, theirs := linkPair(t)
 	p := &process{key: key{len(m.workers), 1}, link: ours}
-	w := &met{process: p, Worker: &Worker{orphaned: make(chan struct{}), options: AttachOptions{Logger: noLogger{}}, attachment: attachment{link: theirs, pings: newProbes()}}}
+	w := &met{process: p, Worker: &Worker{orphaned: make(chan struct{}), options: AttachOptions{Logger: noLogger{}, OnStream: m.onStream}, attachment: attachment{link: theirs, pings: newProbes()}}}
 	w.orders = newOrderQueue()
 	m.spawner.mu.Lock()
 	m.spawner.processes[p.key] = p

@@ -39,6 +39,7 @@ const (
 	messageInbox    messageType = 11  // M→W: slot, one descriptor: the receiving end of its inbox, to be read meanwhile
 	messageInboxOff messageType = 12  // M→W: slot: another worker reads its inbox again
 	messageMeet     messageType = 13  // M→W: descriptors: streams to other workers
+	messageStream   messageType = 14  // M→W: one descriptor: a stream to the master
 	messageReady    messageType = 64  // W→M
 	messagePong     messageType = 65  // W→M: seq of the ping
 	messageDrained  messageType = 66  // W→M: DrainStats
@@ -114,7 +115,7 @@ func parseMessage(in []byte) (message, error) {
 // carriesDescriptors reports whether messages of this kind may carry descriptors. Those
 // of other messages are closed.
 func (k messageType) carriesDescriptors() bool {
-	return k == messageAdopt || k == messagePeer || k == messageInbox || k == messageMeet
+	return k == messageAdopt || k == messagePeer || k == messageInbox || k == messageMeet || k == messageStream
 }
 
 // layout is HELLO's payload: the order of the inherited files. Positions are relative

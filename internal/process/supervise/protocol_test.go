@@ -13,11 +13,11 @@ import (
 func TestMessageNumbers(t *testing.T) {
 	got := []messageType{
 		messageHello, messagePing, messageDrain, messageAdopt, messageRelease, messageReopen, messageQuit,
-		messagePeer, messageInbox, messageInboxOff, messageMeet,
+		messagePeer, messageInbox, messageInboxOff, messageMeet, messageStream,
 		messageReady, messagePong, messageDrained, messageFatal, messageRecycle, messageAck, messageMeeting,
 		messageParcel,
 	}
-	if want := []messageType{1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 64, 65, 66, 67, 68, 69, 70, 128}; !slices.Equal(got, want) {
+	if want := []messageType{1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 64, 65, 66, 67, 68, 69, 70, 128}; !slices.Equal(got, want) {
 		t.Errorf("the numbers are %d, want %d", got, want)
 	}
 	var carrying []messageType
@@ -26,7 +26,7 @@ func TestMessageNumbers(t *testing.T) {
 			carrying = append(carrying, kind)
 		}
 	}
-	if want := []messageType{4, 10, 11, 13}; !slices.Equal(carrying, want) {
+	if want := []messageType{4, 10, 11, 13, 14}; !slices.Equal(carrying, want) {
 		t.Errorf("%d carry descriptors, want %d", carrying, want)
 	}
 	packet := appendMessage(nil, message{kind: 3, seq: 0x07060504, slot: 0x0908, flags: 0x0b0a, payload: []byte("ab")})

@@ -88,6 +88,9 @@ type AttachOptions struct {
 	// runs; only then the master gets an answer. A probe that arrives meanwhile
 	// waits; of several, only the last is kept. nil: probes are answered at once.
 	OnPing func() error
+	// OnStream is called, on a goroutine of its own, with the worker's end of a stream of
+	// Master.Stream. It owns the file. nil: streams are closed.
+	OnStream func(*os.File)
 }
 
 // ErrDetached is returned by methods that need a master, in a worker that was
