@@ -51,9 +51,9 @@ func indexEntries() []indexEntry {
 	return entries
 }
 
-// writeIndex answers with a page that links to the profiles. The links are
-// absolute, so that they hold for /debug/pprof too.
-func writeIndex(ctx *sluice.RequestCtx) {
+// writeIndex answers with a page that links to the profiles. Its links begin with base, and
+// are relative, so that they also hold for what prefork.ProfileHandler passes on.
+func writeIndex(ctx *sluice.RequestCtx, base string) {
 	var page strings.Builder
 	page.WriteString("<!DOCTYPE html>\n<html>\n<head><title>/debug/pprof/</title></head>\n<body>\n<h1>/debug/pprof/</h1>\n" +
 		"<p>Types of profiles available:</p>\n<table>\n<tr><th>Count</th><th>Profile</th><th></th></tr>\n")
@@ -63,9 +63,9 @@ func writeIndex(ctx *sluice.RequestCtx) {
 			count = fmt.Sprint(e.count)
 		}
 		fmt.Fprintf(&page, "<tr><td>%s</td><td><a href=\"%s\">%s</a></td><td>%s</td></tr>\n",
-			count, html.EscapeString(prefix+e.link), html.EscapeString(e.name), e.about)
+			count, html.EscapeString(base+e.link), html.EscapeString(e.name), e.about)
 	}
-	fmt.Fprintf(&page, "</table>\n<p><a href=\"%sgoroutine?debug=2\">full stacks of all goroutines</a></p>\n</body>\n</html>\n", prefix)
+	fmt.Fprintf(&page, "</table>\n<p><a href=\"%sgoroutine?debug=2\">full stacks of all goroutines</a></p>\n</body>\n</html>\n", base)
 	answerText(ctx, page.String())
 	ctx.SetContentType("text/html; charset=utf-8")
 }

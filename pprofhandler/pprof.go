@@ -40,8 +40,10 @@ func PprofHandler(ctx *sluice.RequestCtx) {
 	path := string(ctx.Path())
 	name, isBelow := strings.CutPrefix(path, prefix)
 	switch {
-	case path == strings.TrimSuffix(prefix, "/"), isBelow && name == "":
-		writeIndex(ctx)
+	case path == strings.TrimSuffix(prefix, "/"):
+		writeIndex(ctx, "./pprof/")
+	case isBelow && name == "":
+		writeIndex(ctx, "./")
 	case !isBelow:
 		reply(ctx, sluice.StatusNotFound, "Unknown profile")
 	case name == "cmdline":

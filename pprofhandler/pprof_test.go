@@ -42,7 +42,8 @@ func TestAnswers(t *testing.T) {
 		status            int
 		contentType, want string
 	}{
-		{"GET", "/debug/pprof/", 200, html, "<a href=\"/debug/pprof/heap?debug=1\">heap</a>"},
+		{"GET", "/debug/pprof/", 200, html, "<a href=\"./heap?debug=1\">heap</a>"},
+		{"GET", "/debug/pprof", 200, html, "<a href=\"./pprof/heap?debug=1\">heap</a>"},
 		{"GET", "/debug/pprof", 200, html, "test.&lt;own&gt;"},
 		{"GET", "/debug/pprof", 200, html, "Types of profiles available:"},
 		{"GET", "/debug/pprof/cmdline", 200, text, strings.Join(os.Args, "\x00")},
