@@ -63,6 +63,9 @@ func TestSlowRequests(t *testing.T) {
 	if got := slowRequests(full, 1000, now); got == nil || len(got) != 0 {
 		t.Errorf("without room: %v", got)
 	}
+	if l.hasChanged {
+		t.Error("without room: it tries again and again")
+	}
 }
 
 // The longest and oddest requests fit into the room of a slot.
