@@ -2,10 +2,9 @@ package prefork
 
 import (
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/process/prefers"
 )
 
 // StatusHandler returns a handler that answers with the Status of s, a Prefork or a Single. The answer is JSON
@@ -42,31 +41,5 @@ func wantsJSON(ctx *sluice.RequestCtx) bool {
 	if format := ctx.QueryArgs().Peek("format"); len(format) > 0 {
 		return string(format) == "json"
 	}
-	asJSON, asText := 0.0, 0.0
-	for part := range strings.SplitSeq(string(ctx.Request.Header.Peek(sluice.HeaderAccept)), ",") {
-		mediaType, parameters, _ := strings.Cut(part, ";")
-		switch strings.ToLower(strings.TrimSpace(mediaType)) {
-		case "application/json":
-			asJSON = max(asJSON, weight(parameters))
-		case "text/plain", "text/html", "text/*":
-			asText = max(asText, weight(parameters))
-		}
-	}
-	return asJSON > asText
-}
-
-// weight returns the parameter q of an element of Accept; 1 if there is none, 0
-// if it is not a number (RFC 9110 section 12.4.2).
-func weight(parameters string) float64 {
-	for p := range strings.SplitSeq(parameters, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		if strings.EqualFold(name, "q") {
-			q, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0
-			}
-			return q
-		}
-	}
-	return 1
+	return prefers.JSON(&ctx.Request.Header)
 }

@@ -130,7 +130,7 @@ func packageRules() map[string]packageRule {
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/route", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "middleware", "contrib/metrics", "fasthttpadaptor", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "middleware", "contrib/metrics", "fasthttpadaptor", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "pprofhandler", "prefork", "prefork/dashboard", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/acme":   {own: []string{".", "fasthttpadaptor"}, external: []string{xCrypto}},
@@ -154,8 +154,8 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork/dashboard": {own: []string{".", "prefork", "shared", "sse"}},
-		"prefork":           {own: []string{".", "backplane", "internal/process/cgroup", "internal/process/health", "internal/process/mesh", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork/dashboard": {own: []string{".", "internal/process/prefers", "prefork", "shared", "sse"}},
+		"prefork":           {own: []string{".", "backplane", "internal/process/cgroup", "internal/process/health", "internal/process/mesh", "internal/process/prefers", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport":         {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten":         {own: []string{"internal/engine/listen"}},
 		"shared":            {external: []string{xSys}, usesUnsafe: true},
@@ -208,6 +208,7 @@ func partRules() map[string]packageRule {
 		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/engine/listen":               {external: []string{xSys}},
 		"internal/process/health":              {own: []string{"."}},
+		"internal/process/prefers":             {own: []string{"."}},
 		"internal/process/supervise":           {external: []string{xSys}},
 		"internal/process/systemd":             {external: []string{xSys}},
 		"internal/process/systemd/systemdtest": {},
