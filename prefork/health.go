@@ -1,6 +1,8 @@
 package prefork
 
 import (
+	"strings"
+
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/process/health"
 	"github.com/sluicehttp/sluice/internal/process/supervise"
@@ -28,9 +30,13 @@ func HealthHandler(s Source) sluice.RequestHandler {
 
 // defaultAdmin is the handler of Admin if AdminHandler is nil.
 func defaultAdmin(s Source) sluice.RequestHandler {
-	status := StatusHandler(s)
+	status, profiles := StatusHandler(s), ProfileHandler(s)
 	return func(ctx *sluice.RequestCtx) {
-		if !health.Serve(ctx, func() health.State { return healthOf(s.Status()) }) {
+		switch {
+		case health.Serve(ctx, func() health.State { return healthOf(s.Status()) }):
+		case strings.HasPrefix(string(ctx.Path()), profileWorkers):
+			profiles(ctx)
+		default:
 			status(ctx)
 		}
 	}

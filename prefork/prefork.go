@@ -174,11 +174,15 @@ type Prefork struct {
 	// If empty, there is no admin server. If listening fails, ListenAndServe
 	// returns the error before it starts a worker.
 	Admin string
-	// AdminHandler handles requests to Admin, in the master. If nil, HealthHandler
-	// answers its paths, and StatusHandler all others.
+	// AdminHandler handles requests to Admin, in the master. If nil, HealthHandler and
+	// ProfileHandler answer their paths, and StatusHandler all others.
 	// A panic ends only the request. A fatal error, or use of all the memory, ends
 	// the master and with it all workers.
 	AdminHandler sluice.RequestHandler
+	// Profiles makes profiles of a worker, in that worker, for ProfileHandler:
+	// pprofhandler.PprofHandler, or another handler of paths below /debug/pprof/. If nil,
+	// there are none. Linux only.
+	Profiles sluice.RequestHandler
 
 	// OnMasterDeath is called in the workers after the master has died. The
 	// workers end within ShutdownGracePeriod in any case. A function that calls

@@ -68,6 +68,7 @@ type setup struct {
 	History                 int       // of the rooms
 	Streams                 bool      // of the paths /events and /publish
 	Publishing              publishing
+	Profiles                bool // Prefork.Profiles
 
 	User, Group string
 	MaxFiles    uint64
@@ -219,6 +220,9 @@ func newFleet(s setup) *Prefork {
 	p.User, p.Group, p.MaxFiles, p.NoNewPrivileges = s.User, s.Group, s.MaxFiles, s.NoNew
 	if s.Hang > 0 {
 		p.HangTimeout = s.Hang
+	}
+	if s.Profiles {
+		p.Profiles = profiles
 	}
 	if s.StuckAccept != "" {
 		p.ServeFunc = func(ln net.Listener) error { return server.Serve(stuckListener{ln, s.StuckAccept, &info}) }
@@ -374,6 +378,8 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		ctx.SetBodyString("slow")
 	case "/gate": // answers when a file exists
 		waitFor(string(ctx.QueryArgs().Peek("file")))
+	case "/hold":
+		hold(string(ctx.QueryArgs().Peek("file")))
 	case "/client":
 		ctx.SetBodyString(ctx.RemoteAddr().String())
 	case "/count":

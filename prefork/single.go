@@ -17,9 +17,6 @@ import (
 type Source interface {
 	// Status returns a snapshot.
 	Status() Status
-	// Latency returns how long requests took, in nanoseconds, since the start; see
-	// Meter.Latency of package sluice. It is 8 KiB.
-	Latency() *shared.Snapshot
 }
 
 var (
@@ -34,6 +31,9 @@ const singleSize = 64 << 10
 // fleet without a master, and with one worker, which is this process: what reads the one
 // understands the other.
 type Single struct {
+	// Profiles is that of Prefork, for this process. Set it before the server serves.
+	Profiles sluice.RequestHandler
+
 	server  *sluice.Server
 	segment *shared.Segment
 	board   *board
@@ -81,11 +81,10 @@ func (s *Single) Status() Status {
 		Slots:   []SlotStatus{{Generation: 1, Adopter: -1}},
 		Workers: []noticeWorker{{Generation: 1, PID: os.Getpid(), Phase: s.phase, Started: s.started}},
 	}
-	return n.merge(s.segment)
+	status := n.merge(s.segment)
+	status.Profiles = s.Profiles != nil
+	return status
 }
-
-// Latency implements Source.
-func (s *Single) Latency() *shared.Snapshot { return latencyOf(s.segment) }
 
 // Stopping makes Status say that the end has begun, and HealthHandler that the server is not
 // ready, while it goes on accepting connections. A load balancer can then send new ones
@@ -97,21 +96,25 @@ func (s *Single) Stopping() {
 }
 
 // ServeAdmin serves handler on another address of the form of Prefork.Admin, with a server
-// of its own, whose bounds are meant for operators; StatusHandler and HealthHandler if
-// handler is nil. It returns the address when it listens. stop ends it, and gives requests
+// of its own, whose bounds are meant for operators; what a nil AdminHandler of Prefork stands
+// for if handler is nil. It returns the address when it listens. stop ends it, and gives requests
 // in progress one second.
 func (s *Single) ServeAdmin(addr string, handler sluice.RequestHandler) (at net.Addr, stop func(), err error) {
 	if handler == nil {
 		handler = defaultAdmin(s)
 	}
-	logger := Logger(log.Default())
-	if s.server.Logger != nil {
-		logger = s.server.Logger
-	}
-	a, err := openAdmin(addr, handler, logger)
+	a, err := openAdmin(addr, handler, s.logTo())
 	if err != nil {
 		return nil, nil, err
 	}
 	go a.serve()
 	return a.addr(), a.close, nil
+}
+
+// logTo returns the Logger that receives the log.
+func (s *Single) logTo() Logger {
+	if s.server.Logger != nil {
+		return s.server.Logger
+	}
+	return log.Default()
 }

@@ -68,7 +68,7 @@ func TestSingle(t *testing.T) {
 	if s.TimedOut != 1 || s.Refused != 0 || s.Latency.P50 <= 0 || s.Latency.P999 < s.Latency.P50 {
 		t.Errorf("%+v", s)
 	}
-	if n := single.Latency().Count(); n != 12 {
+	if n := s.Latencies.Count(); n != 12 {
 		t.Errorf("%d latencies", n)
 	}
 	if text := s.String(); !strings.Contains(text, "1 wanted, 1 ready") {
@@ -146,7 +146,7 @@ func TestSingleDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, serve); n >= 50 && !invariants.Enabled { // some are the connection's
 		t.Errorf("%v allocations for 50 requests", n)
 	}
-	if n := single.Latency().Count(); n != 50*102 {
+	if n := single.Status().Latencies.Count(); n != 50*102 {
 		t.Errorf("%d latencies, want 5100", n)
 	}
 }

@@ -47,6 +47,8 @@ type Status struct {
 	Stopping bool `json:"stopping"`
 	// Started tells that all of them have served once.
 	Started bool `json:"started"`
+	// Profiles tells that ProfileHandler has profiles of the workers.
+	Profiles bool `json:"profiles"`
 	// Crashes counts the unexpected exits of workers.
 	Crashes int `json:"crashes"`
 	// Hangs counts the workers that were replaced because they hung.
@@ -68,6 +70,9 @@ type Status struct {
 	TimedOut uint64 `json:"timed_out"`
 	// Latency is how long requests took.
 	Latency LatencyStatus `json:"latency"`
+	// Latencies has all values of Latency, in nanoseconds; see Meter.Latency of package
+	// sluice. It has 8 KiB and is never nil.
+	Latencies *shared.Snapshot `json:"-"`
 	// SlowRequests are requests of the last ten minutes that took 10 ms or more, the slowest
 	// first: four of each slot at most.
 	SlowRequests []SlowRequest `json:"slow_requests"`
@@ -195,19 +200,19 @@ type Load struct {
 func (p *Prefork) Status() Status {
 	st := p.state.Load()
 	if st == nil {
-		return Status{Slots: []SlotStatus{}, Workers: []WorkerStatus{}, SlowRequests: []SlowRequest{}}
+		return Status{Slots: []SlotStatus{}, Workers: []WorkerStatus{}, SlowRequests: []SlowRequest{}, Latencies: new(shared.Snapshot)}
 	}
 	segment := shared.Default()
+	var n *notice
 	if st.master != nil {
-		n := newNotice(st.master.Status())
-		return n.merge(segment)
+		n = newNotice(st.master.Status())
+	} else {
+		n = readNotice(segment)
 	}
-	n := readNotice(segment)
-	return n.merge(segment)
+	s := n.merge(segment)
+	s.Profiles = p.Profiles != nil
+	return s
 }
-
-// Latency implements Source, for all workers.
-func (p *Prefork) Latency() *shared.Snapshot { return latencyOf(shared.Default()) }
 
 // Addrs returns the addresses of the listening sockets, with the ports that the
 // system chose. It returns nil before the sockets exist, and in a master whose

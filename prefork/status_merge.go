@@ -94,7 +94,9 @@ func (n *notice) merge(segment *shared.Segment) Status {
 	slices.SortStableFunc(s.Workers, func(a, b WorkerStatus) int { return cmp.Compare(a.Slot, b.Slot) })
 	s.Total = totalOf(segment, s.Workers)
 	s.SlowRequests = slowRequests(segment, len(s.Slots), time.Now())
-	s.Refused, s.TimedOut, s.Latency = countOf(segment, refusedName), countOf(segment, timedOutName), latencyStatus(latencyOf(segment))
+	s.Refused, s.TimedOut = countOf(segment, refusedName), countOf(segment, timedOutName)
+	s.Latencies = latencyOf(segment)
+	s.Latency = latencyStatus(s.Latencies)
 	return s
 }
 

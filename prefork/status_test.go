@@ -128,7 +128,7 @@ func TestStatusNames(t *testing.T) {
 	}
 	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0,"http2":{"connections":0,"idle":0,"streams":0,"resets":0,"calmed":0}}`
 	process := `"pid":0,"started":"0001-01-01T00:00:00Z","heartbeat_age_ns":0,"lag_ns":0,"resident_bytes":0,"cpu_ns":0,"goroutines":0,"garbage_collections":0`
-	want := `{"wanted":0,"ready":false,"rolling":false,"soaking":false,"version":0,"good_version":0,"degraded":false,"paused":false,"stopping":false,"started":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
+	want := `{"wanted":0,"ready":false,"rolling":false,"soaking":false,"version":0,"good_version":0,"degraded":false,"paused":false,"stopping":false,"started":false,"profiles":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"refused":0,"timed_out":0,"latency":{"p50_ns":0,"p90_ns":0,"p99_ns":0,"p999_ns":0},"slow_requests":null,` +
 		`"master":{` + process + `},"total":{` + load +
 		`,"slots":[{"slot":0,"generation":0,"queue":0,"version":0,"version_since":"0001-01-01T00:00:00Z","version_cause":"","restarts":0,"crashes":0,"hangs":0,"crash_reason":"","crashed":"0001-01-01T00:00:00Z","adopter":0,"retired":false}]` +

@@ -61,7 +61,7 @@ func countOf(s *shared.Segment, name string) uint64 {
 
 // A LatencyStatus has quantiles of the latencies of requests, as Meter.Latency of package
 // sluice measures them, since the start and over all processes. They are exact to 3 %, and
-// zero without requests. Source.Latency has all values.
+// zero without requests.
 type LatencyStatus struct {
 	// P50 is the median.
 	P50 time.Duration `json:"p50_ns"`

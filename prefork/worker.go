@@ -86,7 +86,7 @@ func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) 
 		}
 		return serve(ln)
 	}
-	link, err := supervise.Attach(supervise.AttachOptions{Logger: p.logger(), OnPing: p.probe})
+	link, err := supervise.Attach(supervise.AttachOptions{Logger: p.logger(), OnPing: p.probe, OnStream: p.serveStream})
 	if err != nil {
 		return err
 	}

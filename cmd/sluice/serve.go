@@ -42,6 +42,7 @@ type serveOptions struct {
 	files        fileOptions
 	workers      workerCount
 	admin        string
+	profiles     bool
 }
 
 const serveHelp = `Serve answers with the files below DIR. What a folder has of --index answers for
@@ -116,6 +117,7 @@ func newServeCommand() *cobra.Command {
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and carries out what sluice ctl asks for")
+	flags.BoolVar(&o.profiles, "profiles", false, "answer on --admin with profiles of each process, at /workers/SLOT/pprof/NAME, for go tool pprof")
 	o.privileges.addFlags(flags)
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
@@ -167,6 +169,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 		if err := checkAddr("--admin", o.admin); err != nil {
 			return err
 		}
+	}
+	if o.profiles && o.admin == "" {
+		return errors.New("--profiles is about --admin")
 	}
 	if o.maxBody < 1 { // the server would take its default
 		return errors.New("--max-body takes a number from 1 on")
@@ -234,7 +239,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	if run.systemd, err = systemd.Take(); err != nil {
 		return err
 	}
-	if err := run.openAdmin(o.admin, built); err != nil {
+	if err := run.openAdmin(&o, built); err != nil {
 		return err
 	}
 	if run.closeAdmin != nil {

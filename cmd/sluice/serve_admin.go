@@ -1,31 +1,28 @@
 package main
 
 import (
-	"bytes"
 	"net"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/contrib/metrics"
+	"github.com/sluicehttp/sluice/pprofhandler"
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/prefork/dashboard"
 )
 
 // adminHandler is what is answered on --admin about s. control carries out orders; it is nil without workers.
 func adminHandler(s prefork.Source, figures, control sluice.RequestHandler) sluice.RequestHandler {
-	status, probe, page := prefork.StatusHandler(s), prefork.HealthHandler(s), dashboard.Handler(s, dashboard.Options{})
+	page := dashboard.Handler(s)
 	return func(ctx *sluice.RequestCtx) {
 		switch path := string(ctx.Path()); {
-		case path == "/" && isBrowser(ctx), strings.HasPrefix(path, "/dashboard."):
+		case path == "/" || path == "/status" || strings.HasPrefix(path, "/dashboard.") || strings.HasPrefix(path, "/workers/"),
+			path == "/healthz" || path == "/readyz" || path == "/startupz":
 			page(ctx)
-		case path == "/" || path == "/status":
-			status(ctx)
 		case path == "/metrics":
 			figures(ctx)
 		case control != nil && (path == "/restart" || path == "/reload" || path == "/upgrade" || path == "/scale"):
 			control(ctx)
-		case path == "/healthz" || path == "/readyz" || path == "/startupz":
-			probe(ctx)
 		case control != nil:
 			ctx.Error("there are /status, /metrics, /healthz, /readyz, /startupz and, for POST, /restart, /reload, /upgrade and /scale", sluice.StatusNotFound)
 		default:
@@ -34,24 +31,28 @@ func adminHandler(s prefork.Source, figures, control sluice.RequestHandler) slui
 	}
 }
 
-// isBrowser reports whether a client wants to see a page. Others get the status as text.
-func isBrowser(ctx *sluice.RequestCtx) bool {
-	return bytes.Contains(ctx.Request.Header.Peek(sluice.HeaderAccept), []byte("text/html"))
+// profilesHandler returns what --profiles makes workers answer with; nil without it.
+func (o *serveOptions) profilesHandler() sluice.RequestHandler {
+	if o.profiles {
+		return pprofhandler.PprofHandler
+	}
+	return nil
 }
 
 // openAdmin serves --admin without workers. e has the built-in endpoints; nil: there are
 // none. It is called before the server serves.
-func (r *running) openAdmin(addr string, e *endpoints) error {
-	if addr == "" {
+func (r *running) openAdmin(o *serveOptions, e *endpoints) error {
+	if o.admin == "" {
 		return nil
 	}
 	r.single = prefork.NewSingle(r.server)
+	r.single.Profiles = o.profilesHandler()
 	push := metrics.NewPushCollector()
 	if e != nil {
 		push.AddEndpoint(e.echo.Name, &e.echo)
 		push.AddHub(eventTopic, e.events)
 	}
-	at, stop, err := r.single.ServeAdmin(addr, adminHandler(r.single, metrics.Handler(r.single, push, certificateAges{func() *certificates { return r.certificates }}), nil))
+	at, stop, err := r.single.ServeAdmin(o.admin, adminHandler(r.single, metrics.Handler(r.single, push, certificateAges{func() *certificates { return r.certificates }}), nil))
 	if err != nil {
 		return err
 	}

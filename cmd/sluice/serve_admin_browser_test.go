@@ -129,10 +129,8 @@ func TestAdminPage(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	b := findBrowser(t)
-	p := startPreforked(t, "--admin", "127.0.0.1:0")
-	admin := regexp.MustCompile(`status and metrics: (\S+)`)
-	eventually(t, "the address of --admin", func() bool { return admin.MatchString(p.text()) })
-	page := "http://" + admin.FindStringSubmatch(p.text())[1] + "/"
+	p := startPreforked(t, "--admin", "127.0.0.1:0", "--profiles")
+	page := p.admin(t).url + "/"
 	wide, phone := b.open(t), b.open(t)
 	for _, v := range []*tab{wide, phone} {
 		size := map[string]any{"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": false}
@@ -159,6 +157,11 @@ func TestAdminPage(t *testing.T) {
 	shows("version 2 is wanted")
 	shows("worker 1.2 (")
 	shows("has ended")
+	const links = `[...document.querySelectorAll("#workers a")].map(a => a.pathname).join()`
+	link, _ := wide.call("Runtime.evaluate", map[string]any{"expression": links, "returnByValue": true}).Result.Result.Value.(string)
+	if !strings.Contains(link, "/workers/1.2/pprof/") {
+		t.Errorf("profiles: %q", link)
+	}
 	for _, v := range []*tab{wide, phone} {
 		fits := v.call("Runtime.evaluate", map[string]any{"expression": "document.documentElement.scrollWidth <= innerWidth", "returnByValue": true})
 		if fits.Result.Result.Value != true {

@@ -96,6 +96,7 @@ func servePrefork(o serveOptions) error {
 	o.privileges.apply(p)
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
 	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.inMaster}), prefork.ControlHandler(p))
+	p.Profiles = o.profilesHandler()
 	if o.files.dir == "" {
 		if _, err := serveEndpoints(run.server, p); err != nil {
 			return err

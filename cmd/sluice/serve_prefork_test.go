@@ -82,6 +82,14 @@ func (p *preforked) get(path string) (string, error) {
 	return string(body), err
 }
 
+// admin returns what answers on --admin, a TCP address.
+func (p *preforked) admin(t *testing.T) *preforked {
+	t.Helper()
+	m := regexp.MustCompile(`status and metrics: (\S+)`)
+	eventually(t, "the admin's address", func() bool { return m.MatchString(p.text()) })
+	return &preforked{url: "http://" + m.FindStringSubmatch(p.text())[1]}
+}
+
 func TestPreforkServesFolder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -125,17 +133,18 @@ func TestPreforkAdmin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	p := startPreforked(t, "--admin", "127.0.0.1:0")
-	m := regexp.MustCompile(`status and metrics: (\S+)`)
-	eventually(t, "the admin's address", func() bool { return m.MatchString(p.text()) })
+	p := startPreforked(t, "--admin", "127.0.0.1:0", "--profiles")
 	if _, err := p.get("/plaintext"); err != nil {
 		t.Fatal(err)
 	}
-	admin := &preforked{url: "http://" + m.FindStringSubmatch(p.text())[1]}
+	admin := p.admin(t)
 	if text, err := admin.get("/status?format=json"); err != nil || !strings.Contains(text, `"wanted":2`) {
 		t.Errorf("%q, %v", text, err)
 	}
 	if text, err := admin.get("/metrics"); err != nil || !strings.Contains(text, "\nsluice_requests_total{code=\"2xx\"} 1\n") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := admin.get("/workers/1/pprof/goroutine?debug=2"); err != nil || !strings.Contains(text, "goroutine 1 [") {
 		t.Errorf("%q, %v", text, err)
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/startupz"} {
@@ -157,6 +166,31 @@ func TestPreforkAdmin(t *testing.T) {
 	p.Process.Signal(syscall.SIGTERM)
 	if err := p.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Requests that do not finish in time make it fail, as they do without workers.
+func TestPreforkCutsOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	p := startPreforked(t, "--admin", "127.0.0.1:0", "--drain", "0.2")
+	admin := p.admin(t)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.get("/sleep?ms=60000")
+		failed <- err
+	}()
+	eventually(t, "the request is in progress", func() bool {
+		status, err := admin.get("/status?format=json")
+		return err == nil && strings.Contains(status, `"in_flight":1`)
+	})
+	p.Process.Signal(syscall.SIGTERM)
+	if p.Wait(); p.ProcessState.ExitCode() != 1 || !strings.Contains(p.text(), errCutOff.Error()) {
+		t.Errorf("exit: %v", p.ProcessState)
+	}
+	if err := <-failed; err == nil {
+		t.Error("the request was answered")
 	}
 }
 

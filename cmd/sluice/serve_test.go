@@ -270,6 +270,9 @@ func TestAdminOfOneProcess(t *testing.T) {
 	if _, body := admin.ask(t, "GET", "/metrics"); !strings.Contains(body, `sluice_websocket_open{endpoint="echo"} 0`) || !strings.Contains(body, `sluice_sse_streams_open{hub="events"} 0`) {
 		t.Error(body)
 	}
+	if resp, body := admin.ask(t, "GET", "/workers/0/pprof/heap"); resp.StatusCode != 404 || !strings.Contains(body, "profiles are off") {
+		t.Errorf("%s: %q", resp.Status, body)
+	}
 	if resp, body := admin.ask(t, "POST", "/restart"); resp.StatusCode != 404 || strings.Contains(body, "restart") {
 		t.Errorf("/restart: %s, %q", resp.Status, body)
 	}

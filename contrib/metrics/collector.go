@@ -2,12 +2,14 @@ package metrics
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 // A Collector is a prometheus.Collector for the status of a prefork server, or of a
@@ -20,7 +22,7 @@ type Collector struct {
 	accepted, done, cut, requests, read, written *prometheus.Desc
 	wanted, ready, rolling, degraded             *prometheus.Desc
 	crashes, hangs, restarts, restartsFailed     *prometheus.Desc
-	logDropped                                   *prometheus.Desc
+	logDropped, build                            *prometheus.Desc
 	resets, calmed                               *prometheus.Desc
 	refused, timedOut, latency                   *prometheus.Desc
 	master, worker                               processDescs
@@ -60,9 +62,11 @@ func NewCollector(s prefork.Source) *Collector {
 	c.restartsFailed = c.describe("rolling_restarts_failed_total", "Rolling restarts that failed or were refused, in the master's life.")
 	c.logDropped = c.describe("log_lines_dropped_total", "Lines of the master's log that were dropped because the log was not read in time.")
 
+	c.build = c.describe("build_info", "1, with the versions of Sluice, of the program that answers, and of Go.", "version", "program", "program_version", "goversion")
+
 	c.master = c.describeProcess("master_", "master")
 	c.worker = c.describeProcess("worker_", "worker", "slot", "pid")
-	c.workerInfo = c.describe("worker_info", "1 for each worker process.", "slot", "pid", "generation", "phase")
+	c.workerInfo = c.describe("worker_info", "1 for each worker process.", "slot", "pid", "generation", "phase", "version")
 	c.workerAccepted = c.describe("worker_connections_accepted_total", "Connections that the worker has accepted.", "slot", "pid")
 	c.workerRequests = c.describe("worker_requests_total", "Requests that the worker has answered.", "slot", "pid")
 	c.open = c.describe("worker_connections_open", "Open connections of the worker.", "slot", "pid")
@@ -147,7 +151,7 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	out.counter(c.written, float64(s.Total.BytesWritten))
 	out.counter(c.refused, float64(s.Refused))
 	out.counter(c.timedOut, float64(s.TimedOut))
-	out <- c.durations()
+	out <- c.durations(s.Latencies)
 	out.counter(c.resets, float64(s.Total.HTTP2.Resets))
 	out.counter(c.calmed, float64(s.Total.HTTP2.Calmed))
 	ready := 0
@@ -165,11 +169,24 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	out.counter(c.restarts, float64(s.Restarts))
 	out.counter(c.restartsFailed, float64(s.RestartsFailed))
 	out.counter(c.logDropped, float64(s.LogDropped))
+	if info, ok := debug.ReadBuildInfo(); ok {
+		out.gauge(c.build, 1, sluiceVersion(info), info.Main.Path, info.Main.Version, info.GoVersion)
+	}
+}
+
+// sluiceVersion returns the version of Sluice's module in a program; "" if it is not known.
+func sluiceVersion(info *debug.BuildInfo) string {
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path == "github.com/sluicehttp/sluice" {
+			return m.Version
+		}
+	}
+	return ""
 }
 
 // durations returns the histogram of latencies.
-func (c *Collector) durations() prometheus.Metric {
-	m, err := Histogram{Bounds: latencyBounds(), Scale: nanosecond}.metric(c.source.Latency(), c.latency)
+func (c *Collector) durations(s *shared.Snapshot) prometheus.Metric {
+	m, err := Histogram{Bounds: latencyBounds(), Scale: nanosecond}.metric(s, c.latency)
 	if err != nil {
 		return prometheus.NewInvalidMetric(c.latency, err)
 	}
@@ -183,7 +200,7 @@ func latencyBounds() []float64 {
 
 func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {
 	slot, pid := strconv.Itoa(w.Slot), strconv.Itoa(w.PID)
-	out.gauge(c.workerInfo, 1, slot, pid, strconv.Itoa(w.Generation), w.Phase)
+	out.gauge(c.workerInfo, 1, slot, pid, strconv.Itoa(w.Generation), w.Phase, strconv.Itoa(w.Version))
 	out.process(&c.worker, &w.ProcessStatus, slot, pid)
 	out.counter(c.workerAccepted, float64(w.Accepted), slot, pid)
 	out.counter(c.workerRequests, float64(w.Requests), slot, pid)

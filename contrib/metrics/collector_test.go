@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 func someStatus() prefork.Status {
 	worker := func(slot, pid int, phase string) prefork.WorkerStatus {
 		return prefork.WorkerStatus{
-			Slot: slot, Generation: 2, Phase: phase,
+			Slot: slot, Generation: 2, Phase: phase, Version: 3,
 			ProcessStatus: prefork.ProcessStatus{PID: pid, Started: time.Unix(1000, 500e6), ResidentBytes: 1 << 20, CPUTime: 1500 * time.Millisecond},
 			Load: prefork.Load{Accepted: 30, Active: 20, Idle: 15, InFlight: 5, OldestRequest: 2 * time.Second, Requests: 40,
 				HTTP2: sluice.HTTP2Stats{Connections: 7, Idle: 4, Streams: 9}},
@@ -35,15 +36,32 @@ func someStatus() prefork.Status {
 // busy is a Source.
 type busy struct{}
 
-func (busy) Status() prefork.Status { return someStatus() }
-
-// Latency returns four requests: of 80 µs, 3 ms, 3 ms and a minute.
-func (busy) Latency() *shared.Snapshot {
+// Status has four requests: of 80 µs, 3 ms, 3 ms and a minute.
+func (busy) Status() prefork.Status {
 	h := shared.Must(shared.Must(shared.New(shared.Options{Size: 64 << 10, Processes: 1, Local: true})).Histogram("h"))
 	for _, d := range []time.Duration{80 * time.Microsecond, 3 * time.Millisecond, 3 * time.Millisecond, time.Minute} {
 		h.RecordDuration(d)
 	}
-	return h.Snapshot()
+	s := someStatus()
+	s.Latencies = h.Snapshot()
+	return s
+}
+
+func TestSluiceVersion(t *testing.T) {
+	main := debug.Module{Path: "example.com/app", Version: "v1.0.0"}
+	own := debug.Module{Path: "github.com/sluicehttp/sluice", Version: "v0.2.0"}
+	for _, c := range []struct {
+		info debug.BuildInfo
+		want string
+	}{
+		{debug.BuildInfo{Main: main, Deps: []*debug.Module{{Path: "x", Version: "v3"}, &own}}, "v0.2.0"},
+		{debug.BuildInfo{Main: own}, "v0.2.0"},
+		{debug.BuildInfo{Main: main}, ""},
+	} {
+		if got := sluiceVersion(&c.info); got != c.want {
+			t.Errorf("%+v: %q", c.info, got)
+		}
+	}
 }
 
 // long: what is compared with is text
@@ -111,9 +129,9 @@ sluice_worker_cpu_seconds_total{pid="12",slot="1"} 1.5
 sluice_worker_cpu_seconds_total{pid="13",slot="1"} 1.5
 # HELP sluice_worker_info 1 for each worker process.
 # TYPE sluice_worker_info gauge
-sluice_worker_info{generation="2",phase="draining",pid="12",slot="1"} 1
-sluice_worker_info{generation="2",phase="ready",pid="11",slot="0"} 1
-sluice_worker_info{generation="2",phase="ready",pid="13",slot="1"} 1
+sluice_worker_info{generation="2",phase="draining",pid="12",slot="1",version="3"} 1
+sluice_worker_info{generation="2",phase="ready",pid="11",slot="0",version="3"} 1
+sluice_worker_info{generation="2",phase="ready",pid="13",slot="1",version="3"} 1
 # HELP sluice_worker_start_time_seconds When the worker was started, in seconds of Unix time.
 # TYPE sluice_worker_start_time_seconds gauge
 sluice_worker_start_time_seconds{pid="11",slot="0"} 1000.5

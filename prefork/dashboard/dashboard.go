@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/process/prefers"
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/sse"
 )
@@ -26,16 +27,17 @@ var types = map[string]string{
 	"dashboard.js":  "text/javascript; charset=utf-8",
 }
 
-// Options configure a page. All fields may be zero.
-type Options struct {
-	// Profiles is the path below which a worker's pprofhandler answers, as
-	// "/pprof/PID/debug/pprof/", relative to the page. "": the page has no links to them.
-	Profiles string
-}
-
-// Handler returns a handler for a page about s, its two files and its stream of events. It may
-// be mounted below any path that ends with a slash: it looks at what follows the last one. What
-// it does not know gets 404, and methods other than GET and HEAD get 405.
+// Handler returns a handler for what people and scripts ask about s, a Prefork or a Single:
+//
+//	/                             the page, if the request's Accept prefers text/html to
+//	                              text/plain and application/json; else as /status
+//	/status                       prefork.StatusHandler
+//	/healthz, /readyz, /startupz  prefork.HealthHandler
+//	/workers/…                    prefork.ProfileHandler, to which the page links if there
+//	                              are profiles
+//
+// It may be mounted below any path that ends with a slash; probes are at these paths only.
+// What it does not know gets 404, and methods other than GET and HEAD get 405.
 //
 // The page needs no other host, and works where scripts of others are forbidden. From the first
 // visit until five minutes after the last one, a goroutine takes two samples a second, so that
@@ -43,38 +45,48 @@ type Options struct {
 //
 // The page reveals process ids, paths of slow requests and the server's load: serve it on a
 // private address, such as Prefork.Admin, or add authentication.
-func Handler(s prefork.Source, o Options) sluice.RequestHandler {
-	d := newSampler(s, o.Profiles)
+func Handler(s prefork.Source) sluice.RequestHandler {
+	d := newSampler(s)
+	status, probes, profiles := prefork.StatusHandler(s), prefork.HealthHandler(s), prefork.ProfileHandler(s)
 	return func(ctx *sluice.RequestCtx) {
 		path := string(ctx.Path())
 		name := path[strings.LastIndexByte(path, '/')+1:]
-		if name == "" {
-			name = "index.html"
-		}
-		if !ctx.IsGet() && !ctx.IsHead() {
+		switch {
+		case strings.Contains(path, "/workers/"):
+			profiles(ctx)
+		case name == "healthz" || name == "readyz" || name == "startupz":
+			probes(ctx)
+		case name == "status" || name == "" && !prefers.HTML(&ctx.Request.Header):
+			status(ctx)
+		case !ctx.IsGet() && !ctx.IsHead():
 			ctx.Error("Method Not Allowed", sluice.StatusMethodNotAllowed)
 			ctx.Response.Header.Set(sluice.HeaderAllow, "GET, HEAD")
-			return
-		}
-		if name == "dashboard.events" {
+		case name == "dashboard.events":
 			d.serve(ctx)
-			return
+		case name == "":
+			serveFile(ctx, "index.html")
+		default:
+			serveFile(ctx, name)
 		}
-		mediaType, isKnown := types[name]
-		if !isKnown {
-			ctx.NotFound()
-			return
-		}
-		content, _ := page.ReadFile("page/" + name) // a test reads all of them
-		h := &ctx.Response.Header
-		h.Set(sluice.HeaderContentSecurityPolicy, policy)
-		h.Set(sluice.HeaderXContentTypeOptions, "nosniff")
-		h.Set(sluice.HeaderReferrerPolicy, "no-referrer")
-		h.Set(sluice.HeaderCacheControl, "no-cache")
-		h.Set(sluice.HeaderVary, sluice.HeaderAccept) // of a handler that answers others with text
-		ctx.SetContentType(mediaType)
-		ctx.Response.SetBodyRaw(content)
 	}
+}
+
+// serveFile answers with a part of the page.
+func serveFile(ctx *sluice.RequestCtx, name string) {
+	mediaType, isKnown := types[name]
+	if !isKnown {
+		ctx.NotFound()
+		return
+	}
+	content, _ := page.ReadFile("page/" + name) // a test reads all of them
+	h := &ctx.Response.Header
+	h.Set(sluice.HeaderContentSecurityPolicy, policy)
+	h.Set(sluice.HeaderXContentTypeOptions, "nosniff")
+	h.Set(sluice.HeaderReferrerPolicy, "no-referrer")
+	h.Set(sluice.HeaderCacheControl, "no-cache")
+	h.Set(sluice.HeaderVary, sluice.HeaderAccept)
+	ctx.SetContentType(mediaType)
+	ctx.Response.SetBodyRaw(content)
 }
 
 // serve answers with the stream of events.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/pprofhandler"
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/shared"
 	"github.com/sluicehttp/sluice/sse"
@@ -44,7 +45,7 @@ func serve(t *testing.T, handler func(s *prefork.Single) sluice.RequestHandler) 
 
 // The page and its files are served below any path, and the browser lets it use nothing else.
 func TestFiles(t *testing.T) {
-	addr := serve(t, func(s *prefork.Single) sluice.RequestHandler { return Handler(s, Options{}) })
+	addr := serve(t, func(s *prefork.Single) sluice.RequestHandler { return Handler(s) })
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -63,6 +64,7 @@ func TestFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("Accept", "text/html,*/*;q=0.8")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +94,8 @@ func TestFiles(t *testing.T) {
 // A stream begins with the past, and shows a request within a second, with what it was.
 func TestEvents(t *testing.T) {
 	addr := serve(t, func(s *prefork.Single) sluice.RequestHandler {
-		shown := Handler(s, Options{Profiles: "pprof/"})
+		s.Profiles = pprofhandler.PprofHandler
+		shown := Handler(s)
 		return func(ctx *sluice.RequestCtx) {
 			if string(ctx.Path()) == "/slow" {
 				time.Sleep(30 * time.Millisecond)
@@ -121,7 +124,7 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		var m moment
-		if err := json.Unmarshal(e.Data, &m); err != nil || e.Name != "now" || m.Profiles != "pprof/" || len(m.Status.Workers) != 1 || m.Point.Memory == 0 {
+		if err := json.Unmarshal(e.Data, &m); err != nil || e.Name != "now" || !m.Status.Profiles || len(m.Status.Workers) != 1 || m.Point.Memory == 0 {
 			t.Fatalf("%s %s: %v", e.Name, e.Data, err)
 		}
 		if m.Point.Client > 0 {
@@ -147,10 +150,10 @@ type fixed struct{ status prefork.Status }
 
 func (f *fixed) Status() prefork.Status {
 	s := f.status
+	s.Latencies = new(shared.Snapshot)
 	s.Workers, s.Slots = slices.Clone(s.Workers), slices.Clone(s.Slots)
 	return s
 }
-func (*fixed) Latency() *shared.Snapshot { return new(shared.Snapshot) }
 
 // However large a fleet is, and however long the page is open, events can be sent.
 func TestEventsAreBounded(t *testing.T) {
@@ -173,7 +176,7 @@ func TestEventsAreBounded(t *testing.T) {
 			Version: math.MaxInt, VersionSince: process.Started, VersionCause: "rollback", CrashReason: strings.Repeat("x", 120), Crashed: process.Started})
 		s.SlowRequests = append(s.SlowRequests, prefork.SlowRequest{PID: 1 << 22, Path: strings.Repeat("x", 120), Method: "OPTIONS", Took: math.MaxInt64})
 	}
-	d := newSampler(source, "pprof/")
+	d := newSampler(source)
 	d.read(time.Now())
 	d.sample(time.Now()) // panics if it cannot be sent
 	source.status = prefork.Status{}
@@ -194,7 +197,7 @@ func TestEventsAreBounded(t *testing.T) {
 // Samples are taken from the first visit until five minutes after the last one.
 func TestSamplerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newSampler(&fixed{}, "")
+		d := newSampler(&fixed{})
 		isRunning := func() (yes bool, points int) {
 			synctest.Wait()
 			d.mu.Lock()

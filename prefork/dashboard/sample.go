@@ -42,17 +42,15 @@ type point struct {
 
 // A moment is the event of a sample.
 type moment struct {
-	Point    point          `json:"point"`
-	Status   prefork.Status `json:"status"`
-	More     int            `json:"more"` // workers that Status leaves out
-	Profiles string         `json:"profiles"`
+	Point  point          `json:"point"`
+	Status prefork.Status `json:"status"`
+	More   int            `json:"more"` // workers that Status leaves out
 }
 
 // A sampler takes samples while a page is open, and five minutes longer.
 type sampler struct {
-	source   prefork.Source
-	profiles string
-	hub      *sse.Hub
+	source prefork.Source
+	hub    *sse.Hub
 
 	mu      sync.Mutex
 	running bool
@@ -60,13 +58,12 @@ type sampler struct {
 	points  []point
 
 	// What follows is the goroutine's.
-	last    time.Time
-	status  prefork.Status
-	latency *shared.Snapshot
+	last   time.Time
+	status prefork.Status
 }
 
-func newSampler(s prefork.Source, profiles string) *sampler {
-	d := &sampler{source: s, profiles: profiles}
+func newSampler(s prefork.Source) *sampler {
+	d := &sampler{source: s}
 	hub, err := sse.New(sse.Options{
 		History: 4, Heartbeat: -1, RestartSpread: 100 * time.Millisecond, Retry: time.Second,
 		Snapshot: func(*sluice.RequestCtx, []string) ([]sse.Event, error) { return d.past(), nil },
@@ -122,14 +119,14 @@ func (d *sampler) ends(now time.Time) bool {
 
 // read notes what the next sample is compared with.
 func (d *sampler) read(now time.Time) {
-	d.last, d.status, d.latency = now, d.source.Status(), d.source.Latency()
+	d.last, d.status = now, d.source.Status()
 }
 
 // sample takes a sample, and publishes it.
 func (d *sampler) sample(now time.Time) {
-	last, old, latency := d.last, d.status, d.latency
+	last, old := d.last, d.status
 	d.read(now)
-	p := pointOf(&old, &d.status, d.latency.Since(latency), now.Sub(last))
+	p := pointOf(&old, &d.status, d.status.Latencies.Since(old.Latencies), now.Sub(last))
 	p.Time = now.UnixMilli()
 	d.mu.Lock()
 	if len(d.points) == maxPoints {
@@ -137,7 +134,7 @@ func (d *sampler) sample(now time.Time) {
 	}
 	d.points = append(d.points, p)
 	d.mu.Unlock()
-	m := moment{Point: p, Status: d.status, Profiles: d.profiles}
+	m := moment{Point: p, Status: d.status}
 	m.More = max(len(m.Status.Workers)-maxRows, 0)
 	m.Status.Workers = m.Status.Workers[:min(maxRows, len(m.Status.Workers))]
 	m.Status.Slots = m.Status.Slots[:min(maxRows, len(m.Status.Slots))]

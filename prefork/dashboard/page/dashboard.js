@@ -183,7 +183,7 @@ function rate(w, get, seconds) {
   return old && seconds > 0 ? Math.max(0, get(w) - get(old)) / seconds : 0;
 }
 
-function tables(s, seconds, profiles) {
+function tables(s, seconds) {
   const isFleet = s.master.pid !== 0;
   const phase = w => element("span", w.phase, w.phase === "ready" ? "good" : w.phase === "hung" || w.phase === "killed" ? "bad" : "warn");
   const columns = [
@@ -195,9 +195,9 @@ function tables(s, seconds, profiles) {
     ["processors", w => rate(w, o => o.cpu_ns / 1e9, seconds).toFixed(2)], ["memory", w => bytes(w.resident_bytes)],
     ["goroutines", w => count(w.goroutines)], ["late", w => time(w.lag_ns)],
   ];
-  if (profiles) columns.push(["", w => {
+  if (s.profiles) columns.push(["", w => {
     const a = element("a", "pprof");
-    a.href = profiles + w.pid + "/debug/pprof/";
+    a.href = "workers/" + w.slot + "." + w.generation + "/pprof/";
     return a;
   }]);
   fill($("workers"), s.workers, isFleet ? columns : columns.filter(c => c[0] !== "version"), "there is none");
@@ -258,7 +258,7 @@ function show(m) {
   $("more").hidden = !m.more;
   $("more").textContent = "and " + m.more + " more";
   tiles(m.status, m.point);
-  tables(m.status, seconds, m.profiles);
+  tables(m.status, seconds);
   draw();
   before = m;
 }
