@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -148,7 +149,32 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 		return err
 	}
 	defer stopRedirect()
-	return o.explainListen(o.listenAndServe(p))
+	hasCut := watchEnd(p)
+	if err := o.explainListen(o.listenAndServe(p)); err != nil {
+		return err
+	}
+	if hasCut() {
+		return errCutOff
+	}
+	return nil
+}
+
+// watchEnd returns a function that reports whether requests were cut off after a signal to
+// end. Status counts also those of earlier restarts.
+func watchEnd(p *prefork.Prefork) (hasCut func() bool) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var before atomic.Uint64
+	go func() {
+		if _, came := <-signals; came {
+			before.Store(p.Status().Total.Cut)
+		}
+	}()
+	return func() bool {
+		signal.Stop(signals)
+		close(signals)
+		return p.Status().Total.Cut > before.Load()
+	}
 }
 
 // checkInMaster tries what workers will do.
