@@ -87,6 +87,11 @@ type Prefork = prefork.Prefork
 // ProcessStatus is [prefork.ProcessStatus].
 type ProcessStatus = prefork.ProcessStatus
 
+// ProfileHandler calls [prefork.ProfileHandler].
+func ProfileHandler(s prefork.Source) sluice.RequestHandler {
+	return prefork.ProfileHandler(s)
+}
+
 // Progress is [prefork.Progress].
 type Progress = prefork.Progress
 
