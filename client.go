@@ -147,6 +147,10 @@ type Client struct {
 	// precedence over RetryIfErr.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
+	// RetryStatus has requests sent again that the server was too busy for; nil
+	// returns such responses at once.
+	RetryStatus *RetryStatus
+
 	// ConnPoolStrategy selects the idle connection that is used next, and the
 	// waiting call that is served next. The zero value is FIFO.
 	ConnPoolStrategy ConnPoolStrategyType

@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 )
@@ -75,6 +76,28 @@ func (c *clientCall) err() error {
 		return ErrTimeout
 	}
 	return nil
+}
+
+// lasts reports whether the call may go on for d.
+func (c *clientCall) lasts(d time.Duration) bool {
+	if c.Context != nil {
+		if end, ok := c.Context.Deadline(); ok && time.Until(end) <= d {
+			return false
+		}
+	}
+	return c.Deadline == 0 || c.Deadline-clock.Nanos() > int64(d)
+}
+
+// pause waits for d, or until the call ends, and then returns the reason.
+func (c *clientCall) pause(d time.Duration) error {
+	c.phase = PhaseWait
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.Done():
+	}
+	return c.err()
 }
 
 // explain returns the error for a call that failed with err. If the call's

@@ -3,7 +3,11 @@ package sluice
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -77,13 +81,27 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 		// A RoundTripper that does not call DefaultTransport may have sent the request.
 		call.upstream, call.progress = "", hasSent
 		retry, err := c.transmit(call, req, resp)
-		if err == nil || hasStream && req.streamed() == nil || !c.repeats(call, req, attempt, retry, err) {
+		switch {
+		case err == nil && c.RetryStatus == nil, hasStream && req.streamed() == nil:
 			return err
+		case err == nil:
+			pause, isBusy := c.pauseOf(call, req, resp, attempt)
+			if !isBusy {
+				return nil
+			}
+			err = fmt.Errorf("sluice: the status is %d", resp.StatusCode())
+			_ = resp.CloseBodyStream()
+			if ended := call.pause(pause); ended != nil {
+				return ended
+			}
+		case !c.repeats(call, req, attempt, retry, err):
+			return err
+		default:
+			call.isFresh = true
 		}
 		if trace := call.trace; trace != nil && trace.Retry != nil {
 			trace.Retry(attempt, err)
 		}
-		call.isFresh = true
 	}
 }
 
@@ -146,6 +164,56 @@ func (c *HostClient) repeats(call *clientCall, req *Request, attempt int, retry 
 		call.Restart()
 	}
 	return retry && call.err() == nil
+}
+
+const (
+	defaultMinStatusPause = 100 * time.Millisecond
+	defaultMaxStatusPause = 10 * time.Second
+	defaultStatusBudget   = 10
+	// oneRepeat and mostOverdraw are in hundredths of repetitions.
+	oneRepeat    = 100
+	mostOverdraw = 10 * oneRepeat
+)
+
+// pauseOf decides by the status of resp whether the request is sent again, and after which pause.
+func (c *HostClient) pauseOf(call *clientCall, req *Request, resp *Response, attempt int) (pause time.Duration, isBusy bool) {
+	r := c.RetryStatus
+	if owed := c.overdraw.Load(); owed > 0 && attempt == 1 {
+		c.overdraw.CompareAndSwap(owed, max(owed-int64(positiveOr(r.Budget, defaultStatusBudget)), 0))
+	}
+	if status := resp.StatusCode(); status != StatusTooManyRequests && status != StatusServiceUnavailable ||
+		attempt >= positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts) {
+		return 0, false
+	}
+	if c.RetryIf != nil && !c.RetryIf(req) || c.RetryIf == nil && !req.Header.isRepeatable() {
+		return 0, false
+	}
+	longest := positiveOr(r.MaxPause, defaultMaxStatusPause)
+	pause = min(positiveOr(r.MinPause, defaultMinStatusPause), longest)
+	for range attempt - 1 {
+		pause = min(2*pause, longest)
+	}
+	pause -= rand.N(pause/2 + 1)
+	after := retryAfter(resp.Header.Peek(HeaderRetryAfter))
+	if after > longest-pause || !call.lasts(pause+after) {
+		return 0, false
+	}
+	if c.overdraw.Add(oneRepeat) > mostOverdraw {
+		c.overdraw.Add(-oneRepeat)
+		return 0, false
+	}
+	return pause + after, true
+}
+
+// retryAfter returns the time that a Retry-After asks for, 0 for what is none.
+func retryAfter(value []byte) time.Duration {
+	if seconds, err := strconv.ParseUint(string(value), 10, 63); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, math.MaxInt64/uint64(time.Second))) * time.Second
+	}
+	if date, err := ParseHTTPDate(value); err == nil {
+		return max(time.Until(date), 0)
+	}
+	return 0
 }
 
 // DoTimeout is Do with a time limit; see Client.DoTimeout.

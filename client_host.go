@@ -32,6 +32,27 @@ type RetryIfErrFunc func(request *Request, attempts int, err error) (resetTimeou
 // which the attempt went, or "" if it went to none.
 type RetryIfErrUpstreamFunc func(request *Request, attempts int, err error, upstream string) (resetTimeout, retry bool)
 
+// RetryStatus says when a request is sent again because the status of its response says that the
+// server was too busy: 429 (RFC 6585 section 4) or 503 (RFC 9110 section 15.6.4). Such a request may have
+// been processed, so RetryIf, or idempotence if it is nil, says whether it may be sent again. One
+// whose body was a stream is not, and MaxIdemponentCallAttempts limits all attempts. If a request is not
+// sent again, its caller gets the response. The zero value is ready to use; one RetryStatus
+// may be used by several clients.
+type RetryStatus struct {
+	// MinPause is the pause after the first attempt; after each other one it is twice as
+	// long. A random part, up to a half, is not waited, and the response's Retry-After (RFC 9110
+	// section 10.2.3) is added. 0 is 100 ms.
+	MinPause time.Duration
+
+	// MaxPause is the longest pause. A caller that would wait longer, or beyond the end of its
+	// call, gets the response. 0 is 10 s.
+	MaxPause time.Duration
+
+	// Budget limits the load on a server that is too busy for all: so many repetitions for each
+	// 100 requests to a host, after the first ten repetitions. 0 is 10.
+	Budget int
+}
+
 // ConnPoolStrategyType selects the idle connection that is used next. While
 // MaxConns connections are in use, it also selects the waiting call that gets
 // the next free connection.
@@ -142,6 +163,9 @@ type HostClient struct {
 	// RetryIfErrUpstream is a RetryIfErr that also receives the address; see Client.RetryIfErrUpstream.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
+	// RetryStatus has requests sent again that the server was too busy for; see Client.RetryStatus.
+	RetryStatus *RetryStatus
+
 	// ConnPoolStrategy selects the idle connection that is used next; see Client.ConnPoolStrategy.
 	ConnPoolStrategy ConnPoolStrategyType
 
@@ -163,5 +187,6 @@ type HostClient struct {
 	pending  atomic.Int64
 	lastUse  atomic.Int64  // clock.Nanos of the start of the last request
 	nextAddr atomic.Uint32 // counts dialed addresses
+	overdraw atomic.Int64  // hundredths of repetitions that the budget of RetryStatus lacks
 	setup    hostSetup
 }

@@ -165,6 +165,7 @@ func (c *Client) hostClient(host string, isTLS bool) *HostClient {
 		RetryIf:                       c.RetryIf,
 		RetryIfErr:                    c.RetryIfErr,
 		RetryIfErrUpstream:            c.RetryIfErrUpstream,
+		RetryStatus:                   c.RetryStatus,
 		ConnPoolStrategy:              c.ConnPoolStrategy,
 		StreamResponseBody:            c.StreamResponseBody,
 		Transport:                     c.Transport,

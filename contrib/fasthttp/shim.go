@@ -1257,6 +1257,9 @@ type RetryIfErrUpstreamFunc = sluice.RetryIfErrUpstreamFunc
 // RetryIfFunc is [sluice.RetryIfFunc].
 type RetryIfFunc = sluice.RetryIfFunc
 
+// RetryStatus is [sluice.RetryStatus].
+type RetryStatus = sluice.RetryStatus
+
 // RoundTripper is [sluice.RoundTripper].
 type RoundTripper = sluice.RoundTripper
 
