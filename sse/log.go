@@ -243,7 +243,7 @@ func (l *log) hasGap(p position) bool {
 	}
 	isThere := s != nil && own.number > s.evicted // or is to come; then all that is gone came before it
 	for _, s := range l.sources {
-		number, isNamed := p.find(s.run)
+		number, isNamed := l.reachedOf(&s, p)
 		if s.evicted > number && (isNamed || !isThere) {
 			return true
 		}
@@ -255,7 +255,7 @@ func (l *log) hasGap(p position) bool {
 // what is not in the log any more.
 func (l *log) afterGap(p position) (after position) {
 	for _, s := range l.sources {
-		number, _ := p.find(s.run)
+		number, _ := l.reachedOf(&s, p)
 		after = append(after, mark{s.run, max(number, s.evicted)})
 	}
 	return after
@@ -287,7 +287,7 @@ func (l *log) reaches(p position) bool {
 func (l *log) unseen(p position) uint64 {
 	left := 0
 	for _, s := range l.sources {
-		number, _ := p.find(s.run)
+		number, _ := l.reachedOf(&s, p)
 		left += int(min(uint64(s.entries), s.number-min(number, s.number)))
 	}
 	sequence := l.last + 1
@@ -312,8 +312,28 @@ func (l *log) before(t *topic, sequence uint64) uint64 {
 // covers reports whether a client with position p has the event m.
 func (l *log) covers(p position, m mark) bool {
 	number, isNamed := p.find(m.run)
-	if isNamed {
-		return m.number <= number
+	if !isNamed {
+		s := l.source(m.run)
+		if s == nil {
+			return true // so old that its process is forgotten
+		}
+		number, _ = l.reachedOf(s, p)
 	}
-	return l.source(m.run) == nil // so old that its process is forgotten
+	return m.number <= number
+}
+
+// reachedOf returns the number of the last event of s that a client with position p has, and
+// whether p names s. The log that has made p may have forgotten s, as addSource does, if p
+// is full and s has been silent for longer than all that p names.
+func (l *log) reachedOf(s *source, p position) (number uint64, isNamed bool) {
+	number, isNamed = p.find(s.run)
+	if isNamed || s.at == 0 || len(p) < maxMarks-1 { // an ID does not name a process that has not published, as its own may be
+		return number, isNamed
+	}
+	for _, o := range l.sources {
+		if _, isNamed := p.find(o.run); isNamed && o.at > 0 && o.at < s.at {
+			return 0, false
+		}
+	}
+	return s.number, false
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -66,6 +67,49 @@ func TestLog(t *testing.T) {
 				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("seed %d: position %v gets %v of topic %s, want %v", seed, p, got, name, want)
+				}
+			}
+		}
+	}
+}
+
+// A position has room for maxMarks processes. Another log may still know one that is missing in
+// it, and sends nothing of it again; but what came later is sent.
+func TestForgottenInPosition(t *testing.T) {
+	for _, count := range []int{maxMarks - 2, maxMarks - 1, maxMarks, maxMarks + 10} {
+		here, there := newLog(1, 1000, 1<<20), newLog(2, 1000, 1<<20)
+		add := func(m mark, logs ...*log) {
+			for _, l := range logs {
+				l.add("a", m, &Event{Data: []byte("x")}, 0)
+			}
+		}
+		for n := range uint64(2) {
+			for i := range count {
+				add(mark{uint32(100 + i), n + 1}, &here, &there)
+			}
+		}
+		add(mark{1, 1}, &here, &there) // there forgets one more process
+		id, _, _ := strings.Cut(string(there.at(there.last).raw()), "\n")
+		ofID, ok := parsePosition(strings.TrimPrefix(id, "id: "))
+		if !ok {
+			t.Fatal(id)
+		}
+		for _, isNew := range []bool{false, true} {
+			unseen := here.last + 1
+			if isNew {
+				add(mark{99, 1}, &here)
+			}
+			for name, p := range map[string]position{"moved": there.position(), "ID": ofID} {
+				if got := here.unseen(p); got != unseen {
+					t.Errorf("%d processes, %s: events from %d on are sent, want %d", count, name, got, unseen)
+				}
+				for sequence := here.first; sequence <= here.last; sequence++ {
+					if got, want := here.covers(p, here.at(sequence).mark), sequence < unseen; got != want {
+						t.Errorf("%d processes, %s: event %d: the client has it %v, want %v", count, name, sequence, got, want)
+					}
+				}
+				if here.hasGap(p) {
+					t.Errorf("%d processes, %s: there is a gap", count, name)
 				}
 			}
 		}
