@@ -312,8 +312,11 @@ func (m *mix) goOn() {
 	}
 	until(m.t, "all kinds are answered", func() bool {
 		for i, r := range m.rows {
+			if all := r.failures(); len(all) > 0 {
+				m.t.Fatalf("%s: %v", r.name, all)
+			}
 			if len(r.idle) < r.clients && r.answered.Load() == before[i] {
-				return m.t.Failed()
+				return false
 			}
 		}
 		return true
