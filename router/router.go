@@ -129,18 +129,24 @@ func (g *Group) wrap(h sluice.RequestHandler) sluice.RequestHandler {
 	return h
 }
 
-// Handle is Router.Handle for [METHOD ]/[PATH], which follows the prefix. With an empty prefix,
-// the pattern may have a host.
+// Handle is Router.Handle for [METHOD][ ][/PATH]. The path follows the prefix; without one, the
+// pattern is that of the prefix alone, so that "GET" of the group "/users" is "GET /users". With an
+// empty prefix, the pattern is as that of Router.Handle.
 func (g *Group) Handle(pattern string, handler sluice.RequestHandler) {
 	method, path := "", pattern
 	if i := strings.IndexAny(pattern, " \t"); i >= 0 {
-		method, path = pattern[:i+1], strings.TrimLeft(pattern[i:], " \t")
+		method, path = pattern[:i], strings.TrimLeft(pattern[i:], " \t")
+	} else if g.prefix != "" && !strings.HasPrefix(pattern, "/") {
+		method, path = pattern, ""
 	}
-	text := method + g.prefix + path
-	switch {
-	case g.prefix != "" && !strings.HasPrefix(path, "/"):
-		panic(&PatternError{text, "a pattern of a group with a prefix begins with a slash, after its method"})
-	case handler != nil:
+	text := g.prefix + path
+	if method != "" {
+		text = method + " " + text
+	}
+	if g.prefix != "" && path != "" && path[0] != '/' {
+		panic(&PatternError{text, "the path of a pattern in a group with a prefix begins with a slash"})
+	}
+	if handler != nil {
 		handler = g.wrap(handler)
 	}
 	g.router.handle(text, handler, g)

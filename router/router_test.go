@@ -134,6 +134,8 @@ func TestGroups(t *testing.T) {
 	org := api.Group("/orgs/{org}", mark("c"))
 	org.Handle("/", named("org"))
 	org.Group("", mark("d")).Handle("POST /members/{id}", named("org", "id"))
+	api.Handle("PATCH", named())
+	r.Group("/every").Handle("", named())
 	r.Group("example.com").Handle("PUT  /x", named())
 	r.Group("", mark("e")).Handle("GET a.com/x", named())
 	for _, c := range []struct{ method, host, target, want, passed string }{
@@ -142,6 +144,8 @@ func TestGroups(t *testing.T) {
 		{"PUT", "x", "/api/users/1", "405 GET, HEAD, OPTIONS Method Not Allowed", ""},
 		{"GET", "x", "/api/orgs/o/p", "200  /api/orgs/{org}/ org=o", "a b c"},
 		{"POST", "x", "/api/orgs/o/members/m", "200  POST /api/orgs/{org}/members/{id} org=o id=m", "a b c d"},
+		{"PATCH", "x", "/api", "200  PATCH /api", "a b"},
+		{"BREW", "x", "/every", "200  /every", ""},
 		{"PUT", "example.com", "/x", "200  PUT example.com/x", ""},
 		{"GET", "a.com", "/x", "200  GET a.com/x", "e"},
 		{"GET", "x", "/api/users/", "404  404 Page not found", ""},
@@ -164,7 +168,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("the 405 passes %s", passed)
 		}
 	}
-	want := []string{"GET /api/users/{id}", "/api/orgs/{org}/", "POST /api/orgs/{org}/members/{id}", "PUT example.com/x", "GET a.com/x"}
+	want := []string{"GET /api/users/{id}", "/api/orgs/{org}/", "POST /api/orgs/{org}/members/{id}", "PATCH /api", "/every", "PUT example.com/x", "GET a.com/x"}
 	if got := r.Patterns(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -184,7 +188,7 @@ func TestRefusedPatterns(t *testing.T) {
 		`sluice: pattern "/{$}/": {$} is not at the end`:                                                                        func(r *Router) { r.Handle("/{$}/", h) },
 		`sluice: pattern "/": the handler is nil`:                                                                               func(r *Router) { r.Handle("/", nil) },
 		`sluice: pattern "/a/": the prefix of a group ends with a slash`:                                                        func(r *Router) { r.Group("/a/") },
-		`sluice: pattern "GET /ahost/": a pattern of a group with a prefix begins with a slash, after its method`:               func(r *Router) { r.Group("/a").Handle("GET host/", h) },
+		`sluice: pattern "GET /ahost/": the path of a pattern in a group with a prefix begins with a slash`:                     func(r *Router) { r.Group("/a").Handle("GET host/", h) },
 		`sluice: pattern "/a/{y}" conflicts with "/a/{x}": both match the same requests`:                                        func(r *Router) { r.Handle("/a/{x}", h); r.Handle("/a/{y}", h) },
 		`sluice: pattern "/b" conflicts with "GET /": both match GET /b, and each matches requests that the other one does not`: func(r *Router) { r.Handle("GET /", h); r.Handle("/b", h) },
 		`sluice: pattern "/{x}/a" conflicts with "HEAD /b/": both match HEAD /b/a, and each matches requests that the other one does not`: func(r *Router) {
