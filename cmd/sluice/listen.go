@@ -18,7 +18,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("cannot listen on %s: another program does; --addr chooses another port", addr)
+		return nil, fmt.Errorf("cannot listen on %s: another program does; choose another port", addr)
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
@@ -28,7 +28,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // checkAddr finds what is no address to listen on, before anything listens. What a
 // host's name leads to is not looked up.
 func checkAddr(flag, addr string) error {
-	if systemd.IsName(addr) && flag == "--addr" {
+	if systemd.IsName(addr) && flag != "--admin" {
 		return nil
 	}
 	_, port, err := net.SplitHostPort(addr)

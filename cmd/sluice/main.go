@@ -18,7 +18,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServeCommand(), newGetCommand(), newWSCommand(), newBenchCommand(), newCtlCommand(), lab.Command())
+	root.AddCommand(newServeCommand(), newProxyCommand(), newGetCommand(), newWSCommand(), newBenchCommand(), newCtlCommand(), lab.Command())
 	return root
 }
 

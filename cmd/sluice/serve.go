@@ -40,6 +40,7 @@ type serveOptions struct {
 	accessLog    accessLogOptions
 	requestID    bool
 	files        fileOptions
+	gateway      gatewayOptions // of "sluice proxy"
 	workers      workerCount
 	admin        string
 	profiles     bool
@@ -97,16 +98,28 @@ func newServeCommand() *cobra.Command {
 			if err := o.complete(cmd.Flags(), args); err != nil {
 				return cli.Misuse(err)
 			}
-			if o.workers > 0 {
-				return servePrefork(o)
-			}
-			return serve(cmd.Context(), o)
+			return o.run(cmd.Context())
 		},
 	}
+	cmd.Flags().SortFlags = false
+	o.files.addFlags(cmd.Flags())
+	o.addFlags(cmd, "addr")
+	return cmd
+}
+
+// run serves, with worker processes or without.
+func (o *serveOptions) run(ctx context.Context) error {
+	if o.workers > 0 {
+		return servePrefork(*o)
+	}
+	return serve(ctx, *o)
+}
+
+// addFlags adds the flags that the commands that serve have in common. addr is the name of
+// that for the address.
+func (o *serveOptions) addFlags(cmd *cobra.Command, addr string) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
-	o.files.addFlags(flags)
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, `HOST:PORT`; :8080 is all addresses of this machine; fd:NAME is a socket of systemd")
+	flags.StringVar(&o.addr, addr, "127.0.0.1:8080", "address to listen on, `HOST:PORT`; :8080 is all addresses of this machine; fd:NAME is a socket of systemd")
 	o.accessLog.addFlags(flags)
 	flags.BoolVar(&o.requestID, "request-id", false, "give each response an X-Request-Id: the request's, if it is valid, or a new one; json and text logs have it")
 	o.tls.addFlags(flags)
@@ -130,7 +143,6 @@ func newServeCommand() *cobra.Command {
 	cli.Values(cmd, "io-uring", sluice.IOUringAuto.String(), sluice.IOUringOn.String(), sluice.IOUringOff.String())
 	cli.Values(cmd, "prefork", automatic)
 	cli.Values(cmd, "proxy-protocol", sluice.ProxyProtocolOff.String(), sluice.ProxyProtocolAccept.String(), sluice.ProxyProtocolRequire.String())
-	return cmd
 }
 
 // oneFolder checks the arguments. A word after --prefork that is not a number is DIR.
@@ -162,7 +174,7 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 			return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
 		}
 	}
-	if err := checkAddr("--addr", o.addr); err != nil {
+	if err := checkAddr(o.addrFlag(), o.addr); err != nil {
 		return err
 	}
 	if o.admin != "" && !strings.HasPrefix(o.admin, "unix:") {
@@ -180,6 +192,10 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 		return err
 	}
 	if err := o.accessLog.complete(flags); err != nil {
+		return err
+	}
+	o.gateway.maxBody = int64(o.maxBody)
+	if err := o.gateway.complete(flags); err != nil {
 		return err
 	}
 	if err := o.proxy.complete(); err != nil {
@@ -217,7 +233,15 @@ func serve(ctx context.Context, o serveOptions) error {
 	server := o.newServer()
 	server.Logger = logger
 	var built *endpoints
-	if o.files.dir != "" {
+	var routes *gatewayHandler
+	if o.gateway.isOn {
+		routes = &gatewayHandler{}
+		if err := routes.load(&o.gateway, logger); err != nil {
+			return err
+		}
+		defer routes.close()
+		server.Handler = routes.serve
+	} else if o.files.dir != "" {
 		site, err := newSite(o.files)
 		if err != nil {
 			return err
@@ -229,7 +253,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	o.observe(server, access)
-	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	run := &running{server: server, logger: logger, access: access, certificates: certificates, routes: routes, options: &o, signals: signals}
 	if o.tls.acme.isOn() {
 		if run.orders, err = newOrderer(o.tls.acme, logger); err != nil {
 			return err
@@ -261,6 +285,10 @@ func (o *serveOptions) newServer() *sluice.Server {
 		MaxRequestBodySize: o.maxBody,
 	}
 	o.proxy.set(s)
+	if o.gateway.isOn {
+		s.StreamRequestBody = true
+		s.NoDefaultServerHeader, s.NoDefaultDate = true, true // the upstreams' are forwarded
+	}
 	return s
 }
 
@@ -289,9 +317,11 @@ func (o *serveOptions) warn(logger *log.Logger) {
 type running struct {
 	server       *sluice.Server
 	logger       *log.Logger
-	access       *accessLog    // nil if there is none
-	certificates *certificates // nil without TLS
-	orders       *orderer      // nil without --acme, and in workers
+	access       *accessLog      // nil if there is none
+	certificates *certificates   // nil without TLS
+	orders       *orderer        // nil without --acme, and in workers
+	routes       *gatewayHandler // of "sluice proxy"; nil: the command is another one, or a master's
+	options      *serveOptions
 	signals      chan os.Signal
 	systemd      *systemd.Service
 	isActivated  bool            // it listens on a socket of systemd
@@ -354,14 +384,34 @@ func (r *running) announce(scheme string, ln net.Listener, o serveOptions) {
 	for _, other := range others {
 		r.logger.Printf("from other machines: %s", other)
 	}
-	if o.files.dir != "" {
-		r.logger.Printf("files: %s", o.files.dir)
-	}
+	o.announceContent(r.logger)
 	r.announceAdmin(r.adminAddr)
 }
 
+// announceContent says what is served.
+func (o *serveOptions) announceContent(logger *log.Logger) {
+	switch {
+	case o.files.dir != "":
+		logger.Printf("files: %s", o.files.dir)
+	case o.gateway.config != "":
+		logger.Printf("routes: %s", o.gateway.config)
+	case o.gateway.isOn:
+		logger.Printf("requests go to %s", strings.Join(o.gateway.to, ", "))
+	}
+}
+
+// addrFlag returns the flag for the address.
+func (o *serveOptions) addrFlag() string {
+	if o.gateway.isOn {
+		return "--listen"
+	}
+	return "--addr"
+}
+
 // reloads reports whether there is anything to do at SIGHUP.
-func (r *running) reloads() bool { return r.certificates.reloads() || r.access.reopens() }
+func (r *running) reloads() bool {
+	return r.certificates.reloads() || r.access.reopens() || r.routes != nil && r.options.gateway.config != ""
+}
 
 // reload reads again what SIGHUP says has changed. What cannot be read stays as
 // it was.
@@ -370,6 +420,13 @@ func (r *running) reload() {
 	defer r.notify("READY=1")
 	if r.certificates.reloads() {
 		r.certificates.reloadLogged(r.logger, "")
+	}
+	if r.routes != nil {
+		if err := r.routes.load(&r.options.gateway, r.logger); err != nil {
+			r.logger.Printf("the routes stay as they were: %v", err)
+		} else {
+			r.logger.Print("routes read again")
+		}
 	}
 	if r.access.reopens() {
 		if err := r.access.reopen(); err != nil {

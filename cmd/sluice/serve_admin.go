@@ -4,6 +4,8 @@ import (
 	"net"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/contrib/metrics"
 	"github.com/sluicehttp/sluice/pprofhandler"
@@ -52,7 +54,11 @@ func (r *running) openAdmin(o *serveOptions, e *endpoints) error {
 		push.AddEndpoint(e.echo.Name, &e.echo)
 		push.AddHub(eventTopic, e.events)
 	}
-	at, stop, err := r.single.ServeAdmin(o.admin, adminHandler(r.single, metrics.Handler(r.single, push, certificateAges{func() *certificates { return r.certificates }}), nil))
+	collectors := []prometheus.Collector{push, certificateAges{func() *certificates { return r.certificates }}}
+	if r.routes != nil {
+		collectors = append(collectors, gatewayCollector{r.routes})
+	}
+	at, stop, err := r.single.ServeAdmin(o.admin, adminHandler(r.single, metrics.Handler(r.single, collectors...), nil))
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func servePrefork(o serveOptions) error {
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
 	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.inMaster}), prefork.ControlHandler(p))
 	p.Profiles = o.profilesHandler()
-	if o.files.dir == "" {
+	if o.files.dir == "" && !o.gateway.isOn {
 		if _, err := serveEndpoints(run.server, p); err != nil {
 			return err
 		}
@@ -130,6 +130,9 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	}
 	o.warn(r.logger)
 	p.LoadConfig = o.tls.readPEM
+	if o.gateway.isOn {
+		p.OnReload = o.gateway.check // a file that is wrong replaces no worker
+	}
 	if o.tls.acme.isOn() {
 		var err error
 		if r.orders, err = newOrderer(o.tls.acme, r.logger); err != nil {
@@ -228,6 +231,14 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 			return err
 		}
 		cleanUp = append(cleanUp, r.access.Close)
+		if o.gateway.isOn {
+			routes := &gatewayHandler{}
+			if err := routes.load(&o.gateway, r.logger); err != nil {
+				return err
+			}
+			cleanUp = append(cleanUp, routes.close)
+			r.server.Handler = routes.serve
+		}
 		if o.files.dir != "" {
 			site, err := newSite(o.files)
 			if err != nil {
@@ -269,9 +280,7 @@ func (r *running) announceFleet(p *prefork.Prefork, o serveOptions) {
 			r.logger.Printf("from other machines: %s", other)
 		}
 	}
-	if o.files.dir != "" {
-		r.logger.Printf("files: %s", o.files.dir)
-	}
+	o.announceContent(r.logger)
 	r.announceAdmin(p.AdminAddr())
 }
 
@@ -280,7 +289,7 @@ func (o *serveOptions) explainListen(err error) error {
 	var boot *prefork.BootError
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("cannot listen on %s: another program does; --addr chooses another port", o.addr)
+		return fmt.Errorf("cannot listen on %s: another program does; choose another port", o.addr)
 	case errors.As(err, &boot):
 		return fmt.Errorf("worker %d cannot start: %s", boot.Slot, strings.TrimPrefix(boot.Text, "sluice: "))
 	}

@@ -31,8 +31,12 @@ func startPreforked(t *testing.T, args ...string) *preforked {
 
 func startPreforkedBinary(t *testing.T, binary string, args ...string) *preforked {
 	t.Helper()
-	p := &preforked{log: filepath.Join(t.TempDir(), "log")}
-	p.Cmd = exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0", "--prefork", "2"}, args...)...)
+	return startPreforkedCommand(t, exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0", "--prefork", "2"}, args...)...))
+}
+
+func startPreforkedCommand(t *testing.T, cmd *exec.Cmd) *preforked {
+	t.Helper()
+	p := &preforked{Cmd: cmd, log: filepath.Join(t.TempDir(), "log")}
 	file, err := os.Create(p.log)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/proxy"
+)
+
+// A gateway has the proxies of routes, in the order in which a request looks for its own.
+type gateway struct{ routes []servedRoute }
+
+type servedRoute struct {
+	route
+	proxy *proxy.Proxy
+}
+
+// newGateway makes the proxies of routes.
+func newGateway(routes []route) (*gateway, error) {
+	g := &gateway{}
+	for _, r := range routes {
+		p, err := proxy.New(r.options)
+		if err != nil {
+			g.close()
+			return nil, fmt.Errorf("the route of %q, %q: %s", r.host, r.path, strings.TrimPrefix(err.Error(), "sluice: proxy: "))
+		}
+		g.routes = append(g.routes, servedRoute{r, p})
+	}
+	slices.SortStableFunc(g.routes, func(a, b servedRoute) int {
+		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(len(b.host), len(a.host)), cmp.Compare(len(b.path), len(a.path)))
+	})
+	return g, nil
+}
+
+// rank orders the kinds of hosts.
+func (r *route) rank() int {
+	switch {
+	case r.host == "":
+		return 0
+	case r.host[0] == '.':
+		return 1
+	}
+	return 2
+}
+
+// close ends what the proxies do by themselves.
+func (g *gateway) close() {
+	for _, r := range g.routes {
+		r.proxy.Close()
+	}
+}
+
+// find returns the proxy for a request, nil if there is none. The path is the normal form of
+// that of the request, so that "/a/../b" has the route of "/b".
+func (g *gateway) find(ctx *sluice.RequestCtx) *proxy.Proxy {
+	host, path := hostName(ctx.Host()), ctx.Path()
+	for i := range g.routes {
+		if r := &g.routes[i]; r.matches(host, path) {
+			return r.proxy
+		}
+	}
+	return nil
+}
+
+// matches reports whether the route is for a host and a path.
+func (r *route) matches(host string, path []byte) bool {
+	switch r.rank() {
+	case 1:
+		if !strings.HasSuffix(host, r.host) {
+			return false
+		}
+	case 2:
+		if host != r.host {
+			return false
+		}
+	}
+	n := len(r.path)
+	// "/api" is a prefix of "/api/x" and not of "/apix".
+	return len(path) >= n && string(path[:n]) == r.path && (r.path[n-1] == '/' || len(path) == n || path[n] == '/')
+}
+
+// hostName returns a host in lower case, without a port and a dot at its end.
+func hostName(host []byte) string {
+	name := strings.ToLower(string(host))
+	if i := strings.LastIndexByte(name, ':'); i >= 0 && !strings.HasSuffix(name, "]") {
+		name = name[:i]
+	}
+	return strings.TrimSuffix(name, ".")
+}
+
+// A gatewayHandler answers with the gateway that it has now.
+type gatewayHandler struct{ current atomic.Pointer[gateway] }
+
+// load makes the gateway of the options the current one.
+func (h *gatewayHandler) load(o *gatewayOptions, logger sluice.Logger) error {
+	routes, err := o.routes()
+	if err != nil {
+		return err
+	}
+	for i := range routes {
+		routes[i].options.Logger = logger
+	}
+	g, err := newGateway(routes)
+	if err != nil {
+		return err
+	}
+	if old := h.current.Swap(g); old != nil {
+		old.close()
+	}
+	return nil
+}
+
+func (h *gatewayHandler) close() {
+	if g := h.current.Load(); g != nil {
+		g.close()
+	}
+}
+
+func (h *gatewayHandler) serve(ctx *sluice.RequestCtx) {
+	if p := h.current.Load().find(ctx); p != nil {
+		p.Handle(ctx)
+		return
+	}
+	ctx.Error("there is no route for this host and path", sluice.StatusNotFound)
+}
+
+// A gatewayCollector has the metrics of the upstreams of this process.
+type gatewayCollector struct{ handler *gatewayHandler }
+
+func upstreamDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("sluice_proxy_upstream_"+name, help, []string{"host", "path", "upstream"}, nil)
+}
+
+// Describe implements prometheus.Collector: what Collect sends describes itself.
+func (gatewayCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c gatewayCollector) Collect(out chan<- prometheus.Metric) {
+	for _, r := range c.handler.current.Load().routes {
+		for _, s := range r.proxy.Status() {
+			isUp := 0.0
+			if s.IsUp {
+				isUp = 1
+			}
+			for _, m := range []struct {
+				name, help string
+				kind       prometheus.ValueType
+				value      float64
+			}{
+				{"up", "1: it gets its part of the requests; 0: requests or tests have failed.", prometheus.GaugeValue, isUp},
+				{"pending", "Requests in progress, and tunnels.", prometheus.GaugeValue, float64(s.Pending)},
+				{"requests_total", "Requests that were sent; repetitions count.", prometheus.CounterValue, float64(s.Sent)},
+				{"failures_total", "Requests without a response.", prometheus.CounterValue, float64(s.Failed)},
+			} {
+				out <- prometheus.MustNewConstMetric(upstreamDesc(m.name, m.help), m.kind, m.value, r.host, r.path, s.Name)
+			}
+		}
+	}
+}
