@@ -1,35 +1,30 @@
 package main
 
 import (
-	"io"
-	"net"
-	"net/http"
 	"testing"
 
-	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/sluicetest"
 )
 
 func TestHello(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go sluice.Serve(ln, hello)
-
+	sluicetest.CheckLeaks(t)
+	s := sluicetest.NewServer(t, hello)
 	for query, want := range map[string]string{
 		"":              "Hello, world!\n",
 		"?name=Ada":     "Hello, Ada!\n",
 		"?name=J%C3%B8": "Hello, Jø!\n",
 	} {
-		resp, err := http.Get("http://" + ln.Addr().String() + "/" + query)
-		if err != nil {
-			t.Fatal(err)
+		status, got, err := s.Client().Get(nil, s.URL+"/"+query)
+		if status != 200 || string(got) != want || err != nil {
+			t.Errorf("%q: got %d %q, %v, want %q", query, status, got, err, want)
 		}
-		got, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || string(got) != want {
-			t.Errorf("%q: got %q, %v, want %q", query, got, err, want)
-		}
+	}
+}
+
+// The same without a server.
+func TestHelloRecorded(t *testing.T) {
+	resp := sluicetest.Record(t, hello, sluicetest.NewRequest("GET", "/?name=Ada", ""))
+	if string(resp.Body()) != "Hello, Ada!\n" {
+		t.Error(resp)
 	}
 }

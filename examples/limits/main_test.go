@@ -9,16 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/sluicetest"
 )
 
 func TestLimits(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newServer(20 * time.Millisecond)
-	go server.Serve(ln)
-	t.Cleanup(func() { server.Shutdown() }) // after the parallel tests
+	sluicetest.CheckLeaks(t)
+	s := sluicetest.NewUnstartedServer(t, nil)
+	s.Config = newServer(20 * time.Millisecond)
+	s.Start()
 
 	const end = "HTTP/1.1\r\nHost: here\r\n"
 	tests := []struct {
@@ -37,7 +36,7 @@ func TestLimits(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", ln.Addr().String())
+			conn, err := net.Dial("tcp", s.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}

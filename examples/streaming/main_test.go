@@ -4,33 +4,21 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/sluicetest"
 )
 
 // start serves on a free port and returns its URL.
 func start(t *testing.T, ticks <-chan time.Time) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newServer(ticks)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
-	t.Cleanup(func() {
-		_ = ln.Close() // Serve may not have begun
-		if err := server.Shutdown(); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + ln.Addr().String()
+	s := sluicetest.NewUnstartedServer(t, nil)
+	s.Config = newServer(ticks)
+	s.Start()
+	return s.URL
 }
 
 func get(t *testing.T, url string) (*http.Response, *bufio.Reader) {

@@ -187,6 +187,7 @@ func satelliteRules() map[string]packageRule {
 		"middleware":      {own: []string{".", "accesslog", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
+		"sluicetest":      {own: []string{".", "fasthttputil"}},
 		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}, external: []string{xNet}},
 	}

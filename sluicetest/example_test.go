@@ -1,0 +1,27 @@
+package sluicetest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/sluicetest"
+)
+
+func hello(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "Hello, %s!", ctx.QueryArgs().Peek("name")) }
+
+// A test of a handler, with a server and without one.
+func Example() {
+	_ = func(t *testing.T) {
+		sluicetest.CheckLeaks(t)
+		s := sluicetest.NewTLSServer(t, hello)
+		if _, body, err := s.Client().Get(nil, s.URL+"/?name=Ada"); string(body) != "Hello, Ada!" || err != nil {
+			t.Errorf("%q, %v", body, err)
+		}
+
+		resp := sluicetest.Record(t, hello, sluicetest.NewRequest("GET", "/?name=Ada", ""))
+		if string(resp.Body()) != "Hello, Ada!" {
+			t.Error(resp)
+		}
+	}
+}

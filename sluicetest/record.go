@@ -1,0 +1,64 @@
+package sluicetest
+
+import (
+	"bufio"
+	"io"
+	"log"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttputil"
+)
+
+// NewRequest returns a request for a handler. target is a path with a query, or a URL; without
+// a host it is that of example.com. body may be empty. It panics if target is no URL.
+func NewRequest(method, target, body string) *sluice.Request {
+	req := new(sluice.Request)
+	req.Header.SetMethod(method)
+	req.SetRequestURI(target)
+	if len(req.Host()) == 0 {
+		req.SetHost("example.com")
+	}
+	if body != "" {
+		req.SetBodyString(body)
+	}
+	return req
+}
+
+// Record has h answer one request, on a connection in memory, and returns the response, with
+// the body that was streamed. So it is what a client gets: with a Date and a Content-Length,
+// without a body for HEAD, and 500 after a panic. It returns when h has returned. Without a
+// response the test ends.
+//
+// h may take the connection over: the response then is that of the handshake, and the
+// connection is closed.
+func Record(t testing.TB, h sluice.RequestHandler, req *sluice.Request) *sluice.Response {
+	t.Helper()
+	logTo := &testLog{t: t}
+	defer logTo.close()
+	server := &sluice.Server{Handler: h, Logger: log.New(logTo, "", 0), Engine: sluice.EnginePerConn, MaxRequestBodySize: len(req.Body()) + 1}
+	pipe := fasthttputil.NewPipeConns()
+	served := make(chan error, 1)
+	go func() { served <- server.ServeConn(pipe.Conn2()) }()
+	conn := pipe.Conn1()
+	defer func() {
+		conn.Close()
+		<-served
+	}()
+	w := bufio.NewWriter(conn)
+	written := make(chan error, 1)
+	go func() {
+		err := req.Write(w)
+		if err == nil {
+			err = w.Flush()
+		}
+		written <- err
+	}()
+	resp := &sluice.Response{SkipBody: req.Header.IsHead()}
+	if err := resp.Read(bufio.NewReader(conn)); err != nil && err != io.EOF {
+		t.Fatalf("sluicetest: no response: %v", err)
+	} else if err != nil {
+		t.Fatal("sluicetest: the connection ends without a response")
+	}
+	return resp
+}
