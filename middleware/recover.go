@@ -6,19 +6,13 @@ import "github.com/sluicehttp/sluice"
 // a response that has none of the fields that other middlewares set. Put Recover inside those
 // whose fields the answer is to have, and inside AccessLog, which then sees an ordinary 500.
 //
-// answer fills ctx.Response; it must not show v, which may have secrets, to the client. nil
-// answers 500 with the name of that status. v is logged with its stack before.
+// The answer is 500 with the name of that status. answer, which may be nil, changes it; it must
+// not show v, which may have secrets, to the client. v is logged with its stack before.
 //
-// What cannot be answered goes on as a panic: the server then logs it, and closes the
-// connection, so that the client sees that the response is not complete. This is a panic after
-// Flush, after TimeoutError, and of sluice.ErrAbortHandler. A panic that Recover answers does
-// not end the process with Server.CrashOnPanic.
+// Some panics go on to the server: after Flush, and of sluice.ErrAbortHandler, it closes the
+// connection, so that the client sees that the response is not complete; after TimeoutError it
+// answers 500. A panic that Recover answers does not end the process with Server.CrashOnPanic.
 func Recover(answer func(ctx *sluice.RequestCtx, v any)) func(sluice.RequestHandler) sluice.RequestHandler {
-	if answer == nil {
-		answer = func(ctx *sluice.RequestCtx, _ any) {
-			ctx.Error(sluice.StatusMessage(sluice.StatusInternalServerError), sluice.StatusInternalServerError)
-		}
-	}
 	return func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {
 			defer func() {
@@ -32,8 +26,10 @@ func Recover(answer func(ctx *sluice.RequestCtx, v any)) func(sluice.RequestHand
 				ctx.LogPanic(v)
 				ctx.HijackSetNoResponse(false) // the connection stays with HTTP
 				ctx.Hijack(nil)
-				ctx.Response.Reset()
-				answer(ctx, v)
+				ctx.Error(sluice.StatusMessage(sluice.StatusInternalServerError), sluice.StatusInternalServerError)
+				if answer != nil {
+					answer(ctx, v)
+				}
 			}()
 			h(ctx)
 		}
