@@ -1,5 +1,5 @@
 // Package fasthttpadaptor runs handlers of net/http on a sluice.Server, has its clients
-// send by a sluice.Client (Transport), and converts requests between the two packages.
+// send by a sluice.Client (Transport), gives that a cookie jar, and converts requests between the two packages.
 //
 // A handler of net/http gets a usual http.Request and http.ResponseWriter. Each
 // request costs their allocations and a goroutine. What the handler writes stays

@@ -51,7 +51,8 @@ func onSenders(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, s
 			config := &tls.Config{RootCAs: roots}
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true}}
 			if !strings.HasPrefix(name, "net/http") {
-				client.Transport = &Transport{Client: &sluice.Client{TLSConfig: config, HTTP2: sluice.HTTP2Auto}}
+				dialer := &sluice.TCPDialer{} // it has looked nothing up yet
+				client.Transport = &Transport{Client: &sluice.Client{TLSConfig: config, HTTP2: sluice.HTTP2Auto, DialContext: dialer.DialContext}}
 			}
 			defer client.CloseIdleConnections()
 			test(t, sender{server.URL, client})

@@ -19,8 +19,16 @@ func ConvertRequest(ctx *sluice.RequestCtx, r *http.Request, forServer bool) err
 	return fasthttpadaptor.ConvertRequest(ctx, r, forServer)
 }
 
+// CookieJar is [fasthttpadaptor.CookieJar].
+type CookieJar = fasthttpadaptor.CookieJar
+
 // ErrSwitched is a copy of [fasthttpadaptor.ErrSwitched].
 var ErrSwitched = fasthttpadaptor.ErrSwitched
+
+// NewCookieJar calls [fasthttpadaptor.NewCookieJar].
+func NewCookieJar() *fasthttpadaptor.CookieJar {
+	return fasthttpadaptor.NewCookieJar()
+}
 
 // NewFastHTTPHandler calls [fasthttpadaptor.NewFastHTTPHandler].
 func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
