@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,7 +37,8 @@ type attachment struct {
 	pings    *probes
 
 	mu       sync.Mutex
-	draining bool // OrderDrain was issued
+	draining bool      // OrderDrain was issued
+	said     []message // READY and RECYCLE, as they were sent
 }
 
 // attach finds the descriptors and starts listening.
@@ -179,6 +181,8 @@ func (w *Worker) listen() {
 			w.pings.note(m.seq)
 		case m.kind == messageStream:
 			w.takeStreams(descriptors)
+		case m.kind == messageResume:
+			w.repeat(m.seq)
 		case w.inboxes.message(m, descriptors) || w.meetings.message(m, descriptors):
 		default:
 			if o, ok := w.orderOf(m, descriptors); ok {
@@ -230,6 +234,26 @@ func (w *Worker) orderOf(m message, descriptors []int) (Order, bool) {
 		return Order{}, false
 	}
 	return o, true
+}
+
+// repeat tells a master that has taken over what the one before may not have told it.
+func (w *Worker) repeat(seq uint32) {
+	answer := message{kind: messageAck, seq: seq}
+	hasAsked, hasMet := w.meetings.progress()
+	if hasMet {
+		answer.flags |= flagMet
+	}
+	w.mu.Lock()
+	all := append([]message{answer}, w.said...)
+	w.mu.Unlock()
+	if hasAsked && !hasMet {
+		all = append(all, message{kind: messageMeeting})
+	}
+	for _, m := range all {
+		if err := w.link.send(m, nil); err != nil {
+			w.options.Logger.Printf("worker: %v", err) // the next master asks again
+		}
+	}
 }
 
 // noteDrain records that the worker drains, and reports whether it did before.
@@ -314,7 +338,13 @@ func (w *Worker) send(kind messageType, payload []byte) error {
 	if w.bare {
 		return nil
 	}
-	return w.link.send(message{kind: kind, slot: uint16(w.Slot()), payload: payload}, nil)
+	m := message{kind: kind, slot: uint16(w.Slot()), payload: payload}
+	if kind == messageReady || kind == messageRecycle {
+		w.mu.Lock()
+		w.said = append(slices.DeleteFunc(w.said, func(other message) bool { return other.kind == kind }), m)
+		w.mu.Unlock()
+	}
+	return w.link.send(m, nil)
 }
 
 // sendJSON is send with a value in JSON, of numbers and texts.

@@ -146,6 +146,13 @@ type Config struct {
 	// caller owns them, and must keep them open while Run runs.
 	SharedFiles []*os.File
 
+	// Holder keeps what must outlive the Master; see NewFrom. nil: nothing does. Start must
+	// be nil then.
+	Holder Holder
+	// Manages is the id of the binary that this process runs, as the Holder has told it: the
+	// name of its entry without BinaryPrefix. Empty: that of this program.
+	Manages string
+
 	// Inboxes gives each slot an inbox: a socket through which workers pass open
 	// connections to each other; see Worker.Post and Worker.Receive. The inbox
 	// belongs to the slot, not to a process. Connections in the inbox of a worker

@@ -129,8 +129,8 @@ func TestLaunchWithoutDescriptors(t *testing.T) {
 				return
 			}
 			isStarted = true
-			p.command.Process.Kill()
-			p.command.Wait()
+			p.child.(ownChild).command.Process.Kill()
+			p.child.(ownChild).command.Wait()
 			p.link.close()
 		})
 	}

@@ -178,8 +178,8 @@ func TestEndComesLast(t *testing.T) {
 	}
 	defer m.Close()
 	ours, theirs := linkPair(t)
-	p := &process{key: key{0, 1}, command: exec.Command("/bin/true"), link: ours}
-	if err := p.command.Start(); err != nil {
+	p := &process{key: key{0, 1}, child: ownChild{exec.Command("/bin/true")}, link: ours}
+	if err := p.child.(ownChild).command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	file := someFile(t)
@@ -192,7 +192,7 @@ func TestEndComesLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "the process ends", func() bool { return isGone(p.command.Process.Pid) })
+	until(t, "the process ends", func() bool { return isGone(p.child.(ownChild).command.Process.Pid) })
 	m.spawner.processes[p.key] = p
 	m.watch(p)
 	events := m.events.takeAll()
@@ -205,8 +205,8 @@ func TestEndComesLast(t *testing.T) {
 	if err := ours.file.Close(); !errors.Is(err, os.ErrClosed) || m.spawner.find(p.key) != nil {
 		t.Errorf("the process is kept: %v", err)
 	}
-	p = &process{key: key{0, 2}, command: exec.Command("/bin/false")} // without a control socket
-	if err := p.command.Start(); err != nil {
+	p = &process{key: key{0, 2}, child: ownChild{exec.Command("/bin/false")}} // without a control socket
+	if err := p.child.(ownChild).command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	m.watch(p)

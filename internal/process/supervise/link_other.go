@@ -17,6 +17,8 @@ var errLinkFull = errors.New("sluice: control socket is full")
 type link struct{}
 
 func newLinkPair() (*link, *os.File, error)      { return nil, nil, ErrDetached }
+func heldLink([]*os.File) (*link, error)         { return nil, ErrDetached }
+func (l *link) files() []*os.File                { return nil }
 func (l *link) send(message, []*os.File) error   { return ErrDetached }
 func (l *link) receive() (message, []int, error) { return message{}, nil, ErrDetached }
 func (l *link) hangUp()                          {}

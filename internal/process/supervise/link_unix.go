@@ -50,6 +50,22 @@ func newLinkPair() (*link, *os.File, error) {
 	return newLink(inherited(ours, "control")), os.NewFile(uintptr(theirs), "control"), nil
 }
 
+// heldLink returns the link whose socket a Holder has kept.
+func heldLink(kept []*os.File) (*link, error) {
+	defer closeFiles(kept)
+	if len(kept) != 1 {
+		return nil, errors.New("sluice: a worker's control socket is not held")
+	}
+	fd, err := unix.FcntlInt(kept[0].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return newLink(inherited(fd, "control")), nil
+}
+
+// files returns the socket, which stays the link's.
+func (l *link) files() []*os.File { return []*os.File{l.file} }
+
 // send sends m and files. It sets m's sequence number if that is 0.
 func (l *link) send(m message, files []*os.File) error {
 	if m.seq == 0 {

@@ -189,6 +189,8 @@ type fleet struct {
 	crashesTotal int
 	degraded     bool
 
+	replacing replacing
+
 	probed     time.Time // when the workers were last probed
 	isWatching bool      // there were workers to probe
 

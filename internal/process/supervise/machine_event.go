@@ -7,6 +7,7 @@ type eventKind uint8
 
 const (
 	evStart       eventKind = iota // Run was called
+	evResume                       // Run was called, and another master has left its state; children
 	evTick                         // time has passed
 	evSpawned                      // worker, pid; ready: it cannot report READY itself
 	evSpawnFailed                  // worker, err; ready: the slot's sockets exist
@@ -28,6 +29,7 @@ const (
 	evPause                        // workers exit, sockets are kept
 	evReopen                       // log files
 	evProbe                        // number: the ticket of a caller that asks whether the machine runs
+	evReplaced                     // another master is ready to take over, or err
 	evFailed                       // err of a hook: every worker is killed
 )
 
@@ -43,7 +45,8 @@ type event struct {
 	err      error
 	failure  *BootError
 
-	version *version
+	version  *version
+	children map[key]int // pids
 }
 
 // actionKind says what to do.
@@ -62,9 +65,13 @@ const (
 	actDump                           // SIGQUIT to worker
 	actDumpSelf                       // the master prints its own stacks
 	actPing                           // worker must answer
+	actResume                         // worker must say again what it is
 	actLook                           // worker, pid: read the length of its queue
 	actForget                         // close binary
 	actCloseSockets                   // no worker will inherit them any more
+	actReplace                        // binary: it should run the master
+	actDismiss                        // the master that is ready is not needed
+	actHandOver                       // it takes over: Run returns
 	// Hooks.
 	actSpawned   // worker, pid
 	actRecover   // worker, oldPID, pid
@@ -108,6 +115,10 @@ func (f *fleet) step(e event, now time.Time) []action {
 func (f *fleet) take(e event) {
 	switch e.kind {
 	case evStart:
+	case evResume:
+		f.resume(e.children)
+	case evReplaced:
+		f.replaced(e.err)
 	case evProbe:
 		f.answer(nil, e.number)
 	case evTick:

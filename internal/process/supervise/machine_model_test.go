@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -88,7 +90,9 @@ func (m *model) feed(e event) {
 	hangs, wasRolling, rollout := m.hangs, m.fleet.rolling == rollingForward || m.fleet.rolling == rollingSoak, m.fleet.versions
 	m.presume()
 	m.history = append(m.history, fmt.Sprintf("%v event %d %v %v n=%d", m.now.Sub(time.Unix(1e9, 0)), e.kind, e.worker, e.ready, e.number))
-	for _, a := range m.fleet.step(e, m.now) {
+	actions := m.fleet.step(e, m.now)
+	m.checkSaved()
+	for _, a := range actions {
 		if a.kind != actLog {
 			m.history = append(m.history, fmt.Sprintf("   action %d %v slot=%d", a.kind, a.worker, a.slot))
 		} else {
@@ -536,5 +540,23 @@ func (m *model) finish() {
 	}
 	if more := m.fleet.step(event{kind: evRestart, version: &version{}}, m.now); len(more) > 0 {
 		m.failf("actions after the end: %v", more)
+	}
+}
+
+// checkSaved checks that the state, saved and loaded, is the same state.
+func (m *model) checkSaved() {
+	m.t.Helper()
+	text, err := json.Marshal(m.fleet.save())
+	if err != nil {
+		m.failf("%v", err)
+	}
+	var s saved
+	if err := json.Unmarshal(text, &s); err != nil {
+		m.failf("%v", err)
+	}
+	again := newFleet(m.fleet.config, 1)
+	again.load(&s, m.now, func(id, origin string) *executable { return &executable{id: id, origin: origin} })
+	if second, err := json.Marshal(again.save()); err != nil || !bytes.Equal(second, text) {
+		m.failf("%v: loaded and saved again\n%s\nit was\n%s", err, second, text)
 	}
 }

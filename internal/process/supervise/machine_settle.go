@@ -22,6 +22,7 @@ func (f *fleet) settle() {
 	f.sendDrains()
 	f.dumpHung()
 	f.isWatching = f.isWatching && len(f.watched()) > 0
+	f.replaceMaster()
 	f.closeSockets()
 	if f.mode >= modeStopping && f.isEmpty() {
 		f.mode = modeFinished

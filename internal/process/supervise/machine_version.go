@@ -166,6 +166,9 @@ func (f *fleet) proceed() {
 		before := f.good
 		f.failure, f.good = "", f.target
 		f.release(before.binary)
+		if f.good.binary != before.binary {
+			f.replacing = replacingNone
+		}
 		f.logf("rolling restart is done")
 		f.endRolling(nil)
 	case rollingBack:
@@ -246,4 +249,42 @@ func (f *fleet) release(binary *executable) {
 	if binary != nil {
 		f.do(action{kind: actForget, binary: binary})
 	}
+}
+
+// replacing is how far the replacement of the master itself is.
+type replacing uint8
+
+const (
+	replacingNone replacing = iota
+	replacingBoot           // the new one was asked for
+	replacingOver           // it takes over, or is not to be tried again
+)
+
+// replaceMaster asks for a master with the good binary, once an upgrade has proven it.
+func (f *fleet) replaceMaster() {
+	if f.config.Holder == nil || f.replacing != replacingNone || !f.isCalm() || f.good.binary.id == f.config.Manages {
+		return
+	}
+	f.replacing = replacingBoot
+	f.do(action{kind: actReplace, binary: f.good.binary})
+}
+
+// replaced: a new master is ready, or cannot be.
+func (f *fleet) replaced(err error) {
+	switch {
+	case err != nil:
+		f.replacing = replacingOver
+		f.logf("the master goes on with its own binary: %v", err)
+	case !f.isCalm(): // it knows an older state; another one is asked for later
+		f.replacing = replacingNone
+		f.do(action{kind: actDismiss})
+	default:
+		f.replacing = replacingOver
+		f.do(action{kind: actHandOver})
+	}
+}
+
+// isCalm reports whether all workers serve, and nothing else was asked for.
+func (f *fleet) isCalm() bool {
+	return f.mode == modeRunning && !f.isEnding() && f.rolling == rollingNone && f.pending == nil && f.stage == stageReady
 }

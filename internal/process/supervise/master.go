@@ -1,9 +1,11 @@
 package supervise
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -30,11 +32,20 @@ type Master struct {
 	hasRun        atomic.Bool
 	tickets       tickets
 	snapshot      atomic.Pointer[Status]
+	// fleet and children are what another Master has left, nil if there was none.
+	fleet    *fleet
+	children map[key]int
+	saved    []byte // the state that the Holder has
 }
 
 // New checks c, opens this program's binary and makes the sockets of the first
 // slots. Nothing is started before Run.
-func New(c Config) (*Master, error) {
+func New(c Config) (*Master, error) { return NewFrom(c, nil) }
+
+// NewFrom is New for a Master that takes over what another one has left with
+// Config.Holder. Its state replaces Config's Workers and Configuration. NewFrom takes
+// what it needs out of held. If held is nil, or no Master has left its state, it is New.
+func NewFrom(c Config, held *Held) (*Master, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
@@ -52,20 +63,108 @@ func New(c Config) (*Master, error) {
 		inboxes:   make(map[int]*inboxPair),
 	}
 	m.snapshot.Store(&Status{Wanted: c.Workers, MaxWorkers: c.MaxWorkers})
-	if m.config.binary, err = openExecutable(c.mostFiles()); err != nil {
-		return nil, err
+	open := m.open
+	if held != nil && held.IsManaged() {
+		open = m.takeOver
 	}
-	if m.lifelineRead, m.lifelineWrite, err = newLifeline(); err != nil {
+	if err := open(held); err != nil {
 		m.release()
 		return nil, err
 	}
-	for slot := range c.Workers {
+	return m, nil
+}
+
+// open opens the binary, the lifeline and the sockets of the first slots. held may be nil.
+func (m *Master) open(held *Held) (err error) {
+	if m.config.binary, err = openExecutable(m.config.mostFiles()); err != nil {
+		return err
+	}
+	if m.config.Holder == nil {
+		m.lifelineRead, m.lifelineWrite, err = newLifeline()
+	} else {
+		m.config.Manages = m.config.binary.id
+		m.lifelineRead, err = held.lifeline()
+		err = errors.Join(err, m.config.binary.giveTo(m.config.Holder))
+	}
+	if err != nil {
+		return err
+	}
+	for slot := range m.config.Workers {
 		if _, err := m.spawner.open(slot); err != nil {
-			m.release()
-			return nil, err
+			return err
 		}
 	}
-	return m, nil
+	return nil
+}
+
+// takeOver takes the descriptors and the state that another Master has left.
+func (m *Master) takeOver(held *Held) error {
+	s, err := parseSaved(held)
+	if err != nil {
+		return err
+	}
+	if m.lifelineRead, err = held.lifeline(); err != nil {
+		return err
+	}
+	for name := range held.Entries {
+		if slot, ok := slotOf(name, prefixSockets); ok {
+			m.spawner.sockets[slot] = held.Take(name)
+		} else if slot, ok := slotOf(name, prefixInbox); ok {
+			if files := held.Take(name); len(files) == 2 {
+				m.spawner.inboxes[slot] = &inboxPair{rx: files[0], tx: files[1]}
+			}
+		}
+	}
+	m.fleet = newFleet(m.config, rand.Uint64())
+	m.fleet.load(s, time.Now(), func(id, origin string) *executable {
+		for _, v := range []*version{m.fleet.good, m.fleet.target, m.fleet.pending} {
+			if v != nil && v.binary != nil && v.binary.id == id {
+				return v.binary
+			}
+		}
+		files := held.Take(prefixBinary + id)
+		defer closeFiles(files)
+		if len(files) != 1 {
+			err = fmt.Errorf("sluice: the binary %s of the workers is not held", id)
+			return nil
+		}
+		e, openErr := heldExecutable(files[0], id, origin, m.config.mostFiles())
+		err = errors.Join(err, openErr)
+		return e
+	})
+	if err != nil {
+		return err
+	}
+	m.config.binary = m.fleet.good.binary
+	m.snapshot.Store(m.fleet.status())
+	m.children = make(map[key]int)
+	for id, pid := range held.Children {
+		k, idErr := keyOf(id)
+		_, w := m.fleet.find(k)
+		if idErr != nil || w == nil {
+			m.config.Logger.Printf("process %s (pid %d) is of no slot: killed", id, pid)
+			m.config.Holder.Signal(id, syscall.SIGKILL)
+			continue
+		}
+		m.children[k] = pid
+		p := &process{key: k, child: heldChild{m.config.Holder, id, pid}}
+		if p.link, err = heldLink(held.Take(ChildPrefix + id)); err != nil {
+			return err
+		}
+		_, p.hasMet = held.Entries[prefixMet+id]
+		m.spawner.processes[k] = p
+	}
+	return nil
+}
+
+// lifeline returns the read end of the lifeline.
+func (h *Held) lifeline() (*os.File, error) {
+	files := h.Take(EntryLifeline)
+	if len(files) != 1 {
+		closeFiles(files)
+		return nil, errors.New("sluice: no lifeline is held")
+	}
+	return files[0], nil
 }
 
 // Run starts the workers and returns when the last one has ended. The result is nil
@@ -95,13 +194,41 @@ func (m *Master) Run(ctx context.Context) error {
 	}
 	defer m.reapAdopted()()
 
-	m.events.put(event{kind: evStart})
+	if m.fleet == nil {
+		m.fleet = newFleet(m.config, rand.Uint64())
+		m.events.put(event{kind: evStart})
+	} else {
+		m.events.put(event{kind: evResume, children: m.children})
+	}
 	return m.loop(ctx)
+}
+
+// save gives the Holder the fleet's state if it has changed. The machine's actions follow:
+// a Master that takes over knows of everything that was begun.
+func (m *Master) save() {
+	if m.config.Holder == nil {
+		return
+	}
+	text, err := json.Marshal(m.fleet.save())
+	if err != nil || bytes.Equal(text, m.saved) { // no error: it has numbers, texts and times
+		return
+	}
+	m.saved = text
+	m.config.Holder.Put(EntryFleet, text) // an error means that it is gone, and this process ends
+}
+
+// watchAll begins to watch the workers that another Master has left.
+func (m *Master) watchAll() {
+	m.spawner.mu.Lock()
+	defer m.spawner.mu.Unlock()
+	for _, p := range m.spawner.processes {
+		go m.watch(p)
+	}
 }
 
 // loop passes events to the machine and performs its actions, until actFinish.
 func (m *Master) loop(ctx context.Context) error {
-	f := newFleet(m.config, rand.Uint64())
+	f := m.fleet
 	timer := time.NewTimer(time.Hour)
 	cancelled := ctx.Done()
 	for {
@@ -114,10 +241,22 @@ func (m *Master) loop(ctx context.Context) error {
 			m.Stop()
 		}
 		for _, e := range m.events.takeAll() {
-			for _, a := range f.step(e, time.Now()) {
-				if a.kind == actFinish {
+			actions := f.step(e, time.Now())
+			m.save()
+			switch e.kind {
+			case evResume:
+				m.watchAll()
+			case evExited:
+				m.forget(e.worker)
+			}
+			for _, a := range actions {
+				switch a.kind {
+				case actFinish:
 					m.snapshot.Store(f.status())
 					return a.err
+				case actHandOver:
+					m.spawner.closeLinks()
+					return ErrReplaced
 				}
 				if a.kind == actRestarted { // the caller of Restart may read the status
 					m.snapshot.Store(f.status())
@@ -202,7 +341,7 @@ func (m *Master) restart(ticket int, cause Cause) {
 		}
 		m.events.put(event{kind: evRestart, version: v, number: ticket})
 	}
-	if m.config.Hooks.OnReload == nil {
+	if m.config.Hooks.OnReload == nil && m.config.Holder == nil {
 		ask()
 		return
 	}
@@ -222,9 +361,28 @@ func (m *Master) prepare(cause Cause) (*version, error) {
 		return nil, ErrConfigurationSize
 	}
 	if cause == CauseUpgrade {
-		v.binary, err = m.config.binary.reopen(m.config.mostFiles())
+		v.binary, err = m.openNew()
 	}
 	return v, err
+}
+
+// openNew opens the program's file. With a Holder, the binary must be able to take this
+// Master's place.
+func (m *Master) openNew() (*executable, error) {
+	b, err := m.config.binary.reopen(m.config.mostFiles())
+	h := m.config.Holder
+	if err != nil || h == nil {
+		return b, err
+	}
+	if err = b.giveTo(h); err == nil {
+		err = h.Probe(prefixBinary + b.id)
+	}
+	if err != nil {
+		m.spawner.drop(prefixBinary + b.id)
+		b.close()
+		return nil, err
+	}
+	return b, nil
 }
 
 // tickets holds the waiting calls of Restart.
@@ -291,7 +449,9 @@ func (m *Master) Status() Status {
 // release closes everything that New opened.
 func (m *Master) release() {
 	m.spawner.close()
-	m.config.binary.close()
+	if m.config.binary != nil {
+		m.config.binary.close()
+	}
 	if m.lifelineRead != nil {
 		m.lifelineRead.Close()
 	}
@@ -307,6 +467,12 @@ func (m *Master) perform(a action) {
 		m.config.Logger.Printf("%s", a.text)
 	case actSpawn:
 		m.spawner.jobs.put(job{key: a.worker, version: a.version})
+	case actResume:
+		m.send(a.worker, message{kind: messageResume}, nil)
+	case actReplace:
+		go m.replace(a.binary)
+	case actDismiss:
+		m.config.Holder.Dismiss()
 	case actForget:
 		m.spawner.jobs.put(job{unused: a.binary})
 	case actAdopt:
@@ -318,7 +484,7 @@ func (m *Master) perform(a action) {
 	case actLook:
 		m.look(a.worker, a.pid)
 	case actCloseSockets:
-		m.spawner.closeSockets()
+		m.spawner.dropSockets()
 	case actDrain:
 		drain := message{kind: messageDrain, payload: appendGrace(nil, a.grace)}
 		if a.hasSuccessor {
@@ -345,6 +511,19 @@ func (m *Master) perform(a action) {
 		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks())
 	default:
 		m.performHook(a)
+	}
+}
+
+// replace asks for a Master with another binary.
+func (m *Master) replace(binary *executable) {
+	m.events.put(event{kind: evReplaced, err: m.config.Holder.Replace(prefixBinary + binary.id)})
+}
+
+// forget has the Holder drop a worker that has ended.
+func (m *Master) forget(k key) {
+	if h := m.config.Holder; h != nil {
+		h.Forget(k.id())
+		h.Drop(prefixMet + k.id())
 	}
 }
 
@@ -429,7 +608,7 @@ func (m *Master) send(k key, msg message, files []*os.File) {
 		return
 	}
 	if err := p.link.send(msg, files); err != nil && !isHangUp(err) {
-		m.config.Logger.Printf("worker %v (pid %d): %v", k, p.command.Process.Pid, err)
+		m.config.Logger.Printf("worker %v (pid %d): %v", k, p.pid(), err)
 	}
 }
 
@@ -445,7 +624,7 @@ func (m *Master) signal(k key, sig os.Signal) {
 		return
 	}
 	if err := p.signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		m.config.Logger.Printf("worker %v (pid %d): %v: %v", k, p.command.Process.Pid, sig, err)
+		m.config.Logger.Printf("worker %v (pid %d): %v: %v", k, p.pid(), sig, err)
 	}
 }
 
@@ -456,21 +635,20 @@ func (m *Master) watch(p *process) {
 		defer close(listened)
 		m.listen(p)
 	}()
-	err := p.command.Wait()
+	how := p.wait()
 	if p.link != nil {
 		p.link.hangUp()
 	}
 	<-listened
 	if m.config.OnReaped != nil {
-		m.config.OnReaped(p.slot, p.command.Process.Pid)
+		m.config.OnReaped(p.slot, p.pid())
 	}
 	m.spawner.forget(p.key)
 	if p.link != nil {
 		p.link.close()
 	}
-	how := "exit status 0"
-	if err != nil {
-		how = err.Error()
+	if how == "" {
+		how = "exit status 0"
 	}
 	m.events.put(event{kind: evExited, worker: p.key, text: how})
 }
@@ -486,6 +664,9 @@ func (m *Master) listen(p *process) {
 			return
 		}
 		closeAll(descriptors)
+		if msg.kind == messageAck && msg.flags&flagMet != 0 {
+			m.spawner.noteMet(p)
+		}
 		if msg.kind == messageMeeting {
 			m.spawner.introduce(p)
 		} else if e, ok := eventOf(msg); ok {

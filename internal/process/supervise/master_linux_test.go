@@ -27,8 +27,8 @@ func inboxedProcess(t *testing.T) (m *Master, log *logLines, worker *link) {
 	log = &logLines{}
 	m = &Master{config: Config{Inboxes: true, Logger: log}}
 	m.spawner = &spawner{master: m, inboxes: map[int]*inboxPair{}, processes: map[key]*process{
-		{0, 1}: {key: key{0, 1}, link: ours, command: &exec.Cmd{Process: &os.Process{Pid: 4711}}},
-		{1, 1}: {key: key{1, 1}, command: &exec.Cmd{Process: &os.Process{Pid: 4712}}}, // without a control socket
+		{0, 1}: {key: key{0, 1}, link: ours, child: ownChild{&exec.Cmd{Process: &os.Process{Pid: 4711}}}},
+		{1, 1}: {key: key{1, 1}, child: ownChild{&exec.Cmd{Process: &os.Process{Pid: 4712}}}}, // without a control socket
 	}}
 	t.Cleanup(m.spawner.close)
 	return m, log, theirs
@@ -459,15 +459,15 @@ func TestSignallingIsLogged(t *testing.T) {
 		t.Error("the pid of another worker is known, or not that of a worker")
 	}
 	p := m.spawner.processes[key{0, 1}]
-	p.command = exec.Command("/bin/true")
-	if err := p.command.Run(); err != nil {
+	p.child = ownChild{exec.Command("/bin/true")}
+	if err := p.child.(ownChild).command.Run(); err != nil {
 		t.Fatal(err)
 	}
 	m.signal(p.key, syscall.SIGTERM)
 	if len(log.lines) > 0 {
 		t.Errorf("log: %q", log.lines)
 	}
-	p.command.Process, _ = os.FindProcess(os.Getpid())
+	p.child.(ownChild).command.Process, _ = os.FindProcess(os.Getpid())
 	m.signal(p.key, syscall.Signal(0))
 	m.signal(p.key, syscall.Signal(99))
 	want := fmt.Sprintf("worker 0.1 (pid %d): signal 99: invalid argument", os.Getpid())
@@ -499,12 +499,12 @@ func TestPerform(t *testing.T) {
 	}
 	for kind, want := range map[actionKind]string{actTerm: "terminated", actKill: "killed", actDump: "quit"} {
 		p := m.spawner.processes[k]
-		p.command = exec.Command("/bin/sleep", "60")
-		if err := p.command.Start(); err != nil {
+		p.child = ownChild{exec.Command("/bin/sleep", "60")}
+		if err := p.child.(ownChild).command.Start(); err != nil {
 			t.Fatal(err)
 		}
 		m.perform(action{kind: kind, worker: k})
-		if err := p.command.Wait(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := p.child.(ownChild).command.Wait(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -615,8 +615,8 @@ func TestStartWithoutProcess(t *testing.T) {
 		want    error
 	}{{nil, nil, ErrNotStarted}, {&exec.Cmd{}, nil, ErrNotStarted}, {nil, refused, refused}, {&exec.Cmd{Process: &os.Process{}}, nil, nil}} {
 		s := &spawner{master: &Master{config: Config{Start: func(Launch) (*exec.Cmd, error) { return c.command, c.err }}}}
-		if command, err := s.fork(Launch{}, nil); command != c.command || err != c.want {
-			t.Errorf("%v, %v; want %v", command, err, c.want)
+		if started, err := s.fork(Launch{}, nil); started.(ownChild).command != c.command || err != c.want {
+			t.Errorf("%v, %v; want %v", started, err, c.want)
 		}
 	}
 }
@@ -630,7 +630,7 @@ func TestImpossibleAffinity(t *testing.T) {
 			return nil, nil
 		},
 	}}}
-	if command, err := s.fork(Launch{}, nil); command != nil || err == nil {
-		t.Errorf("%v, %v", command, err)
+	if started, err := s.fork(Launch{}, nil); started.(ownChild).command != nil || err == nil {
+		t.Errorf("%v, %v", started, err)
 	}
 }

@@ -24,6 +24,7 @@ type meetings struct {
 	mu     sync.Mutex
 	take   func(*os.File)
 	answer chan error // holds the master's answer
+	hasMet bool       // the answer has come, and says that all streams are there
 }
 
 // Meet asks the master for a stream to each worker that has called Meet, of all slots and
@@ -56,6 +57,13 @@ func (m *meetings) begin(take func(*os.File)) (answer <-chan error) {
 	return m.answer
 }
 
+// progress reports whether the worker has asked for its streams, and whether it has got them.
+func (m *meetings) progress() (hasAsked, hasMet bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.take != nil, m.hasMet
+}
+
 // conclude passes the master's answer on.
 func (m *meetings) conclude(flags uint16) {
 	var err error
@@ -64,6 +72,7 @@ func (m *meetings) conclude(flags uint16) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.hasMet = err == nil
 	select {
 	case m.answer <- err: // nil: it was not asked for
 	default:

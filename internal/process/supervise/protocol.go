@@ -40,6 +40,7 @@ const (
 	messageInboxOff messageType = 12  // M→W: slot: another worker reads its inbox again
 	messageMeet     messageType = 13  // M→W: descriptors: streams to other workers
 	messageStream   messageType = 14  // M→W: one descriptor: a stream to the master
+	messageResume   messageType = 15  // M→W: another master has taken over: say again READY, RECYCLE and MEETING
 	messageReady    messageType = 64  // W→M
 	messagePong     messageType = 65  // W→M: seq of the ping
 	messageDrained  messageType = 66  // W→M: DrainStats
@@ -58,6 +59,9 @@ const (
 	flagAnswer = 1 // the last one of the answer to messageMeeting
 	flagFailed = 2 // some streams could not be made
 )
+
+// flagMet of messageAck, as the answer to messageResume: the worker has got its streams.
+const flagMet = 1
 
 // What parseMessage returns.
 var (

@@ -25,11 +25,12 @@ func (m *Master) reapAdopted() (stop func()) {
 	if os.Getpid() != 1 {
 		return func() {}
 	}
-	return startReaper(m.spawner.hasPID)
+	return ReapOthers(m.spawner.hasPID)
 }
 
-// startReaper reaps children of this process for which isWorker is false.
-func startReaper(isWorker func(pid int) bool) (stop func()) {
+// ReapOthers reaps children of this process for which isWorker is false, until stop is
+// called: those that the kernel gives to it when their parents die.
+func ReapOthers(isWorker func(pid int) bool) (stop func()) {
 	children := make(chan os.Signal, 1)
 	done := make(chan struct{})
 	signal.Notify(children, syscall.SIGCHLD)

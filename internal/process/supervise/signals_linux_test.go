@@ -284,13 +284,13 @@ func TestReaper(t *testing.T) {
 	isReaped := func(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 	first := start()
 	until(t, "the process ends", func() bool { return isGone(first) })
-	const method = "startReaper.func1"
+	const method = "ReapOthers.func1"
 	before := goroutinesOf(method)
 	new(Master).reapAdopted()() // this is not process 1
 	if n := goroutinesOf(method); n != before {
 		t.Errorf("%d reapers, %d before", n, before)
 	}
-	stop := startReaper(func(int) bool { return false })
+	stop := ReapOthers(func(int) bool { return false })
 	defer func() {
 		stop()
 		until(t, "its goroutine ends", func() bool { return goroutinesOf(method) <= before })
@@ -396,7 +396,7 @@ func TestSignalled(t *testing.T) {
 		syscall.SIGWINCH: {{kind: evPause}}, syscall.SIGCONT: nil,
 	} {
 		log.lines = nil
-		m.signalled(s)
+		m.Signal(s)
 		got := m.events.takeAll()
 		for _, e := range got {
 			if v := e.version; v != nil && v.binary != nil {

@@ -29,9 +29,9 @@ func (m *Master) watchSignals() (stop func()) {
 }
 
 // signal kills the process if the system cannot send sig.
-func (p *process) signal(sig os.Signal) error {
-	if err := p.command.Process.Signal(sig); err != nil {
-		return p.command.Process.Kill()
+func (c ownChild) signal(sig os.Signal) error {
+	if err := c.command.Process.Signal(sig); err != nil {
+		return c.command.Process.Kill()
 	}
 	return nil
 }

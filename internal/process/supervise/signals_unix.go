@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSignals turns the process's signals into events until stop is called.
-func (m *Master) watchSignals() (stop func()) {
+// Signals returns the signals that a Master handles.
+func Signals() []os.Signal {
 	wanted := []os.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
 	}
@@ -19,16 +19,21 @@ func (m *Master) watchSignals() (stop func()) {
 		// On a terminal, job control and resizing send these signals.
 		wanted = append(wanted, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH)
 	}
+	return wanted
+}
+
+// watchSignals turns the process's signals into events until stop is called.
+func (m *Master) watchSignals() (stop func()) {
 	signals := make(chan os.Signal, 16)
 	done := make(chan struct{})
-	signal.Notify(signals, wanted...)
+	signal.Notify(signals, Signals()...)
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
 			case s := <-signals:
-				m.signalled(s)
+				m.Signal(s)
 			}
 		}
 	}()
@@ -38,8 +43,8 @@ func (m *Master) watchSignals() (stop func()) {
 	}
 }
 
-// signalled does what signal s asks for.
-func (m *Master) signalled(s os.Signal) {
+// Signal does what signal s asks for, if it is one of those that Run handles.
+func (m *Master) Signal(s os.Signal) {
 	m.config.Logger.Printf("master (pid %d): %v", os.Getpid(), s)
 	switch s {
 	case syscall.SIGTERM, syscall.SIGINT:
@@ -61,8 +66,7 @@ func (m *Master) signalled(s os.Signal) {
 	}
 }
 
-// signal sends sig to the process.
-func (p *process) signal(sig os.Signal) error { return p.command.Process.Signal(sig) }
+func (c ownChild) signal(sig os.Signal) error { return c.command.Process.Signal(sig) }
 
 // hasTerminal reports whether stdin is a terminal.
 func hasTerminal() bool {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -24,9 +23,32 @@ var errStopping = errors.New("sluice: the fleet is stopping")
 // process is a running worker, as the operating system knows it.
 type process struct {
 	key
-	command *exec.Cmd
-	link    *link // nil on systems without control sockets
-	hasMet  bool  // it gets streams to other workers; guarded by spawner.mu
+	child
+	link   *link // nil on systems without control sockets
+	hasMet bool  // it gets streams to other workers; guarded by spawner.mu
+}
+
+// A child is a started process.
+type child interface {
+	// pid returns its process id.
+	pid() int
+	// wait waits for its end and says how it ended; "" if its exit status is 0. It is
+	// called once.
+	wait() string
+	// signal sends it a signal.
+	signal(os.Signal) error
+}
+
+// ownChild is a child of this process.
+type ownChild struct{ command *exec.Cmd }
+
+func (c ownChild) pid() int { return c.command.Process.Pid }
+
+func (c ownChild) wait() string {
+	if err := c.command.Wait(); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // A job is a worker to be started, or a binary that is not needed any more.
@@ -62,6 +84,7 @@ func (s *spawner) run() {
 		}
 		for _, j := range s.jobs.takeAll() {
 			if j.unused != nil {
+				s.drop(prefixBinary + j.unused.id)
 				j.unused.close()
 				continue
 			}
@@ -81,7 +104,7 @@ func (s *spawner) start(j job) {
 	s.mu.Lock()
 	s.processes[k] = p
 	s.mu.Unlock()
-	s.master.events.put(event{kind: evSpawned, worker: k, pid: p.command.Process.Pid, ready: p.link == nil})
+	s.master.events.put(event{kind: evSpawned, worker: k, pid: p.pid(), ready: p.link == nil})
 	// Only now, so that the worker's reports come after evSpawned.
 	go s.master.watch(p)
 }
@@ -97,11 +120,15 @@ func (s *spawner) launch(j job) (*process, error) {
 	launch := Launch{Slot: k.slot, Generation: k.generation, Env: workerEnvironment(c.Env)}
 	p := &process{key: k}
 	var end *os.File
+	var kept []*os.File
 	if hasControl {
 		if p.link, end, err = newLinkPair(); err != nil {
 			return nil, err
 		}
 		defer end.Close()
+		if c.Holder != nil {
+			kept = p.link.files()
+		}
 		launch.Files = append(launch.Files, sockets...)
 		launch.Files = append(launch.Files, end, s.master.lifelineRead)
 		launch.Files = append(launch.Files, c.SharedFiles...)
@@ -117,7 +144,7 @@ func (s *spawner) launch(j job) (*process, error) {
 		})}, nil)
 	}
 	if err == nil {
-		p.command, err = s.fork(launch, j.version.binary)
+		p.child, err = s.fork(launch, j.version.binary, kept...)
 	}
 	if err != nil {
 		if p.link != nil {
@@ -128,45 +155,49 @@ func (s *spawner) launch(j job) (*process, error) {
 	return p, nil
 }
 
-// fork starts the process, pinned to CPUs if Affinity asks for it.
-func (s *spawner) fork(l Launch, binary *executable) (*exec.Cmd, error) {
+// fork starts the process, pinned to CPUs if Affinity asks for it. kept are what a Holder
+// keeps with it.
+func (s *spawner) fork(l Launch, binary *executable, kept ...*os.File) (child, error) {
 	c := &s.master.config
+	p := Process{Args: c.Args, Env: l.Env, Files: l.Files, NoNewPrivileges: c.NoNewPrivileges}
 	if c.Affinity != nil {
-		if cpus := c.Affinity(l.Slot); len(cpus) > 0 {
-			restore, err := pinThread(cpus)
-			if err != nil {
-				return nil, err
-			}
-			defer restore()
-		}
+		p.CPUs = c.Affinity(l.Slot)
 	}
-	if c.NoNewPrivileges {
-		if err := dropPrivileges(); err != nil {
-			return nil, err
-		}
-	}
-	if c.Start != nil {
-		command, err := c.Start(l)
-		if err == nil && (command == nil || command.Process == nil) {
-			err = ErrNotStarted
-		}
-		return command, err
-	}
-	attributes := &syscall.SysProcAttr{}
 	if c.SysProcAttr != nil {
-		*attributes = *c.SysProcAttr
+		p.Attributes = *c.SysProcAttr
 	}
-	dieWithParent(attributes)
-	command := &exec.Cmd{
-		Path:        binary.path(),
-		Args:        c.Args,
-		Env:         l.Env,
-		Stdout:      os.Stdout,
-		Stderr:      os.Stderr,
-		ExtraFiles:  l.Files,
-		SysProcAttr: attributes,
+	if c.Holder != nil {
+		p.Binary = prefixBinary + binary.id
+		k := key{l.Slot, l.Generation}
+		pid, err := c.Holder.Start(k.id(), p, kept...)
+		if err != nil {
+			err = &os.PathError{Op: "fork/exec", Path: binary.origin, Err: err}
+		}
+		return heldChild{c.Holder, k.id(), pid}, err
 	}
-	return command, binary.name(command.Start())
+	var command *exec.Cmd
+	var err error
+	if c.Start != nil {
+		command, err = s.forkBy(c.Start, l, p)
+	} else {
+		command, err = StartProcess(p, binary.path())
+		err = binary.name(err)
+	}
+	return ownChild{command}, err
+}
+
+// forkBy is fork with a Start function.
+func (s *spawner) forkBy(start func(Launch) (*exec.Cmd, error), l Launch, p Process) (*exec.Cmd, error) {
+	restore, err := p.prepareThread()
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
+	command, err := start(l)
+	if err == nil && (command == nil || command.Process == nil) {
+		err = ErrNotStarted
+	}
+	return command, err
 }
 
 // open returns the sockets of a slot. The first time it makes them and the slot's
@@ -223,6 +254,10 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 		}
 		held = append(held, h)
 	}
+	if err := s.put(fmt.Sprint(prefixSockets, slot), held...); err != nil {
+		closeFiles(held)
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed { // closed meanwhile
@@ -243,6 +278,10 @@ func (s *spawner) openInbox(slot int) error {
 	if err != nil {
 		return err
 	}
+	if err := s.put(fmt.Sprint(prefixInbox, slot), pair.rx, pair.tx); err != nil {
+		pair.close()
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inboxes[slot] = pair
@@ -255,6 +294,28 @@ func (s *spawner) openInbox(slot int) error {
 		}
 	}
 	return nil
+}
+
+// noteMet records that p has streams to other workers, which another Master has made.
+func (s *spawner) noteMet(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.hasMet = true
+}
+
+// put gives the Holder duplicates of files, if there is one.
+func (s *spawner) put(name string, files ...*os.File) error {
+	if h := s.master.config.Holder; h != nil {
+		return h.Put(name, nil, files...)
+	}
+	return nil
+}
+
+// drop has the Holder forget what was put under a name, if there is one.
+func (s *spawner) drop(name string) {
+	if h := s.master.config.Holder; h != nil {
+		h.Drop(name) // an error means that it is gone, and this process ends
+	}
 }
 
 // inbox returns a slot's inbox, or nil.
@@ -311,7 +372,7 @@ func (s *spawner) hasPID(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.processes {
-		if p.command.Process.Pid == pid {
+		if p.pid() == pid {
 			return true
 		}
 	}
@@ -331,6 +392,27 @@ func (s *spawner) closeSockets() {
 	for slot, files := range s.sockets {
 		closeFiles(files)
 		delete(s.sockets, slot)
+	}
+}
+
+// dropSockets is closeSockets, and has the Holder close them.
+func (s *spawner) dropSockets() {
+	s.mu.Lock()
+	slots := slices.Collect(maps.Keys(s.sockets))
+	s.mu.Unlock()
+	for _, slot := range slots {
+		s.drop(fmt.Sprint(prefixSockets, slot))
+	}
+	s.closeSockets()
+}
+
+// closeLinks closes this process's ends of the control sockets, which a Holder keeps. No
+// more messages are taken out of them.
+func (s *spawner) closeLinks() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		p.link.close()
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +16,7 @@ import (
 // executable is the binary of a version, as it was when it was opened. So all workers
 // of the version run the same program, even after the file was replaced or removed.
 type executable struct {
+	id     string // names it for a Holder
 	fd     int    // -1 where there is no /proc
 	file   string // the path for exec
 	origin string // the path by which it was opened, for messages
@@ -75,7 +78,7 @@ func keepExecutable(fd int, origin string, inherited int) (*executable, error) {
 	defer unix.Close(fd)
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, max(firstExecutableFD, 2*inherited))
 	if err == nil {
-		return &executable{fd: high, file: fmt.Sprintf("/proc/self/fd/%d", high), origin: origin}, nil
+		return &executable{id: newID(), fd: high, file: fmt.Sprintf("/proc/self/fd/%d", high), origin: origin}, nil
 	}
 	// The limit on descriptors is too low: the child uses the master's descriptor
 	// table instead of its own. That needs permission to read the master's /proc
@@ -84,7 +87,7 @@ func keepExecutable(fd int, origin string, inherited int) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sluice: the program's binary: %w", err)
 	}
-	return &executable{fd: low, file: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), low), origin: origin}, nil
+	return &executable{id: newID(), fd: low, file: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), low), origin: origin}, nil
 }
 
 // findExecutable finds the binary by its name. The name may refer to another file
@@ -98,6 +101,36 @@ func findExecutable(file string, err error) (*executable, error) {
 		return nil, fmt.Errorf("sluice: the program's binary is not found (is /proc mounted?): %w", err)
 	}
 	return &executable{fd: -1, file: file, origin: file}, nil
+}
+
+// newID returns an id that no other binary has.
+func newID() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+// heldExecutable is the binary that a Holder keeps under an id.
+func heldExecutable(f *os.File, id, origin string, inherited int) (*executable, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	e, err := keepExecutable(fd, origin, inherited)
+	if err == nil {
+		e.id = id
+	}
+	return e, err
+}
+
+// giveTo gives h the binary.
+func (e *executable) giveTo(h Holder) error {
+	if e.fd < 0 {
+		return errors.New("sluice: the program's binary cannot be kept open (is /proc mounted?)")
+	}
+	fd, err := unix.FcntlInt(uintptr(e.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	f := os.NewFile(uintptr(fd), e.origin)
+	defer f.Close()
+	return h.Put(prefixBinary+e.id, nil, f)
 }
 
 // path returns a name for exec.

@@ -3,13 +3,14 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
 
 // executable is this program's binary, by its name: these systems cannot execute an
 // open file.
-type executable struct{ file string }
+type executable struct{ id, file, origin string }
 
 // openExecutable finds the binary.
 func openExecutable(int) (*executable, error) {
@@ -19,6 +20,14 @@ func openExecutable(int) (*executable, error) {
 
 // reopen returns e, because e is a name.
 func (e *executable) reopen(int) (*executable, error) { return e, nil }
+
+// heldExecutable returns an error: there are no Holders on these systems.
+func heldExecutable(*os.File, string, string, int) (*executable, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// giveTo returns an error.
+func (e *executable) giveTo(Holder) error { return errors.ErrUnsupported }
 
 // name returns err, which names the file.
 func (e *executable) name(err error) error { return err }
