@@ -155,7 +155,7 @@ func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
 		"prefork/dashboard": {own: []string{".", "internal/process/prefers", "prefork", "shared", "sse"}},
-		"prefork":           {own: []string{".", "backplane", "internal/process/cgroup", "internal/process/health", "internal/process/mesh", "internal/process/prefers", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":           {own: []string{".", "backplane", "internal/process/cgroup", "internal/process/health", "internal/process/hold", "internal/process/mesh", "internal/process/prefers", "internal/process/supervise", "internal/process/systemd", "internal/engine/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport":         {own: []string{"internal/engine/listen"}}, // below root, not above it
 		"tcplisten":         {own: []string{"internal/engine/listen"}},
 		"shared":            {external: []string{xSys}, usesUnsafe: true},
@@ -210,6 +210,7 @@ func partRules() map[string]packageRule {
 		"internal/engine/listen":               {external: []string{xSys}},
 		"internal/process/health":              {own: []string{"."}},
 		"internal/process/prefers":             {own: []string{"."}},
+		"internal/process/hold":                {own: []string{"internal/process/supervise"}, external: []string{xSys}},
 		"internal/process/supervise":           {external: []string{xSys}},
 		"internal/process/systemd":             {external: []string{xSys}},
 		"internal/process/systemd/systemdtest": {},
@@ -285,6 +286,7 @@ func mutableVars() map[string]string {
 		"internal/engine/uring.Obstacle":            "the kernel is one for a process, and probed once",
 		"internal/engine/choose.toldMultipath":      "one line of the log for all servers of a process",
 		"prefork.startedAsChild":                    "whether the process is a worker is found out once, before anything can inherit its marker or its sockets",
+		"prefork.holderSocket":                      "whether the process is a manager is found out once, before anything can inherit its socket",
 		"shared.process":                            "what workers share is one for a process; prefork sets it before user code asks for it",
 		"stackless.writers":                         "the goroutines that all writers of a process share: a set for each would bound nothing",
 

@@ -1,0 +1,280 @@
+package hold
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/internal/process/supervise"
+)
+
+// The holder and a manager exchange frames over a stream socket. A frame is a head, a byte
+// for each further batch of descriptors, and a payload in JSON. The first batch of
+// descriptors arrives with the head:
+//
+//	0 length of the payload u32   4 number of descriptors u16   6 zero
+const (
+	headSize   = 8
+	maxPayload = 8 << 20
+	// batch is the number of descriptors of one sendmsg. The kernel's limit is 253.
+	batch    = 200
+	maxFiles = 4096
+	// sendPatience bounds the wait for a peer that does not read.
+	sendPatience = 10 * time.Second
+)
+
+// kind says what a frame is about.
+type kind uint8
+
+const (
+	// From a manager. An answer has the Seq of its question.
+	kindConnect kind = iota + 1 // it reads: send what is held
+	kindPut                     // Name, Data, files
+	kindDrop                    // Name
+	kindStart                   // Seq, Name, Process; files: those of the process, then Kept of them to be kept
+	kindSignal                  // Name, Number
+	kindForget                  // Name
+	kindReady                   // it can manage
+	kindRefuse                  // it cannot: Text
+	kindProbe                   // Seq, Name of the binary: can it manage?
+	kindReplace                 // the same, and the new manager waits
+	kindDismiss                 // the new manager is not needed
+	kindYield                   // the new manager takes over
+	kindOver                    // the service has ended: Data
+	// From the holder.
+	kindHeld      // Name, Data, files: an entry
+	kindPreview   // Manages, Children: these are all; the manager is not to act yet
+	kindManage    // the same; it manages from now on
+	kindStarted   // Seq, Number: pid, or Text
+	kindExited    // Name, Text
+	kindSignalled // Number
+	kindAnswer    // Seq, Text: an error, or ""
+)
+
+// A frame is one message.
+type frame struct {
+	Kind     kind
+	Seq      int                `json:",omitempty"`
+	Name     string             `json:",omitempty"`
+	Number   int                `json:",omitempty"`
+	Kept     int                `json:",omitempty"`
+	Text     string             `json:",omitempty"`
+	Manages  string             `json:",omitempty"`
+	Data     []byte             `json:",omitempty"`
+	Process  *supervise.Process `json:",omitempty"`
+	Children map[string]int     `json:",omitempty"`
+
+	files []*os.File
+}
+
+// A conn is one end of the socket. Any goroutine may send, only one may receive.
+type conn struct {
+	socket *net.UnixConn
+	mu     sync.Mutex // held while a frame is sent
+}
+
+// newConn returns a conn on a socket, and closes f.
+func newConn(f *os.File) (*conn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	socket, isUnix := c.(*net.UnixConn)
+	if !isUnix {
+		c.Close()
+		return nil, fmt.Errorf("sluice: the holder's socket is of %s", c.LocalAddr().Network())
+	}
+	return &conn{socket: socket}, nil
+}
+
+// newPair returns the holder's end and the file that a manager inherits.
+func newPair() (*conn, *os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "holder")
+	ours, err := newConn(os.NewFile(uintptr(pair[0]), "manager"))
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
+// send sends f. The caller keeps f's files.
+func (c *conn) send(f frame) error {
+	payload, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if len(payload) > maxPayload || len(f.files) > maxFiles {
+		return fmt.Errorf("sluice: a frame of %d bytes and %d files is too large for the holder", len(payload), len(f.files))
+	}
+	var head [headSize]byte
+	binary.LittleEndian.PutUint32(head[:], uint32(len(payload)))
+	binary.LittleEndian.PutUint16(head[4:], uint16(len(f.files)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.socket.SetWriteDeadline(time.Now().Add(sendPatience))
+	for part, rest := head[:], f.files; ; part = head[headSize-1:] {
+		some := rest[:min(len(rest), batch)]
+		if err := c.sendFiles(part, some); err != nil {
+			return err
+		}
+		if rest = rest[len(some):]; len(rest) == 0 {
+			break
+		}
+	}
+	_, err = c.socket.Write(payload)
+	return err
+}
+
+// sendFiles sends bytes with descriptors.
+func (c *conn) sendFiles(bytes []byte, files []*os.File) error {
+	var descriptors []int
+	for _, f := range files {
+		fd, err := duplicate(f)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		descriptors = append(descriptors, fd)
+	}
+	var rights []byte
+	if len(descriptors) > 0 {
+		rights = unix.UnixRights(descriptors...)
+	}
+	n, _, err := c.socket.WriteMsgUnix(bytes, rights, nil)
+	if err == nil && n < len(bytes) {
+		_, err = c.socket.Write(bytes[n:])
+	}
+	return err
+}
+
+// duplicate returns a duplicate of f's descriptor. Unlike f.Fd it leaves the flags of the
+// socket alone, which other processes use.
+func duplicate(f *os.File) (fd int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	controlErr := raw.Control(func(original uintptr) {
+		fd, err = unix.FcntlInt(original, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if controlErr != nil {
+		return -1, controlErr
+	}
+	return fd, os.NewSyscallError("fcntl", err)
+}
+
+// receive waits for a frame. The caller owns its files.
+func (c *conn) receive() (f frame, err error) {
+	var descriptors []int
+	defer func() {
+		if err != nil {
+			closeDescriptors(descriptors)
+		}
+	}()
+	var head [headSize]byte
+	if err := c.receiveFiles(head[:], &descriptors); err != nil {
+		return f, err
+	}
+	size, count := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint16(head[4:]))
+	if size > maxPayload || count > maxFiles {
+		return f, fmt.Errorf("sluice: a frame of %d bytes and %d files", size, count)
+	}
+	for n := batch; n < count; n += batch {
+		if err := c.receiveFiles(head[:1], &descriptors); err != nil {
+			return f, err
+		}
+	}
+	if len(descriptors) != count {
+		return f, fmt.Errorf("sluice: %d of %d descriptors have arrived: %w", len(descriptors), count, unix.EMFILE)
+	}
+	payload := make([]byte, size)
+	if _, err := io.ReadFull(c.socket, payload); err != nil {
+		return f, err
+	}
+	if err := json.Unmarshal(payload, &f); err != nil {
+		return f, fmt.Errorf("sluice: a frame: %w", err)
+	}
+	for i, fd := range descriptors {
+		file, err := plainFile(fd, f.Name)
+		if err != nil {
+			closeFiles(f.files)
+			descriptors = descriptors[i:]
+			return f, err
+		}
+		f.files = append(f.files, file)
+	}
+	return f, nil
+}
+
+// receiveFiles fills bytes, and appends the descriptors that come with them.
+func (c *conn) receiveFiles(bytes []byte, descriptors *[]int) error {
+	oob := make([]byte, unix.CmsgSpace((batch+1)*4))
+	for len(bytes) > 0 {
+		n, size, _, _, err := c.socket.ReadMsgUnix(bytes, oob)
+		messages, _ := unix.ParseSocketControlMessage(oob[:size]) // made by the kernel, so they are well-formed
+		for i := range messages {
+			some, _ := unix.ParseUnixRights(&messages[i]) // none in messages of other types
+			*descriptors = append(*descriptors, some...)
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.EOF
+		}
+		bytes = bytes[n:]
+	}
+	return nil
+}
+
+// Inherited returns a File for a descriptor that this process inherited, which it closes. The
+// flags of what it refers to are left alone, unlike by os.NewFile.
+func Inherited(fd int, name string) (*os.File, error) { return plainFile(fd, name) }
+
+// plainFile returns a File for a descriptor, and closes the descriptor. The flags of what it
+// refers to, which belong to all processes that have it, are left alone, also by the File's Fd
+// method, and the poller of this process does not know it: os.NewFile would take a
+// non-blocking descriptor for one of the poller's, so the File is made for another one.
+func plainFile(fd int, name string) (*os.File, error) {
+	defer unix.Close(fd)
+	other, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
+	}
+	f := os.NewFile(uintptr(other), name)
+	if err := unix.Dup3(fd, other, unix.O_CLOEXEC); err != nil {
+		f.Close()
+		return nil, os.NewSyscallError("dup3", err)
+	}
+	return f, nil
+}
+
+// closeDescriptors closes descriptors.
+func closeDescriptors(descriptors []int) {
+	for _, fd := range descriptors {
+		unix.Close(fd)
+	}
+}
+
+// closeFiles closes files.
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// close closes the socket.
+func (c *conn) close() { c.socket.Close() }

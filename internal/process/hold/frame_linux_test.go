@@ -1,0 +1,247 @@
+package hold
+
+import (
+	"errors"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/internal/process/supervise"
+)
+
+// somePair returns both ends of a socket.
+func somePair(t *testing.T) (ours, theirs *conn) {
+	t.Helper()
+	ours, file, err := newPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if theirs, err = newConn(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ours.close()
+		theirs.close()
+	})
+	return ours, theirs
+}
+
+// A frame arrives with all its files, however many they are. Neither end changes the flags of
+// what they refer to.
+func TestFrames(t *testing.T) {
+	ours, theirs := somePair(t)
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[1])
+	file, err := Inherited(pipe[0], "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, n := range []int{0, 1, batch, batch + 1, 2 * batch, 2*batch + 1} {
+		sent := frame{Kind: kindPut, Name: "name", Data: []byte(strings.Repeat("data", n)), Children: map[string]int{"0.1": 7}}
+		for range n {
+			sent.files = append(sent.files, file)
+		}
+		failed := make(chan error, 1)
+		go func() { failed <- ours.send(sent) }()
+		got, err := theirs.receive()
+		if err := errors.Join(err, <-failed); err != nil {
+			t.Fatalf("%d files: %v", n, err)
+		}
+		if len(got.files) != n {
+			t.Errorf("%d of %d files", len(got.files), n)
+		}
+		for _, f := range got.files {
+			if nonblocking, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || nonblocking&unix.O_NONBLOCK == 0 {
+				t.Fatalf("the pipe has become blocking: %v", err)
+			}
+		}
+		closeFiles(got.files)
+		sent.files, got.files = nil, nil
+		if len(sent.Data) == 0 {
+			sent.Data = nil
+		}
+		if !reflect.DeepEqual(got, sent) {
+			t.Errorf("%d files: %+v", n, got)
+		}
+	}
+}
+
+// Frames are bounded, and what is no frame is an error.
+func TestFramesAreBounded(t *testing.T) {
+	ours, theirs := somePair(t)
+	if err := ours.send(frame{Data: make([]byte, maxPayload)}); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v", err)
+	}
+	if err := ours.send(frame{files: make([]*os.File, maxFiles+1)}); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v", err)
+	}
+	for _, c := range []struct{ bytes, want string }{
+		{"\xff\xff\xff\xff\x00\x00\x00\x00", "a frame of 4294967295 bytes"},
+		{"\x01\x00\x00\x00\xff\xff\x00\x00", "65535 files"},
+		{"\x01\x00\x00\x00\x01\x00\x00\x00{", "0 of 1 descriptors"},
+		{"\x01\x00\x00\x00\x00\x00\x00\x00{", "a frame: "},
+	} {
+		ours, theirs := somePair(t)
+		if _, err := ours.socket.Write([]byte(c.bytes)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := theirs.receive(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.bytes, err, c.want)
+		}
+	}
+	for _, part := range []string{"", "\x05", "\x05\x00\x00\x00\x00\x00\x00\x00{"} {
+		ours, theirs := somePair(t)
+		ours.socket.Write([]byte(part))
+		ours.close()
+		if _, err := theirs.receive(); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%q: %v", part, err)
+		}
+	}
+	ours.close()
+	if _, err := theirs.receive(); !errors.Is(err, io.EOF) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A socket of another kind is refused.
+func TestNotTheHoldersSocket(t *testing.T) {
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newConn(null); err == nil {
+		t.Error("/dev/null is a socket")
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(pair[0])
+	if _, err := Connect(pair[1]); !errors.Is(err, ErrGone) && !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("a holder that is gone: %v", err)
+	}
+}
+
+// answerAs plays a holder that has nothing, until the manager closes the socket. It returns the
+// kinds of what it got.
+func answerAs(c *conn, got chan<- kind) {
+	defer close(got)
+	for {
+		f, err := c.receive()
+		if err != nil {
+			return
+		}
+		closeFiles(f.files)
+		got <- f.Kind
+		switch f.Kind {
+		case kindConnect:
+			c.send(frame{Kind: kindHeld, Name: "entry", Data: []byte("data")})
+			c.send(frame{Kind: kindDrop}) // not expected
+			c.send(frame{Kind: kindPreview, Manages: "binary"})
+		case kindReady:
+			c.send(frame{Kind: kindManage, Manages: "binary", Children: map[string]int{"0.1": 12}})
+			c.send(frame{Kind: kindExited, Name: "0.1", Text: "exit status 3"})
+			c.send(frame{Kind: kindExited, Name: "0.9"})
+			c.send(frame{Kind: kindSignalled, Number: int(syscall.SIGHUP)})
+			for range maxSignals {
+				c.send(frame{Kind: kindSignalled, Number: int(syscall.SIGUSR1)})
+			}
+		case kindStart:
+			c.send(frame{Kind: kindStarted, Seq: f.Seq, Name: f.Name, Number: 13})
+		case kindProbe:
+			c.send(frame{Kind: kindAnswer, Seq: f.Seq, Text: "no"})
+		case kindReplace:
+			c.close() // it dies
+			return
+		}
+	}
+}
+
+// What a manager says and hears.
+func TestManager(t *testing.T) {
+	ours, file, err := newPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan kind, 64)
+	go answerAs(ours, got)
+	fd, err := duplicate(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	m, err := Connect(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Manages() != "binary" || string(m.Held().Entries["entry"].Data) != "data" || m.Held().IsManaged() {
+		t.Errorf("%q, %+v", m.Manages(), m.Held())
+	}
+	m.Refuse(errors.New("not today"))
+	if err := m.Manage(); err != nil {
+		t.Fatal(err)
+	}
+	if how := m.Wait("0.1"); how != "exit status 3" || len(m.Held().Entries) != 0 || m.Held().Children["0.1"] != 12 {
+		t.Errorf("%q, %+v", how, m.Held())
+	}
+	if s := <-m.Signals(); s != syscall.SIGHUP {
+		t.Errorf("%v", s)
+	}
+	if pid, err := m.Start("1.1", supervise.Process{Args: []string{"x"}}); pid != 13 || err != nil {
+		t.Errorf("%d, %v", pid, err)
+	}
+	if err := errors.Join(m.Put("x", nil), m.Drop("x"), m.Signal("1.1", syscall.SIGTERM), m.Forget("0.1"), m.Dismiss(), m.Yield(), m.Over(nil)); err != nil {
+		t.Error(err)
+	}
+	if err := m.Probe("b"); err == nil || err.Error() != "no" {
+		t.Errorf("%v", err)
+	}
+	if err := m.Replace("b"); err == nil || err.Error() != ErrGone.Error() {
+		t.Errorf("%v", err)
+	}
+	<-m.Gone()
+	if how := m.Wait("1.1"); how != "" {
+		t.Errorf("%q", how)
+	}
+	if err := m.Probe("b"); !errors.Is(err, ErrGone) {
+		t.Errorf("%v", err)
+	}
+	var kinds []kind
+	for k := range got {
+		kinds = append(kinds, k)
+	}
+	want := []kind{kindConnect, kindRefuse, kindReady, kindStart, kindPut, kindDrop, kindSignal, kindForget, kindDismiss, kindYield, kindOver, kindProbe, kindReplace}
+	if !reflect.DeepEqual(kinds, want) {
+		t.Errorf("%v, want %v", kinds, want)
+	}
+}
+
+// A holder that dies before it has sent everything is gone.
+func TestHolderDiesEarly(t *testing.T) {
+	ours, file, err := newPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		ours.receive()
+		ours.send(frame{Kind: kindHeld, Name: "entry"})
+		ours.close()
+	}()
+	fd, err := duplicate(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	if _, err := Connect(fd); !errors.Is(err, ErrGone) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,666 @@
+package hold
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/internal/process/supervise"
+)
+
+const (
+	// maxSignals bounds the signals that wait for a manager.
+	maxSignals = 16
+	// The pause before a manager that was not ready is replaced doubles up to longestPause.
+	shortestPause = 100 * time.Millisecond
+	longestPause  = 5 * time.Second
+	// failuresBefore is the number of managers in a row that were not ready, after which the
+	// binary from before is tried again.
+	failuresBefore = 3
+	// endPatience is the time that a manager has to exit when it has nothing to do any more.
+	endPatience = 5 * time.Second
+)
+
+// binaryNumbers are the lowest descriptor numbers of binaries that are tried. A child assigns
+// the numbers of what it inherits before it executes the binary, so the number is to be
+// above them; the limit of descriptors may be too low for that.
+var binaryNumbers = [...]int{2 * maxFiles, 512, 0}
+
+// errEnded: the service was told to end while no manager could be started.
+var errEnded = errors.New("sluice: ended without a manager")
+
+// Config describes a holder.
+type Config struct {
+	// Process is a manager's process. Its Binary is not used. The socket to the holder follows its
+	// Files.
+	Process supervise.Process
+	// Entries are held from the beginning, besides the lifeline. Run closes their files.
+	Entries map[string]supervise.Entry
+	// Logger receives the log.
+	Logger supervise.Logger
+	// BootTimeout is the time within which a manager must be ready.
+	BootTimeout time.Duration
+	// Grace is the time that workers have to end after their lifeline has ended.
+	Grace time.Duration
+	// OnReaped is called with the pid of a manager that has ended. nil: nothing is called.
+	OnReaped func(pid int)
+}
+
+// holder is the state of Run. One goroutine owns it.
+type holder struct {
+	config   Config
+	lifeline *os.File // the write end
+	entries  map[string]supervise.Entry
+	children map[string]*child
+	events   chan event
+	over     chan struct{} // closed when Run returns
+
+	manager   *manager // decides; nil: there is none at present
+	candidate *manager // boots, or is ready and waits
+	// asked is the manager's question that candidate answers: kindProbe or kindReplace; its
+	// Kind is 0 if candidate takes over as soon as it is ready.
+	asked frame
+
+	binary, before string   // names of entries: what managers run, and what they ran before; "": this program's
+	unused         []string // binaries that are dropped when no manager runs them
+	hasManaged     bool     // a manager was ready
+	failures       int      // managers in a row that were not ready
+	signals        []os.Signal
+	isEnding       bool // a signal asked for the end, or the manager has said that it is over
+	result         []byte
+	err            error
+	timer          *time.Timer
+	timeout        func()
+}
+
+// A manager is the process of a manager.
+type manager struct {
+	conn    *conn
+	command *exec.Cmd
+	binary  string
+	isReady bool
+	reason  string // why it refused
+	result  []byte // the same for another process
+	timer   *time.Timer
+}
+
+// A child is a worker.
+type child struct {
+	command *exec.Cmd
+	kept    []*os.File
+	isOver  bool
+	how     string
+}
+
+// An event reaches the holder's goroutine.
+type event func()
+
+// Run holds a service until it has ended, and returns the result that the last manager has
+// given. The error says that there was none. Run locks its goroutine to its thread, from which all
+// processes are started: they get a signal when that thread ends.
+func Run(c Config) (result []byte, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, os.NewSyscallError("prctl", err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	h := &holder{
+		config: c, lifeline: write, entries: make(map[string]supervise.Entry), children: make(map[string]*child),
+		events: make(chan event), over: make(chan struct{}),
+	}
+	defer h.close()
+	maps.Copy(h.entries, c.Entries)
+	fd, err := duplicate(read)
+	if err != nil {
+		return nil, err
+	}
+	read.Close()
+	plain, err := plainFile(fd, supervise.EntryLifeline)
+	if err != nil {
+		return nil, err
+	}
+	h.entries[supervise.EntryLifeline] = supervise.Entry{Files: []*os.File{plain}}
+	defer h.watchSignals()()
+	defer supervise.ReapOthers(h.isChild)()
+	if err := h.startManager(); err != nil {
+		return nil, err
+	}
+	for !h.isOver() {
+		(<-h.events)()
+	}
+	return h.result, h.err
+}
+
+// isOver reports whether nothing is left to hold.
+func (h *holder) isOver() bool {
+	if !h.isEnding && h.err == nil || h.manager != nil || h.candidate != nil {
+		return false
+	}
+	for _, c := range h.children {
+		if !c.isOver {
+			return false
+		}
+	}
+	return h.result != nil || h.err != nil
+}
+
+// post has do run on the holder's goroutine.
+func (h *holder) post(do func()) {
+	select {
+	case h.events <- do:
+	case <-h.over:
+	}
+}
+
+// after has do run on the holder's goroutine after d.
+func (h *holder) after(d time.Duration, do func()) *time.Timer {
+	return time.AfterFunc(d, func() { h.post(do) })
+}
+
+// watchSignals passes the process's signals to the manager, until stop is called.
+func (h *holder) watchSignals() (stop func()) {
+	signals := make(chan os.Signal, maxSignals)
+	signal.Notify(signals, supervise.Signals()...)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				h.post(func() { h.signalled(s) })
+			case <-h.over:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals) }
+}
+
+// signalled passes a signal on, or keeps it for the next manager.
+func (h *holder) signalled(s os.Signal) {
+	isEnd := s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT
+	if h.manager != nil {
+		h.send(h.manager, frame{Kind: kindSignalled, Number: int(s.(syscall.Signal))})
+		return
+	}
+	if len(h.signals) < maxSignals && !slices.Contains(h.signals, s) {
+		h.signals = append(h.signals, s)
+	}
+	if isEnd {
+		h.after(h.config.Grace, func() {
+			if h.manager == nil {
+				h.abandon(errEnded)
+			}
+		})
+	}
+}
+
+// abandon ends the workers by their lifeline, because no manager can be started.
+func (h *holder) abandon(err error) {
+	if h.err != nil {
+		return
+	}
+	h.config.Logger.Printf("holder (pid %d): %v: workers have %v", os.Getpid(), err, h.config.Grace)
+	h.err, h.isEnding = err, true
+	h.lifeline.Close()
+	h.dismiss()
+	h.after(h.config.Grace+endPatience, func() {
+		for _, c := range h.children {
+			c.command.Process.Kill()
+		}
+	})
+}
+
+// startManager starts a manager that takes over as soon as it is ready.
+func (h *holder) startManager() error {
+	h.asked = frame{}
+	return h.start(h.binary)
+}
+
+// start starts a candidate with a binary, the name of an entry.
+func (h *holder) start(binary string) error {
+	ours, theirs, err := newPair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	p := h.config.Process
+	p.Files = append(slices.Clone(p.Files), theirs)
+	p.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", Variable, 2+len(p.Files)))
+	p.Attributes.Pdeathsig = syscall.SIGKILL
+	command, err := h.startProcess(p, binary)
+	if err != nil {
+		ours.close()
+		return err
+	}
+	m := &manager{conn: ours, command: command, binary: binary}
+	h.candidate = m
+	m.timer = h.after(h.config.BootTimeout, func() {
+		if h.candidate == m && !m.isReady {
+			m.reason = fmt.Sprintf("not ready after %v", h.config.BootTimeout)
+			h.kill(m)
+		}
+	})
+	go h.listen(m)
+	return nil
+}
+
+// startProcess starts p with a binary, the name of an entry, or this program's if it is
+// empty.
+func (h *holder) startProcess(p supervise.Process, binary string) (*exec.Cmd, error) {
+	path := "/proc/self/exe"
+	if binary != "" {
+		files := h.entries[binary].Files
+		if len(files) != 1 {
+			return nil, fmt.Errorf("%s is not held", binary)
+		}
+		const standard = 3
+		fd := int(files[0].Fd())
+		path = fmt.Sprintf("/proc/self/fd/%d", fd)
+		if fd < standard+len(p.Files) { // see binaryNumbers; this needs permission to read the entry of this process
+			path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
+		}
+	}
+	command, err := supervise.StartProcess(p, path)
+	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
+		err = failed.Err // the path says nothing
+	}
+	return command, err
+}
+
+// listen passes what a manager sends to the holder's goroutine, and then its end.
+func (h *holder) listen(m *manager) {
+	for {
+		f, err := m.conn.receive()
+		if err != nil {
+			break
+		}
+		h.post(func() {
+			h.receive(m, f)
+			closeFiles(f.files)
+		})
+	}
+	m.command.Process.Kill() // without its socket it is of no use
+	how := "exit status 0"
+	if err := m.command.Wait(); err != nil {
+		how = err.Error()
+	}
+	h.post(func() { h.ended(m, how) })
+}
+
+// dismiss ends the candidate, if there is one. Nobody waits for its end.
+func (h *holder) dismiss() {
+	if h.candidate != nil {
+		h.kill(h.candidate)
+		h.candidate, h.asked = nil, frame{}
+		h.dropUnused()
+	}
+}
+
+// kill kills a manager. Its end is reported like any other.
+func (h *holder) kill(m *manager) { m.command.Process.Kill() }
+
+// send sends a frame to a manager. One that does not read is killed.
+func (h *holder) send(m *manager, f frame) {
+	if err := m.conn.send(f); err != nil {
+		h.kill(m)
+	}
+}
+
+// sendHeld sends all that is held, and ends it with a frame of a kind.
+func (h *holder) sendHeld(m *manager, end kind) {
+	for name, e := range h.entries {
+		h.send(m, frame{Kind: kindHeld, Name: name, Data: e.Data, files: e.Files})
+	}
+	last := frame{Kind: end, Children: make(map[string]int), Manages: strings.TrimPrefix(m.binary, supervise.BinaryPrefix)}
+	for id, c := range h.children {
+		h.send(m, frame{Kind: kindHeld, Name: supervise.ChildPrefix + id, files: c.kept})
+		last.Children[id] = c.command.Process.Pid
+	}
+	h.send(m, last)
+	if end != kindManage {
+		return
+	}
+	for id, c := range h.children {
+		if c.isOver {
+			h.send(m, frame{Kind: kindExited, Name: id, Text: c.how})
+		}
+	}
+	for _, s := range h.signals {
+		h.send(m, frame{Kind: kindSignalled, Number: int(s.(syscall.Signal))})
+	}
+	h.signals = nil
+}
+
+// receive carries out what a manager has sent.
+func (h *holder) receive(m *manager, f frame) {
+	switch {
+	case m == h.candidate:
+		h.receiveReport(m, f)
+	case m == h.manager:
+		h.carryOut(f)
+	}
+}
+
+// receiveReport handles what a candidate sends.
+func (h *holder) receiveReport(m *manager, f frame) {
+	switch {
+	case f.Kind == kindConnect:
+		h.sendHeld(m, kindPreview)
+	case f.Kind == kindRefuse:
+		m.reason, m.result = f.Text, f.Data
+	case f.Kind == kindReady && h.asked.Kind == kindProbe:
+		h.answer(nil)
+		h.dismiss()
+	case f.Kind == kindReady && h.asked.Kind == kindReplace:
+		m.isReady = true
+		h.answer(nil)
+	case f.Kind == kindReady:
+		h.promote()
+	}
+}
+
+// answer answers the manager's question about the candidate.
+func (h *holder) answer(err error) {
+	f := frame{Kind: kindAnswer, Seq: h.asked.Seq}
+	if err != nil {
+		f.Text = err.Error()
+	}
+	isWaiting := h.asked.Seq != 0
+	h.asked.Seq = 0
+	if h.manager != nil && isWaiting {
+		h.send(h.manager, f)
+	}
+}
+
+// promote makes the candidate the manager.
+func (h *holder) promote() {
+	m := h.candidate
+	h.manager, h.candidate, h.asked = m, nil, frame{}
+	m.timer.Stop()
+	if m.binary != h.binary {
+		h.before, h.binary = h.binary, m.binary
+	}
+	h.hasManaged, h.failures = true, 0
+	h.dropUnused()
+	h.sendHeld(m, kindManage)
+}
+
+// carryOut carries out an order of the manager.
+func (h *holder) carryOut(f frame) {
+	switch f.Kind {
+	case kindPut:
+		h.put(f)
+	case kindDrop:
+		h.drop(f.Name)
+	case kindStart:
+		h.startChild(f)
+	case kindSignal:
+		if c := h.children[f.Name]; c != nil && !c.isOver {
+			c.command.Process.Signal(syscall.Signal(f.Number)) // it may be ending
+		}
+	case kindForget:
+		if c := h.children[f.Name]; c != nil && c.isOver {
+			closeFiles(c.kept)
+			delete(h.children, f.Name)
+		}
+	case kindProbe, kindReplace:
+		h.try(f)
+	case kindDismiss:
+		h.dismiss()
+	case kindYield:
+		h.yield()
+	case kindOver:
+		h.isEnding, h.result = true, f.Data
+		h.dismiss()
+		m := h.manager
+		h.after(endPatience, func() { h.kill(m) })
+	}
+}
+
+// put keeps an entry. f's files are the caller's.
+func (h *holder) put(f frame) {
+	e := supervise.Entry{Data: f.Data}
+	for _, file := range f.files {
+		kept, err := keep(file, f.Name)
+		if err != nil {
+			// A manager that takes over without it could lose connections: this one goes on.
+			h.config.Logger.Printf("holder (pid %d): cannot keep %s: %v", os.Getpid(), f.Name, err)
+			closeFiles(e.Files)
+			return
+		}
+		e.Files = append(e.Files, kept)
+	}
+	closeFiles(h.entries[f.Name].Files)
+	h.entries[f.Name] = e
+}
+
+// keep returns a duplicate of a file of an entry.
+func keep(file *os.File, name string) (*os.File, error) {
+	if !strings.HasPrefix(name, supervise.BinaryPrefix) {
+		fd, err := duplicate(file)
+		if err != nil {
+			return nil, err
+		}
+		return plainFile(fd, name)
+	}
+	for _, lowest := range binaryNumbers {
+		if fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, lowest); err == nil {
+			return os.NewFile(uintptr(fd), name), nil // a binary is never non-blocking
+		}
+	}
+	return nil, os.NewSyscallError("fcntl", unix.EMFILE)
+}
+
+// drop closes an entry. The binaries of managers stay as long as they may be started.
+func (h *holder) drop(name string) {
+	if name == h.binary || name == h.before || h.candidate != nil && name == h.candidate.binary {
+		h.unused = append(h.unused, name)
+		return
+	}
+	closeFiles(h.entries[name].Files)
+	delete(h.entries, name)
+}
+
+// dropUnused tries again what drop had to leave.
+func (h *holder) dropUnused() {
+	unused := h.unused
+	h.unused = nil
+	for _, name := range unused {
+		h.drop(name)
+	}
+}
+
+// startChild starts a worker.
+func (h *holder) startChild(f frame) {
+	answer := frame{Kind: kindStarted, Seq: f.Seq, Name: f.Name}
+	if c, err := h.newChild(f); err != nil {
+		answer.Text = err.Error()
+	} else {
+		answer.Number = c.command.Process.Pid
+	}
+	h.send(h.manager, answer)
+}
+
+// newChild starts the process of f.
+func (h *holder) newChild(f frame) (*child, error) {
+	if f.Process == nil || f.Kept < 0 || f.Kept > len(f.files) || h.children[f.Name] != nil {
+		return nil, fmt.Errorf("sluice: the holder cannot start %q", f.Name)
+	}
+	p, first := *f.Process, len(f.files)-f.Kept
+	p.Files = f.files[:first]
+	command, err := h.startProcess(p, p.Binary)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{command: command}
+	for _, file := range f.files[first:] {
+		kept, err := keep(file, f.Name)
+		if err != nil {
+			h.config.Logger.Printf("holder (pid %d): cannot keep the socket of %s: %v", os.Getpid(), f.Name, err)
+			continue
+		}
+		c.kept = append(c.kept, kept)
+	}
+	h.children[f.Name] = c
+	go func() {
+		how := ""
+		if err := command.Wait(); err != nil {
+			how = err.Error()
+		}
+		h.post(func() {
+			c.isOver, c.how = true, how
+			if h.manager != nil {
+				h.send(h.manager, frame{Kind: kindExited, Name: f.Name, Text: how})
+			}
+		})
+	}()
+	return c, nil
+}
+
+// isChild reports whether a process is waited for.
+func (h *holder) isChild(pid int) bool {
+	found := make(chan bool, 1)
+	h.post(func() {
+		is := false
+		for _, m := range []*manager{h.manager, h.candidate} {
+			is = is || m != nil && m.command.Process.Pid == pid
+		}
+		for _, c := range h.children {
+			is = is || c.command.Process.Pid == pid
+		}
+		found <- is
+	})
+	select {
+	case is := <-found:
+		return is
+	case <-h.over:
+		return true
+	}
+}
+
+// try starts a candidate because the manager asks for it.
+func (h *holder) try(f frame) {
+	if h.candidate != nil {
+		h.send(h.manager, frame{Kind: kindAnswer, Seq: f.Seq, Text: "another upgrade is under way"})
+		return
+	}
+	h.asked = f
+	if err := h.start(f.Name); err != nil {
+		h.answer(fmt.Errorf("the new binary cannot be started: %w", err))
+	}
+}
+
+// yield replaces the manager by the candidate, which is ready.
+func (h *holder) yield() {
+	old := h.manager
+	h.after(endPatience, func() { h.kill(old) })
+	if h.candidate == nil || !h.candidate.isReady { // it has died meanwhile
+		h.manager = nil
+		if h.candidate == nil {
+			h.restart()
+		}
+		h.asked = frame{}
+		return
+	}
+	h.promote()
+}
+
+// ended: the process of m has ended.
+func (h *holder) ended(m *manager, how string) {
+	m.timer.Stop()
+	m.conn.close()
+	if h.config.OnReaped != nil {
+		h.config.OnReaped(m.command.Process.Pid)
+	}
+	switch m {
+	case h.candidate:
+		h.candidate = nil
+		h.dropUnused()
+		h.failed(m, how)
+	case h.manager:
+		h.manager = nil
+		if h.isEnding {
+			break
+		}
+		if h.entries[supervise.EntryFleet].Data == nil {
+			h.abandon(fmt.Errorf("sluice: the managing process ended before it had started a worker: %s", how))
+			break
+		}
+		if h.asked.Kind == kindProbe && h.asked.Seq != 0 { // the next one begins the upgrade anew
+			h.signals = append(h.signals, syscall.SIGUSR2)
+		}
+		h.config.Logger.Printf("holder (pid %d): the manager (pid %d) died: %s: another one follows, workers go on", os.Getpid(), m.command.Process.Pid, how)
+		if h.candidate != nil {
+			// It was started for the one that died. What that one had decided stands in its state.
+			h.asked = frame{}
+			if h.candidate.binary == h.binary {
+				if h.candidate.isReady {
+					h.promote()
+				}
+				break
+			}
+			h.dismiss()
+		}
+		h.restart()
+	}
+}
+
+// failed: a candidate has ended.
+func (h *holder) failed(m *manager, how string) {
+	if m.reason != "" {
+		how = m.reason
+	}
+	switch {
+	case h.manager != nil: // it has asked for the candidate, or for its end
+		h.answer(fmt.Errorf("the new binary cannot manage the service: %s", how))
+	case h.isEnding:
+	case !h.hasManaged && m.result != nil: // the service's own error, of which the caller of Run knows more
+		h.isEnding, h.result = true, m.result
+	case !h.hasManaged:
+		h.abandon(fmt.Errorf("sluice: the managing process ended before it was ready: %s", how))
+	default:
+		h.failures++
+		h.config.Logger.Printf("holder (pid %d): a manager (pid %d) ended before it was ready: %s", os.Getpid(), m.command.Process.Pid, how)
+		if h.failures == failuresBefore && h.before != h.binary {
+			h.before, h.binary = h.binary, h.before
+		}
+		h.after(min(shortestPause<<min(h.failures, 10), longestPause), h.restart)
+	}
+}
+
+// restart starts a manager, if there is none.
+func (h *holder) restart() {
+	if h.manager != nil || h.candidate != nil || h.isEnding {
+		return
+	}
+	if err := h.startManager(); err != nil {
+		h.failures++
+		h.config.Logger.Printf("holder (pid %d): a manager cannot be started: %v", os.Getpid(), err)
+		h.after(longestPause, h.restart)
+	}
+}
+
+// close releases everything.
+func (h *holder) close() {
+	close(h.over)
+	h.lifeline.Close()
+	for _, e := range h.entries {
+		closeFiles(e.Files)
+	}
+	for _, c := range h.children {
+		closeFiles(c.kept)
+	}
+}
