@@ -30,11 +30,12 @@ type admin struct {
 	ln     net.Listener
 	server *sluice.Server
 	log    Logger
+	file   listen.SocketFile // of a unix socket; close removes it
 }
 
 // openAdmin listens on Admin. If Admin is empty it returns nil, whose methods do
 // nothing.
-func (p *Prefork) openAdmin() (*admin, error) {
+func (p *Prefork) openAdmin(h *holder) (*admin, error) {
 	if p.Admin == "" {
 		return nil, nil
 	}
@@ -42,17 +43,23 @@ func (p *Prefork) openAdmin() (*admin, error) {
 	if handler == nil {
 		handler = defaultAdmin(p)
 	}
-	return openAdmin(p.Admin, handler, p.logger())
+	return openAdmin(p.Admin, handler, p.logger(), h)
 }
 
-// openAdmin listens on addr, which has the form of Prefork.Admin.
-func openAdmin(addr string, handler sluice.RequestHandler, log Logger) (*admin, error) {
+// openAdmin listens on addr, which has the form of Prefork.Admin. h keeps the socket for
+// the next master; it may be nil.
+func openAdmin(addr string, handler sluice.RequestHandler, log Logger, h *holder) (*admin, error) {
 	a := &admin{log: log}
 	var err error
-	if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
-		a.ln, err = listenPrivate(path)
-	} else {
-		a.ln, err = listen.Listen(context.Background(), "tcp", addr, listen.Options{})
+	if a.ln = h.adminListener(addr); a.ln == nil {
+		if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
+			a.ln, err = listenPrivate(path)
+		} else {
+			a.ln, err = listen.Listen(context.Background(), "tcp", addr, listen.Options{})
+		}
+	}
+	if err == nil {
+		err = h.keepAdmin(a, addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sluice: Admin: %w", err)
@@ -72,7 +79,7 @@ func openAdmin(addr string, handler sluice.RequestHandler, log Logger) (*admin, 
 // listenPrivate listens on a unix socket that only this user may use. Where the
 // system allows it, the mode is set before the bind, so that other users cannot
 // connect before chmod.
-func listenPrivate(path string) (net.Listener, error) {
+func listenPrivate(path string) (*net.UnixListener, error) {
 	ln, err := listenUnix(path, adminMode)
 	if err != nil {
 		return nil, err
@@ -81,7 +88,15 @@ func listenPrivate(path string) (net.Listener, error) {
 		ln.Close()
 		return nil, err
 	}
-	return listen.Unix(ln, path), nil
+	return ln, nil
+}
+
+// yield ends serving, and leaves the socket to another master.
+func (a *admin) yield() {
+	if a != nil {
+		a.file = listen.SocketFile{}
+		a.ln.Close()
+	}
 }
 
 // survive makes a panic of the handler end only its request, not the master.
@@ -122,10 +137,11 @@ func (a *admin) close() {
 	if a == nil {
 		return
 	}
+	a.file.Remove() // while the socket is open, no other file gets its number
 	ctx, cancel := context.WithTimeout(context.Background(), adminEnd)
 	defer cancel()
 	if err := a.server.ShutdownWithContext(ctx); err != nil {
 		a.log.Printf("admin: %v", err)
 	}
-	a.ln.Close() // serve may not have been called; removes a unix socket
+	a.ln.Close() // serve may not have been called
 }

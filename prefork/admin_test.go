@@ -52,7 +52,7 @@ func (a *admin) get(t *testing.T, path string) (status int, body string) {
 // serveAdmin starts p's admin; end closes it.
 func serveAdmin(t *testing.T, p *Prefork) (a *admin, end func()) {
 	t.Helper()
-	a, err := p.openAdmin()
+	a, err := p.openAdmin(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,12 +80,12 @@ func TestAdmin(t *testing.T) {
 		if a.addr().Network() == "unix" {
 			p.Admin = addr
 		}
-		if second, err := p.openAdmin(); err == nil {
+		if second, err := p.openAdmin(nil); err == nil {
 			second.close()
 			t.Errorf("%s: two listen", addr)
 		}
 		end()
-		again, err := p.openAdmin()
+		again, err := p.openAdmin(nil)
 		if err != nil {
 			t.Fatalf("%s: after the end: %v", addr, err)
 		}
@@ -110,7 +110,7 @@ func TestAdminPath(t *testing.T) {
 	ln.SetUnlinkOnClose(false)
 	ln.Close()
 	p := &Prefork{Admin: unixPrefix + path}
-	a, err := p.openAdmin()
+	a, err := p.openAdmin(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestAdminPath(t *testing.T) {
 	if err := os.WriteFile(path, []byte("dear"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := p.openAdmin(); err == nil {
+	if a, err := p.openAdmin(nil); err == nil {
 		a.close()
 		t.Error("a file was replaced")
 	}
@@ -128,7 +128,7 @@ func TestAdminPath(t *testing.T) {
 }
 
 func TestNoAdmin(t *testing.T) {
-	a, err := (&Prefork{}).openAdmin()
+	a, err := (&Prefork{}).openAdmin(nil)
 	if a != nil || err != nil || a.addr() != nil {
 		t.Errorf("%v, %v", a, err)
 	}

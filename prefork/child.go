@@ -37,6 +37,13 @@ func IsChild() bool {
 	return startedAsChild || os.Getenv(markerVariable) == markerValue
 }
 
+// holderSocket is the descriptor of a manager's socket to its holder; 0 in other processes.
+var holderSocket = takeHolderSocket()
+
+// IsManager reports whether this process manages the workers of a Prefork with Upgrade, or
+// may do so soon. IsChild is false in it. The process that was started first is neither.
+func IsManager() bool { return holderSocket != 0 }
+
 // limitCPUs sets the worker's GOMAXPROCS. An environment variable would be
 // inherited by the processes that the worker starts.
 func (p *Prefork) limitCPUs() {

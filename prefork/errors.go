@@ -73,6 +73,9 @@ func (e *RestartError) Error() string {
 // Unwrap returns Err.
 func (e *RestartError) Unwrap() error { return e.Err }
 
+// errUpgradeNeedsSockets: workers that the holder starts must get their sockets from it.
+var errUpgradeNeedsSockets = errors.New("sluice: Upgrade works without CommandProducer, and on Linux only")
+
 // publicError translates what the supervisor returns.
 func publicError(err error) error {
 	var boot *supervise.BootError

@@ -2,12 +2,12 @@ package prefork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
 
 	"github.com/sluicehttp/sluice/internal/process/supervise"
-	"github.com/sluicehttp/sluice/internal/process/systemd"
 )
 
 // OverRecovery says what the master does after too many deaths of workers.
@@ -47,10 +47,34 @@ func (p *Prefork) degrades() bool {
 
 // lead is ListenAndServe in the master.
 func (p *Prefork) lead(addr string) error {
-	if runtime.GOOS == "windows" && !p.Reuseport {
+	switch {
+	case runtime.GOOS == "windows" && !p.Reuseport:
 		return ErrOnlyReuseportOnWindows
+	case !p.Upgrade:
+		return p.manage(addr, nil)
+	case p.CommandProducer != nil || p.workersListen():
+		return errUpgradeNeedsSockets
+	case !IsManager():
+		return p.hold()
 	}
-	service, err := systemd.Take()
+	h, err := connectHolder()
+	if err != nil {
+		return err
+	}
+	err = p.manage(addr, h)
+	if err != nil {
+		h.fail(err)
+	}
+	if errors.Is(err, supervise.ErrReplaced) {
+		return nil
+	}
+	return err
+}
+
+// manage is ListenAndServe in the master. With a holder it may continue what another
+// master has begun.
+func (p *Prefork) manage(addr string, h *holder) error {
+	service, err := h.systemd()
 	if err != nil {
 		return err
 	}
@@ -58,7 +82,7 @@ func (p *Prefork) lead(addr string) error {
 	if err := p.limit(&config); err != nil {
 		return err
 	}
-	if p.LoadConfig != nil {
+	if p.LoadConfig != nil && !h.isManaged() { // otherwise the state has it
 		if config.Configuration, err = p.LoadConfig(); err != nil {
 			return err
 		}
@@ -69,27 +93,30 @@ func (p *Prefork) lead(addr string) error {
 	}
 	defer s.close()
 	if !p.workersListen() {
-		if err := s.inherit(service, config.Workers, config.Logger); err != nil {
+		if err := s.inherit(service, config.Workers, config.Logger, !h.isManaged()); err != nil {
 			return err
 		}
-		if err := s.probe(); err != nil {
+		if err := p.bind(s, h); err != nil {
 			return err
 		}
 		config.Sockets, config.SocketsClosed = s.open, s.letGo
 		config.SharedSockets = !s.perSlot
 	}
-	admin, err := p.openAdmin()
+	memory, err := h.share(&config)
+	if err != nil {
+		return err
+	}
+	if err := h.begin(&config); err != nil {
+		return err
+	}
+	admin, err := p.openAdmin(h)
 	if err != nil {
 		return err
 	}
 	defer admin.close()
-	memory, err := share(&config)
-	if err != nil {
-		return err
-	}
 	publisher := newPublisher(&config, memory)
 	notifier := newNotifier(service, &config)
-	m, err := supervise.New(config)
+	m, err := supervise.NewFrom(config, h.held())
 	if err != nil {
 		return err
 	}
@@ -101,7 +128,26 @@ func (p *Prefork) lead(addr string) error {
 	go notifier.run(ctx)
 	go publisher.publish(ctx, m)
 	go admin.serve()
-	return publicError(m.Run(context.Background()))
+	if h != nil {
+		h.Held().Close()
+		go h.signal(ctx, m)
+	}
+	err = m.Run(context.Background())
+	if errors.Is(err, supervise.ErrReplaced) {
+		s.keepFiles()
+		admin.yield()
+	}
+	h.ran(err)
+	return publicError(err)
+}
+
+// bind makes sure that the addresses are free for s, or that the sockets of the master
+// before listen on them.
+func (p *Prefork) bind(s *sockets, h *holder) error {
+	if h.isManaged() {
+		return s.resume(h.held().Sockets(0))
+	}
+	return s.probe()
 }
 
 // workersListen reports whether the workers open their own sockets. With Reuseport,

@@ -25,6 +25,7 @@ const (
 	newInterval = 100 * time.Millisecond
 	newHang     = 30 * time.Second
 	defaultSoak = 10 * time.Second
+	defaultBoot = 30 * time.Second
 )
 
 // A Logger receives the log. *log.Logger implements it.
@@ -227,6 +228,16 @@ type Prefork struct {
 	// OnReopen is called on SIGUSR1, in every process.
 	OnReopen func() error
 
+	// Upgrade has the process that was started hold the workers, their sockets and the pid,
+	// and nothing else. A child of it, the manager, is the master: Admin is served and all
+	// functions that are called "in the master" are called there, and IsManager reports true.
+	// If the manager dies, another one takes its place; no worker is replaced and no
+	// connection is lost. UpgradeWorkers, SIGUSR2 and "sluice ctl upgrade" then replace the
+	// manager, too, after the workers. The pid stays, and main runs in one process more, up
+	// to ListenAndServe. It cannot be used together with CommandProducer or Reuseport with
+	// sockets of the workers. Linux only.
+	Upgrade bool
+
 	// CommandProducer replaces the built-in way to start a worker. It must set
 	// FASTHTTP_PREFORK_CHILD=1 in the environment, make files the command's
 	// ExtraFiles and start the command. Without Reuseport, files[0] is a listener;
@@ -354,6 +365,13 @@ func (p *Prefork) drainTimeout() time.Duration {
 		return max(p.grace(), 2*p.idleLinger()+farewell)
 	}
 	return p.DrainTimeout
+}
+
+func (p *Prefork) bootTimeout() time.Duration {
+	if p.BootTimeout <= 0 {
+		return defaultBoot
+	}
+	return p.BootTimeout
 }
 
 func (p *Prefork) soak() time.Duration {

@@ -30,7 +30,8 @@ type setup struct {
 	Window, Interval        time.Duration
 	Grace, Drain, Linger    time.Duration
 	Soak, Boot              time.Duration // Soak 0: none
-	Versions                bool          // workers behave as their binary says; see version_linux_test.go
+	Upgrade                 bool
+	Versions                bool // workers behave as their binary says; see version_linux_test.go
 	Engine                  sluice.Engine
 	IOUring                 sluice.IOUring
 	TellsEngine             bool // workers print the engine's EngineInfo
@@ -91,13 +92,13 @@ func playRole(role string) int {
 	if err := json.Unmarshal([]byte(role), &s); err != nil {
 		return 9
 	}
-	if !IsChild() {
+	if !IsChild() && !IsManager() {
 		go func() { // the test has ended
 			io.Copy(io.Discard, os.Stdin)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}()
 	}
-	if s.FullLog != "" && !IsChild() {
+	if s.FullLog != "" && !IsChild() && !IsManager() {
 		if err := fillLog(s.FullLog); err != nil {
 			fmt.Println("no full log:", err)
 			return 9
@@ -116,7 +117,7 @@ func playRole(role string) int {
 		startEarlyChild()
 	}
 	p := newFleet(s)
-	if s.Versions && IsChild() {
+	if s.Versions && (IsChild() || IsManager()) {
 		behave(p)
 	}
 	var err error
@@ -213,6 +214,7 @@ func newFleet(s setup) *Prefork {
 	p.ShutdownGracePeriod, p.DrainTimeout, p.IdleLinger = s.Grace, s.Drain, s.Linger
 	p.Reuseport, p.Admin, p.ShutdownDelay = s.Reuseport, s.Admin, s.Delay
 	p.BootTimeout = s.Boot
+	p.Upgrade = s.Upgrade
 	if p.SoakTime = s.Soak; s.Soak == 0 {
 		p.SoakTime = -1
 	}

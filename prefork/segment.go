@@ -19,22 +19,27 @@ const ticketKeys = "prefork.tickets"
 // wanted workers: the master, and at least one successor.
 const otherProcesses = 2
 
+// holderProcesses is how many more there are with Upgrade: the holder, and a manager that is
+// to replace the present one.
+const holderProcesses = 2
+
 // share passes the segment to workers, and reaps dead processes in it. If it makes
 // the segment, there is room for a successor of every worker. If the program has
-// made the segment, its size bounds the number of workers.
-func share(c *supervise.Config) (*shared.Segment, error) {
+// made the segment, its size bounds the number of workers. others is the number of processes
+// that are no workers, or successors.
+func share(c *supervise.Config, others int) (*shared.Segment, error) {
 	most := max(c.Workers, c.MaxWorkers)
 	if c.MaxWorkers == 0 {
 		most = max(c.Workers, 4*runtime.NumCPU())
 	}
 	// After an error, the default is local memory.
-	_, _ = shared.Setup(shared.Options{Processes: placesFor(most)})
+	_, _ = shared.Setup(shared.Options{Processes: placesFor(most, others)})
 	s := shared.Default()
 	if s.IsShared() {
-		room := s.Processes() - otherProcesses
+		room := s.Processes() - others
 		if c.Workers > room {
 			return nil, fmt.Errorf("sluice: the shared segment has room for %d processes, and %d workers need %d: "+
-				"call shared.Setup with more Options.Processes at the beginning of main", s.Processes(), c.Workers, c.Workers+otherProcesses)
+				"call shared.Setup with more Options.Processes at the beginning of main", s.Processes(), c.Workers, c.Workers+others)
 		}
 		c.MaxWorkers = min(most, room)
 	}
@@ -50,9 +55,9 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 	return s, nil
 }
 
-// placesFor returns how many processes the segment is for, with so many workers.
-func placesFor(workers int) int {
-	return min(max(shared.DefaultProcesses, otherProcesses+2*workers), shared.MaxProcesses)
+// placesFor returns how many processes the segment is for, with so many workers and others.
+func placesFor(workers, others int) int {
+	return min(max(shared.DefaultProcesses, others+2*workers), shared.MaxProcesses)
 }
 
 // rotateTickets rotates the ticket keys periodically, until ctx ends.

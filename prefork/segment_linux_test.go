@@ -111,7 +111,7 @@ func TestShare(t *testing.T) {
 		{1, 0, min(4*runtime.NumCPU(), room)}, {1, 3, 3}, {5, 3, 5}, {1, room + 1, room}, {room, 0, room}, {room, room + 1, room},
 	} {
 		config := supervise.Config{Workers: c.workers, MaxWorkers: c.most}
-		s, err := share(&config)
+		s, err := share(&config, otherProcesses)
 		if err != nil || s != shared.Default() || config.MaxWorkers != c.want || len(config.SharedFiles) != 1 || config.SharedFiles[0] != s.File() {
 			t.Errorf("%+v: %d, %v, %v", c, config.MaxWorkers, config.SharedFiles, err)
 		}
@@ -127,12 +127,12 @@ func TestShare(t *testing.T) {
 		config.OnReaped(0, 1<<30)
 	}
 	for workers, want := range map[int]int{1: 256, 127: 256, 128: 258, 200: 402, 1 << 20: shared.MaxProcesses} {
-		if got := placesFor(workers); got != want {
+		if got := placesFor(workers, otherProcesses); got != want {
 			t.Errorf("%d places for %d workers, want %d", got, workers, want)
 		}
 	}
 	config := supervise.Config{Workers: room + 1}
-	if _, err := share(&config); err == nil || !strings.Contains(err.Error(), "workers need "+strconv.Itoa(room+3)+":") {
+	if _, err := share(&config, otherProcesses); err == nil || !strings.Contains(err.Error(), "workers need "+strconv.Itoa(room+3)+":") {
 		t.Errorf("too many workers: %v", err)
 	}
 }

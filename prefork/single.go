@@ -103,7 +103,7 @@ func (s *Single) ServeAdmin(addr string, handler sluice.RequestHandler) (at net.
 	if handler == nil {
 		handler = defaultAdmin(s)
 	}
-	a, err := openAdmin(addr, handler, s.logTo())
+	a, err := openAdmin(addr, handler, s.logTo(), nil)
 	if err != nil {
 		return nil, nil, err
 	}

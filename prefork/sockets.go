@@ -282,6 +282,13 @@ func (s *sockets) letGo() {
 	}
 }
 
+// keepFiles makes close leave the unix sockets' files, because another master goes on.
+func (s *sockets) keepFiles() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = nil
+}
+
 // close calls letGo and removes the unix sockets' files that are still this master's.
 func (s *sockets) close() {
 	s.letGo()

@@ -39,7 +39,7 @@ func newNotifier(s *systemd.Service, c *supervise.Config) *notifier {
 	hooks := &c.Hooks
 	ready, reload, stopping := hooks.OnFleetReady, hooks.OnReload, hooks.OnStopping
 	hooks.OnFleetReady = func() {
-		n.send("READY=1", fmt.Sprintf("MAINPID=%d", os.Getpid()))
+		n.send("READY=1", mainPID())
 		if ready != nil {
 			ready()
 		}
@@ -61,6 +61,15 @@ func newNotifier(s *systemd.Service, c *supervise.Config) *notifier {
 	return n
 }
 
+// mainPID returns the line that names the process that was started first.
+func mainPID() string {
+	pid := os.Getpid()
+	if IsManager() {
+		pid = os.Getppid()
+	}
+	return fmt.Sprintf("MAINPID=%d", pid)
+}
+
 // run sends the status when it changes, READY=1 when a restart is over, and WATCHDOG=1
 // as long as the master's loop runs, until ctx ends.
 func (n *notifier) run(ctx context.Context) {
@@ -69,6 +78,9 @@ func (n *notifier) run(ctx context.Context) {
 	}
 	if n.service.Watchdog > 0 {
 		go n.watch(ctx)
+	}
+	if IsManager() && n.master.Status().Started { // the master before may have died during a restart
+		n.send("READY=1", mainPID())
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()

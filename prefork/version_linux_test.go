@@ -22,8 +22,13 @@ import (
 const behaviourMark = "\nbehaviour of this version: "
 
 // behaviour returns the behaviour of this process's binary; "" if it has no mark.
-func behaviour() string {
-	f, err := os.Open("/proc/self/exe")
+func behaviour() string { return behaviourIn("/proc/self/exe") }
+
+// behaviourOf returns that of another process's binary.
+func behaviourOf(pid int) string { return behaviourIn(fmt.Sprintf("/proc/%d/exe", pid)) }
+
+func behaviourIn(file string) string {
+	f, err := os.Open(file)
 	if err != nil {
 		return ""
 	}

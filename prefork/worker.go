@@ -300,6 +300,12 @@ func (w *worker) carryOut(o supervise.Order) {
 
 // adopt serves the sockets of another slot, whose worker has died.
 func (w *worker) adopt(slot int, files []*os.File) {
+	if len(w.adopted[slot]) > 0 { // a master that has taken over repeats the order
+		for _, f := range files {
+			f.Close()
+		}
+		return
+	}
 	for _, f := range files {
 		ln, err := listen.FromFile(f)
 		if err != nil {

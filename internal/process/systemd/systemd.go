@@ -58,7 +58,11 @@ type Socket struct {
 
 // Take reads what systemd has told this process in its environment, and removes it,
 // so that child processes do not take it for theirs. A second call finds nothing.
-func Take() (*Service, error) {
+func Take() (*Service, error) { return TakeOf(os.Getpid()) }
+
+// TakeOf is Take in a process that has got everything that systemd has passed to process
+// pid, the sockets under the same numbers.
+func TakeOf(pid int) (*Service, error) {
 	values := make(map[string]string)
 	for _, name := range variables {
 		values[name] = os.Getenv(name)
@@ -67,7 +71,7 @@ func Take() (*Service, error) {
 	if !isSupported {
 		return &Service{}, nil
 	}
-	s, names, err := parse(values, os.Getpid())
+	s, names, err := parse(values, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -238,11 +242,24 @@ func (s *Service) Store(socket syscall.Conn) error {
 	return s.send("FDSTORE=1\nFDNAME="+Stored, socket)
 }
 
+// Passed returns the number of sockets that systemd has passed to this process. Unlike Take
+// it leaves the environment alone.
+func Passed() int {
+	if !isSupported || os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
+	if err != nil || n < 0 || n > maxSockets {
+		return 0 // Take reports it
+	}
+	return n
+}
+
 // Close closes the sockets that the program has not claimed. If systemd has stored one of them for
 // an earlier process, it forgets all that it has stored, and gets those again that were
-// claimed. Call it before Store, while the claimed sockets are open. The result is the
-// sockets of units among them, whose files are closed.
-func (s *Service) Close() (units []Socket, err error) {
+// claimed, unless forgets is false. Call it before Store, while the claimed sockets are open. The
+// result is the sockets of units among them, whose files are closed.
+func (s *Service) Close(forgets bool) (units []Socket, err error) {
 	var errs []error
 	isStale := false
 	for _, socket := range s.Sockets {
@@ -254,7 +271,7 @@ func (s *Service) Close() (units []Socket, err error) {
 		errs = append(errs, socket.File.Close())
 	}
 	s.Sockets = nil
-	if isStale && s.stores {
+	if isStale && s.stores && forgets {
 		errs = append(errs, s.send("FDSTOREREMOVE=1\nFDNAME="+Stored, nil))
 		for _, socket := range s.claimed {
 			errs = append(errs, s.Store(socket.File))

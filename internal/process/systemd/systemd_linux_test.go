@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	for _, socket := range s.Sockets {
 		fmt.Println(socket, socket.IsShareable())
 	}
-	fmt.Println(s.Close())
+	fmt.Println(s.Close(true))
 	os.Exit(0)
 }
 
@@ -152,7 +152,7 @@ func testStale(t *testing.T, m *systemdtest.Manager, s *systemd.Service, ln net.
 	if err != nil || len(claimed) != 1 {
 		t.Fatal(claimed, err)
 	}
-	if units, err := s.Close(); len(units) > 0 || err != nil {
+	if units, err := s.Close(true); len(units) > 0 || err != nil {
 		t.Errorf("%v, %v", units, err)
 	}
 	claimed[0].File.Close()
@@ -174,7 +174,7 @@ func TestNobodyListens(t *testing.T) {
 	if s, err = systemd.Take(); err != nil || s.Notify("READY=1") != nil || s.Store(nil) != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if units, err := s.Close(); units != nil || err != nil {
+	if units, err := s.Close(true); units != nil || err != nil {
 		t.Errorf("%v, %v", units, err)
 	}
 	t.Setenv("WATCHDOG_USEC", "soon")

@@ -1,0 +1,274 @@
+package prefork
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// servingPIDs returns the pids of the workers that serve.
+func (f *fleet) servingPIDs() (pids []int) {
+	f.t.Helper()
+	for _, w := range statusAt(f.t, "tcp", f.admin()).Workers {
+		pids = append(pids, w.PID)
+	}
+	return pids
+}
+
+// manager returns the pid of the manager.
+func (f *fleet) manager() int {
+	f.t.Helper()
+	return statusAt(f.t, "tcp", f.admin()).Master.PID
+}
+
+// killManager kills the manager and waits until another one answers.
+func (f *fleet) killManager() {
+	f.t.Helper()
+	old := f.manager()
+	syscall.Kill(old, syscall.SIGKILL)
+	until(f.t, "another manager", func() bool { return f.tryManager() != old && f.tryManager() != 0 })
+}
+
+// tryManager returns the pid of the manager; 0 if it does not answer now.
+func (f *fleet) tryManager() int {
+	s, err := tryStatus("tcp", f.admin())
+	if err != nil {
+		return 0
+	}
+	return s.Master.PID
+}
+
+// I25: when managers are killed under load, no request fails and no worker is replaced.
+func TestManagerIsKilled(t *testing.T) {
+	t.Parallel()
+	kills := 100
+	if testing.Short() {
+		kills = 5
+	}
+	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0", Upgrade: true, Threshold: 99, Hang: patience}, true)
+	workers, children := f.servingPIDs(), len(childrenOf(t, f.cmd.Process.Pid))
+	if children != 3 {
+		t.Errorf("%d children of the holder", children)
+	}
+	var l load
+	for range 2 {
+		l.done.Add(2)
+		go l.connectEach(f)
+		go l.keepAlive(f)
+	}
+	for range kills {
+		f.killManager()
+	}
+	l.stop.Store(true)
+	l.done.Wait()
+	if len(l.failed) > 0 || l.answered.Load() == 0 {
+		t.Errorf("%d requests, %d failed: %v", l.answered.Load(), len(l.failed), l.failed)
+	}
+	if now := f.servingPIDs(); !slices.Equal(now, workers) {
+		t.Errorf("workers %v, were %v", now, workers)
+	}
+	s := statusAt(t, "tcp", f.admin())
+	if s.Crashes != 0 || s.Restarts != 0 || !s.Ready || !s.Started || len(s.Slots) != 2 {
+		t.Errorf("%+v", s)
+	}
+	// The new manager manages: it replaces a worker that dies, restarts and ends.
+	syscall.Kill(workers[0], syscall.SIGKILL)
+	until(t, "the worker is replaced", func() bool {
+		s := statusAt(t, "tcp", f.admin())
+		return s.Crashes == 1 && s.Ready
+	})
+	f.signal(syscall.SIGHUP)
+	until(t, "the restart is done", func() bool { return statusAt(t, "tcp", f.admin()).Restarts == 1 })
+	f.killManager()
+	until(t, "the workers before have ended", func() bool { return len(childrenOf(t, f.cmd.Process.Pid)) == children })
+	f.signal(syscall.SIGTERM)
+	if status := f.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// An upgrade replaces the workers and then the manager. The pid stays, connections are handed
+// over, and neither processes nor descriptors are left (I5, I28).
+func TestUpgradeInPlace(t *testing.T) {
+	t.Parallel()
+	upgrades := 20
+	if testing.Short() {
+		upgrades = 4
+	}
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute}, true), program, "first", 0}
+	kept := u.dial()
+	descriptors := 0
+	for i := range upgrades {
+		name := fmt.Sprint("version ", i)
+		old := u.manager()
+		if status, why := u.upgrade(name, 0); status != 200 {
+			t.Fatalf("%s: %d, %q", name, status, why)
+		}
+		until(t, "another manager", func() bool { now := u.tryManager(); return now != old && now != 0 })
+		want := name + " " + program.path
+		if got := u.versions(); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q answer, want %q", got, want)
+		}
+		until(t, "the connection is handed over", func() bool { return kept.get("/version") == want })
+		if got := behaviourOf(u.manager()); got != name {
+			t.Errorf("the manager is %q, want %q", got, name)
+		}
+		until(t, "only three processes", func() bool { return len(childrenOf(t, u.cmd.Process.Pid)) == 3 })
+		if i == 1 { // the binary from before is kept, too
+			descriptors = openFiles(t, u.cmd.Process.Pid)
+		}
+	}
+	until(t, "no descriptors are left", func() bool { return openFiles(t, u.cmd.Process.Pid) == descriptors })
+	if s := statusAt(t, "tcp", u.admin()); s.Restarts != upgrades || s.RestartsFailed != 0 || s.Crashes != 0 || s.Version != upgrades+1 {
+		t.Errorf("%+v", s)
+	}
+	u.good = fmt.Sprint("version ", upgrades-1)
+	u.serves()
+	u.signal(syscall.SIGTERM)
+	if status := u.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// A binary that cannot manage, or whose workers fail, changes nothing (I26).
+func TestBrokenUpgradeInPlace(t *testing.T) {
+	t.Parallel()
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{
+		Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Boot: 4 * time.Second, Soak: time.Second,
+		Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute,
+	}, true), program, "first", 0}
+	manager := u.manager()
+	descriptors := openFiles(t, u.cmd.Process.Pid)
+	for _, c := range brokenBinaries {
+		if testing.Short() && (c.name == "hangs" || c.name == "panics") {
+			continue
+		}
+		status, why := u.upgrade(c.name, c.mayFail)
+		if status != 500 || strings.Count(why, "\n") != 1 {
+			t.Errorf("%s: %d, %q", c.name, status, why)
+		}
+		t.Logf("%s: %s", c.name, why)
+		until(t, "all are ready again", func() bool {
+			s := statusAt(t, "tcp", u.admin())
+			return s.Ready && !s.Rolling && len(s.Workers) == 2
+		})
+		u.serves()
+		if now := u.manager(); now != manager {
+			t.Errorf("%s: the manager was replaced", c.name)
+		}
+	}
+	if n := openFiles(t, u.cmd.Process.Pid); n != descriptors {
+		t.Errorf("the holder has %d descriptors, had %d", n, descriptors)
+	}
+}
+
+// If the manager is killed in the middle of an upgrade, another one ends it. No request fails.
+func TestManagerIsKilledDuringUpgrade(t *testing.T) {
+	t.Parallel()
+	kills := 20
+	if testing.Short() {
+		kills = 4
+	}
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{
+		Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Soak: 300 * time.Millisecond, Linger: 300 * time.Millisecond,
+	}, true), program, "first", 0}
+	kept := u.dial()
+	var l load
+	l.done.Add(2)
+	go l.connectEach(u.fleet)
+	go l.keepAlive(u.fleet)
+	for i := range kills {
+		name := fmt.Sprint("version ", i)
+		old := u.manager()
+		before := statusAt(t, "tcp", u.admin())
+		program.install(name)
+		u.signal(syscall.SIGUSR2)
+		time.Sleep(time.Duration(i) * 60 * time.Millisecond) // each phase in its turn
+		syscall.Kill(old, syscall.SIGKILL)
+		until(t, "a manager, and no restart", func() bool {
+			s, err := tryStatus("tcp", u.admin())
+			return err == nil && s.Master.PID != old && s.Ready && !s.Rolling && len(s.Workers) == 2
+		})
+		if s := statusAt(t, "tcp", u.admin()); s.Version == before.Version {
+			t.Logf("%v after the order: it is lost", time.Duration(i)*60*time.Millisecond)
+			continue
+		}
+		want := name + " " + program.path
+		until(t, "the connection is handed over", func() bool { return kept.get("/version") == want })
+		until(t, "the manager has the new binary", func() bool {
+			pid := u.tryManager()
+			return pid != 0 && behaviourOf(pid) == name
+		})
+	}
+	l.stop.Store(true)
+	l.done.Wait()
+	if len(l.failed) > 0 || l.answered.Load() == 0 {
+		t.Errorf("%d requests, %d failed: %v", l.answered.Load(), len(l.failed), l.failed)
+	}
+	if s := statusAt(t, "tcp", u.admin()); s.Crashes != 0 || s.RestartsFailed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// I29: SIGTERM in the middle of an upgrade ends everything within the grace time.
+func TestStopDuringUpgrade(t *testing.T) {
+	t.Parallel()
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true}, true), program, "first", 0}
+	program.install("hangs")
+	u.signal(syscall.SIGUSR2)
+	until(t, "the candidate", func() bool { return len(childrenOf(t, u.cmd.Process.Pid)) > 3 })
+	u.signal(syscall.SIGTERM)
+	if status := u.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// If the holder is killed, everything ends.
+func TestHolderIsKilled(t *testing.T) {
+	t.Parallel()
+	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0", Upgrade: true, Grace: time.Second}, true)
+	all := childrenOf(t, f.cmd.Process.Pid)
+	f.cmd.Process.Kill()
+	for _, pid := range all {
+		until(t, "the process ends", func() bool { return !isAlive(pid) })
+	}
+}
+
+// The first start's error is that of the service.
+func TestUpgradeCannotStart(t *testing.T) {
+	t.Parallel()
+	f := start(t, setup{Workers: 2, Upgrade: true, Failing: "no such certificate"}, false)
+	if status := f.wait(); status == 0 || f.count("no such certificate") == 0 {
+		t.Errorf("exit status %d", status)
+	}
+	taken := start(t, setup{Workers: 1}, true)
+	f = start(t, setup{Workers: 2, Upgrade: true, Addr: taken.addr(0)}, false)
+	if status := f.wait(); status == 0 || f.count("address already in use") == 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// childrenOf returns the living children of a process.
+func childrenOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may have ended
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil && isAlive(child) {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
