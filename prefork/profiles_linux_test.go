@@ -25,8 +25,8 @@ func profiles(ctx *sluice.RequestCtx) {
 	pprofhandler.PprofHandler(ctx)
 }
 
-// hold uses 16 MiB until a file exists.
-func hold(file string) {
+// holdUntil uses 16 MiB until a file exists.
+func holdUntil(file string) {
 	held := make([]byte, 16<<20)
 	waitFor(file)
 	runtime.KeepAlive(held)

@@ -381,7 +381,7 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 	case "/gate": // answers when a file exists
 		waitFor(string(ctx.QueryArgs().Peek("file")))
 	case "/hold":
-		hold(string(ctx.QueryArgs().Peek("file")))
+		holdUntil(string(ctx.QueryArgs().Peek("file")))
 	case "/client":
 		ctx.SetBodyString(ctx.RemoteAddr().String())
 	case "/count":

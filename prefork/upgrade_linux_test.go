@@ -102,7 +102,7 @@ func TestUpgradeInPlace(t *testing.T) {
 		upgrades = 4
 	}
 	program := newProgramFile(t)
-	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute}, true), program, "first", 0}
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute}, true), program, "first", 0, false}
 	kept := u.dial()
 	descriptors := 0
 	for i := range upgrades {
@@ -144,7 +144,7 @@ func TestBrokenUpgradeInPlace(t *testing.T) {
 	u := &upgrading{startBinary(t, program.path, setup{
 		Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Boot: 4 * time.Second, Soak: time.Second,
 		Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute,
-	}, true), program, "first", 0}
+	}, true), program, "first", 0, false}
 	manager := u.manager()
 	descriptors := openFiles(t, u.cmd.Process.Pid)
 	for _, c := range brokenBinaries {
@@ -180,7 +180,7 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	program := newProgramFile(t)
 	u := &upgrading{startBinary(t, program.path, setup{
 		Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Soak: 300 * time.Millisecond, Linger: 300 * time.Millisecond,
-	}, true), program, "first", 0}
+	}, true), program, "first", 0, false}
 	kept := u.dial()
 	var l load
 	l.done.Add(2)
@@ -223,7 +223,7 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 func TestStopDuringUpgrade(t *testing.T) {
 	t.Parallel()
 	program := newProgramFile(t)
-	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true}, true), program, "first", 0}
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true}, true), program, "first", 0, false}
 	program.install("hangs")
 	u.signal(syscall.SIGUSR2)
 	until(t, "the candidate", func() bool { return len(childrenOf(t, u.cmd.Process.Pid)) > 3 })

@@ -31,6 +31,10 @@ const (
 const (
 	maxCtlAnswer = 16 << 20
 	ctlDialTime  = 10 * time.Second
+	// After the death of a manager, ctl looks so often for the end of its order, with these
+	// pauses, before it gives up.
+	ctlPolls    = 50
+	ctlPollTime = 100 * time.Millisecond
 )
 
 // ctlOptions are the flags of "sluice ctl".
@@ -39,6 +43,7 @@ type ctlOptions struct {
 	waits   bool
 	timeout time.Duration
 	asJSON  bool
+	client  *sluice.HostClient
 }
 
 const ctlHelp = `Ctl gives orders to a running "sluice serve --prefork --admin ADDR", or to any
@@ -92,7 +97,7 @@ func newCtlCommand() *cobra.Command {
 	}, plain("/restart"))
 	add(&cobra.Command{
 		Use: "upgrade", Args: cobra.NoArgs,
-		Short: "Open the program's file again and replace the workers by those of the new binary; the master stays",
+		Short: "Open the program's file again and replace the workers by those of the new binary; with --upgrade, then the master, too",
 	}, plain("/upgrade"))
 	add(&cobra.Command{Use: "scale N", Short: "Change the number of workers", Args: numberOfWorkers},
 		func(args []string) string { return "/scale?workers=" + url.QueryEscape(args[0]) })
@@ -177,6 +182,7 @@ func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
 	if err := client.DoContext(ctx, req, resp); err != nil {
 		return ctlAnswer{ctlNoAnswer, fmt.Errorf("no answer from %s: %w", o.admin, err)}
 	}
+	o.client = client
 	body := io.LimitReader(resp.BodyStream(), maxCtlAnswer)
 	switch code := resp.StatusCode(); {
 	case verb == "status" && code == sluice.StatusOK:
@@ -192,16 +198,19 @@ func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
 	case code != sluice.StatusOK || string(resp.Header.ContentType()) != "application/x-ndjson":
 		return ctlAnswer{ctlNoAnswer, fmt.Errorf("%s takes no orders (status %d): the server must have prefork.ControlHandler there", o.admin, code)}
 	}
-	return o.follow(body)
+	return o.follow(ctx, body)
 }
 
 // follow prints the progress of an order.
-func (o *ctlOptions) follow(body io.Reader) ctlAnswer {
-	var shown, last prefork.Progress
+func (o *ctlOptions) follow(ctx context.Context, body io.Reader) ctlAnswer {
+	var first, shown, last prefork.Progress
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
 		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
 			return ctlAnswer{ctlNoAnswer, fmt.Errorf("not a line of progress: %w", err)}
+		}
+		if first == (prefork.Progress{}) {
+			first = last
 		}
 		if last == shown {
 			continue
@@ -219,5 +228,57 @@ func (o *ctlOptions) follow(body io.Reader) ctlAnswer {
 	case last.Error != "":
 		return ctlAnswer{ctlFailed, errors.New(last.Error)}
 	}
+	return o.await(ctx, first, last)
+}
+
+// await waits for the end of an order whose manager has died, if another one follows
+// (Prefork.Upgrade). first and last are what the one that died has told.
+func (o *ctlOptions) await(ctx context.Context, first, last prefork.Progress) ctlAnswer {
+	target := last.Version
+	hasBegun := last.State != first.State || last.State != "waiting"
+	if !hasBegun {
+		target = first.Version + 1
+	}
+	ticker := time.NewTicker(ctlPollTime)
+	defer ticker.Stop()
+	for quiet := 0; quiet < ctlPolls; {
+		select {
+		case <-ctx.Done():
+			return ctlAnswer{ctlTimedOut, ctx.Err()}
+		case <-ticker.C:
+		}
+		s, err := o.status(ctx)
+		switch {
+		case err != nil:
+			quiet++
+		case s.Rolling:
+			quiet = 0
+		case !s.Ready:
+			quiet++
+		case hasBegun && s.Version < target && s.RestartError != "":
+			return ctlAnswer{ctlFailed, errors.New(s.RestartError)}
+		case s.Version >= target:
+			fmt.Printf("done: %d of %d slots have version %d\n", s.Wanted, s.Wanted, s.Version)
+			return ctlAnswer{}
+		default:
+			quiet++
+		}
+	}
 	return ctlAnswer{ctlFailed, errors.New("the server ended before the order was carried out")}
+}
+
+// status asks for the server's status.
+func (o *ctlOptions) status(ctx context.Context) (s prefork.Status, err error) {
+	req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+	defer sluice.ReleaseRequest(req)
+	defer sluice.ReleaseResponse(resp)
+	req.SetRequestURI("http://admin/status?format=json")
+	if err := o.client.DoContext(ctx, req, resp); err != nil {
+		return s, err
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.BodyStream(), maxCtlAnswer))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	return s, err
 }

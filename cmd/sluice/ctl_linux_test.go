@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -9,9 +10,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
 )
 
 // ctl runs "sluice ctl" and returns what it prints and its exit status.
@@ -42,7 +46,9 @@ func TestCtlAnswers(t *testing.T) {
 	var contentType, body, asked string
 	gate := make(chan struct{})
 	server := &sluice.Server{Engine: sluice.EnginePerConn, Handler: func(ctx *sluice.RequestCtx) {
-		asked = string(ctx.Method()) + " " + string(ctx.RequestURI())
+		if now := string(ctx.Method()) + " " + string(ctx.RequestURI()); now != "GET /status?format=json" || asked == "" {
+			asked = now // and not how ctl looks whether the order goes on
+		}
 		if body == "hang" {
 			<-gate
 		}
@@ -81,7 +87,7 @@ func TestCtlAnswers(t *testing.T) {
 		{"restart", 200, lines, "x\n", "POST /restart?wait=progress", "", "sluice ctl restart: not a line of progress: invalid character 'x' looking for beginning of value\n", 3},
 		{"restart --timeout 0.2", 200, lines, "hang", "POST /restart?wait=progress", "", "sluice ctl restart: not over yet; it goes on\n", 4},
 	} {
-		status, contentType, body = c.status, c.contentType, c.body
+		status, contentType, body, asked = c.status, c.contentType, c.body, ""
 		stdout, stderr, exit := ctl(t, append(strings.Fields(c.args), "--admin", "unix:"+path)...)
 		if stdout != c.stdout || stderr != c.stderr || exit != c.exit || asked != c.asked {
 			t.Errorf("%s, %q: asked %q, printed %q and %q, status %d; want %+v", c.args, c.body, asked, stdout, stderr, exit, c)
@@ -101,6 +107,64 @@ func TestCtlAnswers(t *testing.T) {
 		if _, stderr, exit := ctl(t, strings.Fields(c.args)...); exit != c.exit || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: %q, status %d", c.args, stderr, exit)
 		}
+	}
+}
+
+// With --upgrade the master is replaced, too, under the same pid. An order survives the death of
+// its manager.
+func TestCtlUpgradesInPlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes, and waits for twenty seconds")
+	}
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "program")
+	install := func(from string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = errors.Join(os.WriteFile(program+".new", text, 0o755), os.Rename(program+".new", program))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	install(binary)
+	admin := "unix:" + filepath.Join(t.TempDir(), "admin")
+	p := startPreforkedBinary(t, program, "--admin", admin, "--upgrade")
+	manager := func() int {
+		t.Helper()
+		var s prefork.Status
+		stdout, stderr, status := ctl(t, "status", "--json", "--admin", admin)
+		if err := json.Unmarshal([]byte(stdout), &s); err != nil || status != 0 {
+			t.Fatalf("%v, %s, status %d", err, stderr, status)
+		}
+		return s.Master.PID
+	}
+	install("/bin/false")
+	stdout, stderr, status := ctl(t, "upgrade", "--admin", admin)
+	if want := "sluice ctl upgrade: the new binary cannot manage the service: exit status 1\n"; status != 1 || stderr != want {
+		t.Errorf("%q, %q, status %d", stdout, stderr, status)
+	}
+	install(binary)
+	first := manager()
+	killed := time.AfterFunc(3*time.Second, func() { syscall.Kill(first, syscall.SIGKILL) })
+	defer killed.Stop()
+	stdout, stderr, status = ctl(t, "upgrade", "--admin", admin)
+	if status != 0 || !strings.HasSuffix(stdout, "done: 2 of 2 slots have version 2\n") {
+		t.Errorf("%q, %q, status %d", stdout, stderr, status)
+	}
+	if body, err := p.get("/plaintext"); err != nil || body != "Hello, World!" {
+		t.Errorf("%q, %v", body, err)
+	}
+	if now := manager(); now == first || now == p.Process.Pid {
+		t.Errorf("manager %d, was %d, holder %d", now, first, p.Process.Pid)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(admin, "unix:")); err == nil {
+		t.Error("the admin socket is left")
 	}
 }
 

@@ -36,6 +36,7 @@ type serveOptions struct {
 	maxBody      int
 	drain        time.Duration
 	drainWait    time.Duration
+	upgrade      bool
 	privileges   privileges
 	accessLog    accessLogOptions
 	requestID    bool
@@ -131,6 +132,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command, addr string) {
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and carries out what sluice ctl asks for")
 	flags.BoolVar(&o.profiles, "profiles", false, "answer on --admin with profiles of each process, at /workers/SLOT/pprof/NAME, for go tool pprof")
+	flags.BoolVar(&o.upgrade, "upgrade", false, "with --prefork: the first process only holds the workers, a child of it manages them: an upgrade replaces that, too, and its death loses nothing (Linux)")
 	o.privileges.addFlags(flags)
 	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
@@ -190,6 +192,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	}
 	if err := o.privileges.check(o.workers); err != nil {
 		return err
+	}
+	if o.upgrade && o.workers == 0 {
+		return errors.New("--upgrade is for workers: it needs --prefork")
 	}
 	if err := o.accessLog.complete(flags); err != nil {
 		return err

@@ -95,6 +95,7 @@ func servePrefork(o serveOptions) error {
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	o.privileges.apply(p)
+	p.Upgrade = o.upgrade
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
 	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.inMaster}), prefork.ControlHandler(p))
 	p.Profiles = o.profilesHandler()
@@ -128,7 +129,9 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	if err := o.checkInMaster(); err != nil {
 		return err
 	}
-	o.warn(r.logger)
+	if !prefork.IsManager() { // the process that was started first has said so
+		o.warn(r.logger)
+	}
 	p.LoadConfig = o.tls.readPEM
 	if o.gateway.isOn {
 		p.OnReload = o.gateway.check // a file that is wrong replaces no worker
@@ -145,7 +148,13 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	// master's own log says that it has stopped.
 	p.OnFleetReady = func() {
 		go r.announceFleet(p, o)
-		r.orders.run(alive)
+		if !prefork.IsManager() {
+			r.orders.run(alive)
+		}
+	}
+	if prefork.IsManager() { // its holder redirects
+		go r.orderAsManager(alive, p)
+		return o.explainListen(o.listenAndServe(p))
 	}
 	stopRedirect, err := o.startRedirect(alive, o.addr, r.orders, r.logger)
 	if err != nil {
@@ -178,6 +187,21 @@ func watchEnd(p *prefork.Prefork) (hasCut func() bool) {
 		close(signals)
 		return p.Status().Total.Cut > before.Load()
 	}
+}
+
+// orderAsManager orders certificates once this process manages workers that serve. OnFleetReady is
+// called in the first manager only.
+func (r *running) orderAsManager(ctx context.Context, p *prefork.Prefork) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for !p.Status().Started {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+	r.orders.run(ctx)
 }
 
 // checkInMaster tries what workers will do.
@@ -275,13 +299,21 @@ func (r *running) announceFleet(p *prefork.Prefork, o serveOptions) {
 	}
 	for _, addr := range p.Addrs() {
 		url, others := servedURLs(scheme, addr)
-		r.logger.Printf("pid %d with %d workers serves %s, engine %v", os.Getpid(), p.Status().Wanted, url, r.server.EngineInfo(nil))
+		r.logger.Printf("pid %d with %d workers serves %s, engine %v", mainPID(), p.Status().Wanted, url, r.server.EngineInfo(nil))
 		for _, other := range others {
 			r.logger.Printf("from other machines: %s", other)
 		}
 	}
 	o.announceContent(r.logger)
 	r.announceAdmin(p.AdminAddr())
+}
+
+// mainPID returns the pid of the process that was started first.
+func mainPID() int {
+	if prefork.IsManager() {
+		return os.Getppid()
+	}
+	return os.Getpid()
 }
 
 // explainListen puts an address in use in our words.

@@ -60,7 +60,7 @@ func (r *running) listen(ctx context.Context, addr string) (net.Listener, error)
 		r.logger.Printf("systemd has passed several sockets for %s, and one is used: --prefork uses all of them", addr)
 		r.systemd.Unclaim(given[1:]...)
 	}
-	others, err := r.systemd.Close()
+	others, err := r.systemd.Close(true)
 	for _, socket := range others {
 		r.logger.Printf("systemd has passed a socket on which nothing listens: %v", socket)
 	}

@@ -121,11 +121,25 @@ func TestPreforkUnderSystemd(t *testing.T) {
 	}
 }
 
+// With --upgrade, the process that systemd knows holds the sockets and the workers.
+func TestUpgradeUnderSystemd(t *testing.T) {
+	socket, addr := socketOf(t)
+	m := systemdtest.New(t, "")
+	p := startCommand(t, serveUnder(m, []*os.File{socket}, "web", "--addr", "fd:web", "--prefork=2", "--upgrade"))
+	if resp, _ := p.ask(t, "GET", "/plaintext"); resp.StatusCode != 200 || p.url != "http://"+addr {
+		t.Error(resp.Status, p.url)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil || !slices.Equal(m.States(), []string{"READY=1", "STOPPING=1"}) {
+		t.Errorf("%v, %q", err, m.States())
+	}
+}
+
 // What systemd has not passed is an error with what it has.
 func TestNoSuchSocket(t *testing.T) {
 	socket, addr := socketOf(t)
-	for _, mode := range []string{"--http2", "--prefork=2"} {
-		out, err := serveUnder(systemdtest.New(t, ""), []*os.File{socket}, "web", "--addr", "fd:other", mode).CombinedOutput()
+	for _, mode := range [][]string{{}, {"--prefork=2"}, {"--prefork=2", "--upgrade"}} {
+		out, err := serveUnder(systemdtest.New(t, ""), []*os.File{socket}, "web", append([]string{"--addr", "fd:other"}, mode...)...).CombinedOutput()
 		if want := fmt.Sprintf(`no listening socket "other" to this process: there are "web" on %s`, addr); err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v, %s", err, out)
 		}
