@@ -28,7 +28,7 @@ func (x *exchange) answer() error {
 	if !x.resp.IsBodyStream() { // 204, 304, HEAD
 		return nil
 	}
-	if length >= 0 && length <= len(x.block) {
+	if length >= 0 && length <= blockSize {
 		isWhole, err := x.readAhead(length)
 		if isWhole || err != nil {
 			return err
@@ -37,6 +37,9 @@ func (x *exchange) answer() error {
 	if length < 0 {
 		x.announceTrailers()
 		_ = ctx.Flush() // the body may begin much later; if the client is gone, the rest fails
+	}
+	if len(x.head) == 0 {
+		x.releaseBlock() // a stream may take long
 	}
 	x.isStreaming = true
 	ctx.SetBodyStream((*download)(x), max(length, -1)) // one up to the end of a connection is chunked
@@ -75,7 +78,7 @@ func (x *exchange) announceTrailers() {
 func (x *exchange) readAhead(length int) (isWhole bool, err error) {
 	n := 0
 	if length > 0 {
-		n, err = x.resp.BodyStream().Read(x.block[:length])
+		n, err = x.resp.BodyStream().Read(x.takeBlock()[:length])
 		if err != nil && (err != io.EOF || n < length) {
 			return false, err // nothing was sent yet
 		}
@@ -85,7 +88,9 @@ func (x *exchange) readAhead(length int) (isWhole bool, err error) {
 		return false, nil
 	}
 	_ = x.resp.CloseBodyStream() // it has seen the end
-	x.ctx.Response.SetBody(x.block[:n])
+	if n > 0 {
+		x.ctx.Response.SetBody(x.block[:n])
+	}
 	return true, nil
 }
 
@@ -112,7 +117,9 @@ type download exchange
 func (d *download) Read(p []byte) (int, error) {
 	if len(d.head) > 0 {
 		n := copy(p, d.head)
-		d.head = d.head[n:]
+		if d.head = d.head[n:]; len(d.head) == 0 {
+			(*exchange)(d).releaseBlock()
+		}
 		return n, nil
 	}
 	n, err := d.resp.BodyStream().Read(p)
@@ -122,6 +129,13 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// SupportsBodyWriteTo implements sluice.BodyWriterTo: a body without a length may pause for
+// long.
+func (d *download) SupportsBodyWriteTo() bool { return d.resp.Header.ContentLength() < 0 }
+
+// WriteTo implements io.WriterTo.
+func (d *download) WriteTo(w io.Writer) (int64, error) { return copyLean(w, d) }
+
 // Close implements io.Closer. It cancels the request if it is still running.
 func (d *download) Close() error {
 	x := (*exchange)(d)
@@ -130,7 +144,10 @@ func (d *download) Close() error {
 	return err
 }
 
-var _ io.ReadCloser = (*download)(nil)
+var (
+	_ io.Closer           = (*download)(nil)
+	_ sluice.BodyWriterTo = (*download)(nil)
+)
 
 // upgradeOf returns the protocol to which a request asks to change (RFC 9110 section 7.8);
 // "": to none.

@@ -34,8 +34,13 @@ type exchange struct {
 
 	isStreaming bool // the response's body is a stream, which owns the exchange
 
-	scratch []byte // for values of fields
-	block   []byte // for bodies up to its length
+	scratch []byte           // for values of fields
+	block   *[blockSize]byte // for bodies up to its length; nil: none is needed
+
+	// Of dropHop: the names of fields, each with a line end.
+	dropped        []byte
+	dropsForwarded bool
+	visit          func(name, value []byte) // x.visitField
 
 	mu    sync.Mutex
 	done  chan struct{} // closed when the client has disconnected
@@ -53,8 +58,9 @@ const blockSize = 16 << 10
 
 // newExchange returns one for the pool.
 func newExchange() *exchange {
-	x := &exchange{scratch: make([]byte, 0, 256), block: make([]byte, blockSize), done: make(chan struct{})}
+	x := &exchange{scratch: make([]byte, 0, 256), done: make(chan struct{})}
 	x.upload.x = x
+	x.visit = x.visitField
 	x.gone = x.disconnected
 	x.onInterim = x.forwardInterim
 	return x
@@ -134,10 +140,12 @@ func (x *exchange) sendOnce() error {
 	if x.proxy.options.RewriteHost {
 		x.req.Header.SetHost(u.host)
 	}
+	scheme := "http"
 	if u.isTLS {
-		x.req.URI().SetScheme("https")
-	} else {
-		x.req.URI().SetScheme("http")
+		scheme = "https"
+	}
+	if uri := x.req.URI(); string(uri.Scheme()) != scheme {
+		uri.SetScheme(scheme)
 	}
 	x.resp.StreamBody, x.resp.OnInterim = true, x.onInterim
 	return u.client.DoContext(x, &x.req, &x.resp)
@@ -191,6 +199,7 @@ func isTimeout(err error) bool {
 // release returns x to the pool.
 func (x *exchange) release() {
 	x.end()
+	x.releaseBlock()
 	upgrade.OnPeerGone(x.ctx, nil)
 	releaseExchange(x)
 }
@@ -333,7 +342,7 @@ func (x *exchange) takeBody() error {
 	}
 	x.upload.body, x.upload.left = body, o.MaxBody
 	if length >= 0 && length <= min(o.BufferBody, blockSize) {
-		content := x.block[:length]
+		content := x.takeBlock()[:length]
 		if _, err := io.ReadFull(&x.upload, content); err != nil {
 			return x.upload.failure()
 		}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"iter"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -12,7 +11,7 @@ import (
 
 // header has the methods that the heads of requests and responses have.
 type header interface {
-	All() iter.Seq2[[]byte, []byte]
+	VisitAll(f func(name, value []byte))
 	DelBytes(name []byte)
 	ResetConnectionClose()
 }
@@ -86,27 +85,31 @@ func isSpelling(name []byte, lower string) bool {
 // dropHop removes the fields of h that must not be forwarded, and those of ForwardedX if
 // dropsForwarded. It uses x's memory.
 func (x *exchange) dropHop(h header, dropsForwarded bool) {
-	drop := x.scratch[:0] // names, each with a line end
-	for name, value := range h.All() {
-		switch kindOf(name) {
-		case endToEnd:
-			continue
-		case forwarded:
-			if !dropsForwarded {
-				continue
-			}
-		case connection:
-			drop = appendNamed(drop, value)
-		}
-		drop = append(append(drop, name...), '\n')
-	}
-	for rest := drop; len(rest) > 0; {
+	x.dropped, x.dropsForwarded = x.scratch[:0], dropsForwarded
+	h.VisitAll(x.visit)
+	for rest := x.dropped; len(rest) > 0; {
 		var name []byte
 		name, rest, _ = bytes.Cut(rest, []byte("\n"))
 		h.DelBytes(name)
 	}
-	x.keep(drop)
+	x.keep(x.dropped)
+	x.dropped = nil
 	h.ResetConnectionClose()
+}
+
+// visitField notes which fields must be dropped.
+func (x *exchange) visitField(name, value []byte) {
+	switch kindOf(name) {
+	case endToEnd:
+		return
+	case forwarded:
+		if !x.dropsForwarded {
+			return
+		}
+	case connection:
+		x.dropped = appendNamed(x.dropped, value)
+	}
+	x.dropped = append(append(x.dropped, name...), '\n')
 }
 
 // appendNamed appends the names that a Connection field lists.

@@ -63,7 +63,7 @@ type Options struct {
 	// upstream. It is about the length that Content-Length tells. 0: 16 KiB, negative: none.
 	BufferBody int
 	// MaxHead bounds the head of a response, in bytes; a longer one is answered with 502.
-	// 0: 16 KiB.
+	// Each request in progress has a buffer of that size. 0: 64 KiB, with smaller buffers.
 	MaxHead int
 
 	// TLSConfig is for connections with TLS; nil: the defaults.
@@ -141,7 +141,6 @@ func (o *Options) setDefaults() {
 	setDefault(&o.Attempts, 3)
 	setDefault(&o.MaxConns, 1024)
 	setDefault(&o.BufferBody, 16<<10)
-	setDefault(&o.MaxHead, 16<<10)
 	setDefault(&o.Cookie, "sluice_upstream")
 }
 

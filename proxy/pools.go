@@ -10,6 +10,25 @@ import (
 // exchangePool holds exchanges; see exchange for who owns one.
 var exchangePool = sync.Pool{New: func() any { return newExchange() }}
 
+// blockPool holds blocks. The exchange or the tunnel that has taken one owns it.
+var blockPool = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
+// takeBlock returns x's block.
+func (x *exchange) takeBlock() *[blockSize]byte {
+	if x.block == nil {
+		x.block = blockPool.Get().(*[blockSize]byte)
+	}
+	return x.block
+}
+
+// releaseBlock returns x's block, if it has one, to the pool.
+func (x *exchange) releaseBlock() {
+	if x.block != nil {
+		blockPool.Put(x.block)
+		x.block, x.head = nil, nil
+	}
+}
+
 func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 	x := exchangePool.Get().(*exchange)
 	x.proxy, x.ctx = p, ctx
@@ -18,6 +37,7 @@ func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 
 // releaseExchange returns x to the pool. Nothing refers to it any more.
 func releaseExchange(x *exchange) {
+	x.dropped = nil
 	x.req.Reset()
 	x.resp.Reset()
 	x.proxy, x.ctx = nil, nil

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -233,6 +234,30 @@ func TestHealth(t *testing.T) {
 type loggerFunc func(format string, args ...any)
 
 func (f loggerFunc) Printf(format string, args ...any) { f(format, args...) }
+
+// TestMuch: a tunnel carries much in both directions at the same time.
+func TestMuch(t *testing.T) {
+	const size = 4 << 20
+	upstream := func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		io.CopyN(conn, rw, size)
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		send(t, conn, get("Connection: Upgrade\r\nUpgrade: x\r\n"))
+		r := bufio.NewReader(conn)
+		answerTo(t, r, 101)
+		sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+		go func() { _, _ = conn.Write(sent) }()
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
 
 // TestProtocols: HTTP/2, TLS and Unix sockets to upstreams, and HTTP/2 from clients.
 func TestProtocols(t *testing.T) {

@@ -23,7 +23,7 @@ func (x *exchange) tunnel(protocol string) error {
 	}
 	x.req.Header.Set(sluice.HeaderConnection, "Upgrade")
 	x.req.Header.Set(sluice.HeaderUpgrade, protocol)
-	conn, reader, err := x.ask()
+	conn, early, err := x.ask()
 	if err != nil {
 		return err
 	}
@@ -47,30 +47,37 @@ func (x *exchange) tunnel(protocol string) error {
 	u := x.pick.Member.Client
 	x.isBusy = false // until the end of the tunnel
 	upgrade.OnPeerGone(x.ctx, nil)
-	end := func() {
-		conn.Close()
-		u.pending.Add(-1)
-	}
+	end := func() { u.pending.Add(-1) }
 	x.ctx.Hijack(func(client net.Conn) {
 		defer end()
-		defer client.Close()
-		ended := make(chan struct{}, 2)
-		go pump(conn, client, ended)
-		go pump(client, reader, ended)
-		<-ended // when one side has ended, the other must too
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			pump(conn, client, nil)
+		}()
+		pump(client, conn, early)
+		<-ended
 	})
 	return nil
 }
 
-// pump copies until an error or the end.
-func pump(to io.Writer, from io.Reader, ended chan<- struct{}) {
-	_, _ = io.Copy(to, from) // an error also ends the tunnel
-	ended <- struct{}{}
+// pump writes early, and copies from one end of a tunnel to the other until an error or the
+// end. Then it closes both: when one side has ended, the other must too.
+func pump(to, from net.Conn, early []byte) {
+	var err error
+	if len(early) > 0 {
+		_, err = to.Write(early)
+	}
+	if err == nil {
+		_, _ = copyLean(to, from) // an error also ends the tunnel
+	}
+	to.Close()
+	from.Close()
 }
 
 // ask sends the request to an upstream on a connection of its own, and reads the head of the
-// response and, unless that is 101, the body. The reader has the bytes after it.
-func (x *exchange) ask() (net.Conn, *bufio.Reader, error) {
+// response and, unless that is 101, the body. early are the bytes after it.
+func (x *exchange) ask() (conn net.Conn, early []byte, err error) {
 	for attempt := 1; ; attempt++ {
 		x.begin(x.choose())
 		u := x.pick.Member.Client
@@ -81,10 +88,9 @@ func (x *exchange) ask() (net.Conn, *bufio.Reader, error) {
 		conn, err := u.connect(x)
 		isSent := err == nil
 		if isSent {
-			var reader *bufio.Reader
-			if reader, err = x.exchangeOn(conn); err == nil {
+			if early, err = x.exchangeOn(conn); err == nil {
 				x.judge(balance.Good)
-				return conn, reader, nil
+				return conn, early, nil
 			}
 			conn.Close()
 		}
@@ -100,8 +106,8 @@ func (x *exchange) ask() (net.Conn, *bufio.Reader, error) {
 	}
 }
 
-// exchangeOn sends the request on conn and reads the response.
-func (x *exchange) exchangeOn(conn net.Conn) (*bufio.Reader, error) {
+// exchangeOn sends the request on conn and reads the response. early are the bytes after it.
+func (x *exchange) exchangeOn(conn net.Conn) (early []byte, err error) {
 	if err := conn.SetDeadline(time.Now().Add(x.proxy.options.Timeout)); err != nil {
 		return nil, err
 	}
@@ -110,7 +116,7 @@ func (x *exchange) exchangeOn(conn net.Conn) (*bufio.Reader, error) {
 	if _, err := x.req.WriteTo(conn); err != nil {
 		return nil, err
 	}
-	reader := bufio.NewReaderSize(conn, x.proxy.options.MaxHead)
+	reader := bufio.NewReaderSize(conn, max(x.proxy.options.MaxHead, 16<<10))
 	x.resp.SkipBody = x.req.Header.IsHead()
 	if err := x.resp.ReadLimitBody(reader, maxRefusal); err != nil {
 		return nil, err
@@ -118,5 +124,7 @@ func (x *exchange) exchangeOn(conn net.Conn) (*bufio.Reader, error) {
 	if !stop() { // the client has disconnected
 		return nil, net.ErrClosed
 	}
-	return reader, conn.SetDeadline(time.Time{})
+	early = make([]byte, reader.Buffered())
+	_, _ = io.ReadFull(reader, early) // they are there
+	return early, conn.SetDeadline(time.Time{})
 }
