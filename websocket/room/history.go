@@ -294,9 +294,8 @@ func (h *history) since(room string, p position) (all []*websocket.Prepared, isW
 	var got [maxSources]uint64 // by the place in sources
 	left, isWhole := uint64(0), true
 	for i, s := range h.sources {
-		at := slices.IndexFunc(p, func(m reached) bool { return m.run == s.run })
-		if at >= 0 {
-			got[i] = p[at].number
+		var isNamed bool
+		if got[i], isNamed = h.reachedOf(i, p); isNamed {
 			isWhole = isWhole && s.evicted <= got[i]
 		}
 		left += s.number - min(max(got[i], s.evicted), s.number)
@@ -313,4 +312,20 @@ func (h *history) since(room string, p position) (all []*websocket.Prepared, isW
 	}
 	slices.Reverse(all)
 	return all, isWhole
+}
+
+// reachedOf returns the number of the last message of sources[i] that whoever has p has got, and
+// whether p names that process. The history that has made p may have forgotten it, as known
+// does, if p is full and nothing that p names was found before. mu is held.
+func (h *history) reachedOf(i int, p position) (number uint64, isNamed bool) {
+	names := func(s source) int {
+		return slices.IndexFunc(p, func(m reached) bool { return m.run == s.run })
+	}
+	if at := names(h.sources[i]); at >= 0 {
+		return p[at].number, true
+	}
+	if i == 0 || len(p) < maxSources || slices.ContainsFunc(h.sources[1:i], func(s source) bool { return names(s) >= 0 }) {
+		return 0, false
+	}
+	return h.sources[i].number, false
 }

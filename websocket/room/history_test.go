@@ -328,3 +328,43 @@ func TestHistoryAwait(t *testing.T) {
 		}
 	})
 }
+
+// A position has room for maxSources processes. Another history may still know one that is
+// missing in it, and sends nothing of it again; but what came later is sent. A history that asks
+// for what it does not have names as many.
+func TestForgottenInPosition(t *testing.T) {
+	for _, count := range []int{maxSources - 2, maxSources - 1, maxSources, maxSources + 10} {
+		here, there := newHistory(1000, 1<<20), newHistory(1000, 1<<20)
+		add := func(m mark, histories ...*history) {
+			for _, h := range histories {
+				h.add(kept{"a", m, text(fmt.Sprint(m))})
+			}
+		}
+		for n := range uint64(2) {
+			for i := range count {
+				add(mark{uint32(i), n + 1}, here, there)
+			}
+		}
+		add(mark{here.sources[0].run, 1}, here, there) // there forgets one more process
+		position, release, ok := there.hold(nil)
+		if !ok {
+			t.Fatal("held")
+		}
+		release()
+		p, _ := parsePosition(position)
+		for _, isNew := range []bool{false, true} {
+			want := 0
+			if isNew {
+				want = 1
+				add(mark{9999, 1}, here)
+			}
+			if all, isWhole := here.since("a", p); len(all) != want || !isWhole {
+				t.Errorf("%d processes: %d messages are sent, want %d; whole %v", count, len(all), want, isWhole)
+			}
+			have := recalled{&Hub{history: there}}.Cursors()
+			if all, _ := (recalled{&Hub{history: here}}).Page(have, 1<<20); len(all) != want {
+				t.Errorf("%d processes: %d messages are recalled, want %d", count, len(all), want)
+			}
+		}
+	}
+}

@@ -27,15 +27,21 @@ func (r recalled) Len() int {
 // Page implements recall.Log.
 func (r recalled) Page(have []recall.Cursor, size int) (messages [][]byte, isLast bool) {
 	got := make(map[uint32]uint64, len(have))
+	var p position
 	for _, c := range have {
 		got[c.Run] = c.Number
+		p = append(p, reached{mark: mark{c.Run, c.Number}})
 	}
 	h := r.hub.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for i, s := range h.sources {
+		got[s.run], _ = h.reachedOf(i, p)
+	}
 	for place := h.first; place <= h.last; place++ {
 		m := h.at(place)
-		if m.mark.number <= got[m.mark.run] {
+		number, isKnown := got[m.mark.run]
+		if m.mark.number <= number || !isKnown && len(p) == maxSources { // forgotten there, and here
 			continue
 		}
 		if size -= len(m.prepared.Data()) + overhead; size < 0 && len(messages) > 0 {
