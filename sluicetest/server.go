@@ -125,6 +125,15 @@ func (s *Server) start(scheme string, serve func() error) {
 		host = memoryHost
 	}
 	s.URL = scheme + "://" + host
+	s.client = &sluice.Client{
+		DialContext: func(ctx context.Context, _ string) (net.Conn, error) { return s.dial(ctx) },
+		TLSConfig:   s.trust(),
+	}
+	s.httpClient = &http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
+		TLSClientConfig:   s.trust(),
+		ForceAttemptHTTP2: !s.Config.HTTP2.Disable,
+	}}
 	s.served = make(chan error, 1)
 	go func() { s.served <- serve() }()
 	s.t.Cleanup(s.Close)
@@ -140,28 +149,11 @@ func (s *Server) inMemory() *fasthttputil.InmemoryListener {
 func (s *Server) Certificate() *x509.Certificate { return s.certificate }
 
 // Client returns a client that connects with the server, whatever the host of a URL, and trusts
-// its certificate. Its fields may be changed before it is used.
-func (s *Server) Client() *sluice.Client {
-	if s.client == nil {
-		s.client = &sluice.Client{
-			DialContext: func(ctx context.Context, _ string) (net.Conn, error) { return s.dial(ctx) },
-			TLSConfig:   s.trust(),
-		}
-	}
-	return s.client
-}
+// its certificate. Its fields may be changed before it is used. It is nil before Start.
+func (s *Server) Client() *sluice.Client { return s.client }
 
 // HTTPClient is Client of package net/http. It does not follow proxies of the environment.
-func (s *Server) HTTPClient() *http.Client {
-	if s.httpClient == nil {
-		s.httpClient = &http.Client{Transport: &http.Transport{
-			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
-			TLSClientConfig:   s.trust(),
-			ForceAttemptHTTP2: !s.Config.HTTP2.Disable,
-		}}
-	}
-	return s.httpClient
-}
+func (s *Server) HTTPClient() *http.Client { return s.httpClient }
 
 // trust returns a client's configuration of TLS; nil without TLS.
 func (s *Server) trust() *tls.Config {
@@ -220,12 +212,8 @@ func (s *Server) Close() {
 		s.t.Helper()
 		defer s.log.close()
 		closeIdle := func() {
-			if s.client != nil {
-				s.client.CloseIdleConnections()
-			}
-			if s.httpClient != nil {
-				s.httpClient.CloseIdleConnections()
-			}
+			s.client.CloseIdleConnections()
+			s.httpClient.CloseIdleConnections()
 		}
 		if !eventually(func() bool { closeIdle(); return s.open.Load() == 0 }) {
 			s.t.Errorf("sluicetest: clients of %s still use %d connections: close the streams of responses", s.URL, s.open.Load())
