@@ -40,7 +40,7 @@ func parse(text string) (*pattern, error) {
 	p := &pattern{text: text}
 	target := text
 	if i := strings.IndexAny(text, " \t"); i >= 0 {
-		p.method, target = text[:i], strings.TrimLeft(text[i+1:], " \t")
+		p.method, target = shared(text[:i]), strings.TrimLeft(text[i+1:], " \t")
 	}
 	if !isMethod(p.method) {
 		return nil, p.refuse("the method " + strconv.Quote(p.method) + " is not a token")
@@ -84,7 +84,10 @@ func parseSegment(text string, isLast bool) (s segment, reason string) {
 	case text == "":
 		return s, "a segment is empty"
 	case brace < 0:
-		return segment{literal, string(route.AppendDecoded(nil, []byte(text)))}, ""
+		if strings.IndexByte(text, '%') >= 0 {
+			text = string(route.AppendDecoded(nil, []byte(text)))
+		}
+		return segment{literal, text}, ""
 	case brace > 0 || text[len(text)-1] != '}':
 		return s, "a wildcard is a whole segment: " + strconv.Quote(text)
 	}
@@ -108,6 +111,16 @@ func parseSegment(text string, isLast bool) (s segment, reason string) {
 }
 
 func (p *pattern) refuse(reason string) error { return &PatternError{p.text, reason} }
+
+// shared returns method, in memory that all its routes share: it is read with each request.
+func shared(method string) string {
+	for _, known := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+		if method == known {
+			return known
+		}
+	}
+	return method
+}
 
 // isMethod reports whether s is a token (RFC 9110 section 5.6.2), or empty.
 func isMethod(s string) bool {

@@ -76,7 +76,7 @@ func (r *Router) handle(text string, handler sluice.RequestHandler, group *Group
 		}
 		return true
 	})
-	tree.add(&leaf{p, handler, group})
+	tree.add(leaf{p.method, p.text, p.names, handler, group, p})
 	if p.host != "" {
 		if r.hosts == nil {
 			r.hosts = map[string]*node{}

@@ -2,6 +2,8 @@ package router
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/server/route"
@@ -13,38 +15,115 @@ import (
 // at most as many steps as there are nodes, whatever its path is; most cost one for each
 // segment. It only goes back from a node to one that matches more.
 type node struct {
-	few     []edge           // to the nodes of literals, if they are few
-	many    map[string]*node // to the same, if they are many; nil: few has them
-	wild    *node            // of {name}
-	ends    routes           // whose patterns end here
-	rests   routes           // whose patterns end with {name...}, or "/", after here
-	singles int              // {name} on the way: as many spans have been found before
+	literals edges  // to the nodes of literals
+	wild     *node  // of {name}
+	rests    routes // whose patterns end with {name...}, or "/", after here
+	singles  int    // {name} on the way: as many spans have been found before
+	ends     routes // whose patterns end here
+}
+
+// edges lead to the nodes of literals. A few are a list. More are a hash table of a power of two
+// of edges, at most half of them with a node: its lines of memory are fewer than those of a map.
+type edges struct {
+	all  []edge
+	used int
 }
 
 type edge struct {
 	text string
-	node *node
+	node *node // nil: of a table, and free
+	hash uint32
 }
 
-// fewEdges is from how many literals on a map is faster than looking at each.
-const fewEdges = 6
+// fewEdges are a list.
+const fewEdges = 4
+
+// find returns the node of text, nil if there is none.
+func (e *edges) find(text []byte) *node {
+	if e.used <= fewEdges {
+		for i := range e.all {
+			if e.all[i].text == string(text) {
+				return e.all[i].node
+			}
+		}
+		return nil
+	}
+	h := hash(text)
+	for i := h; ; i++ {
+		at := &e.all[i&uint32(len(e.all)-1)]
+		if at.node == nil || at.hash == h && at.text == string(text) {
+			return at.node
+		}
+	}
+}
+
+// add adds the node of text, which is not there.
+func (e *edges) add(text string, n *node) {
+	one := edge{text, n, hash([]byte(text))}
+	if e.used++; e.used <= fewEdges {
+		e.all = append(e.all, one)
+		return
+	}
+	if e.used == fewEdges+1 || 2*e.used > len(e.all) {
+		old := e.all
+		e.all = make([]edge, 2<<bits.Len(uint(e.used)))
+		for _, o := range old {
+			if o.node != nil {
+				e.put(o)
+			}
+		}
+	}
+	e.put(one)
+}
+
+func (e *edges) put(one edge) {
+	i := one.hash
+	for e.all[i&uint32(len(e.all)-1)].node != nil {
+		i++
+	}
+	e.all[i&uint32(len(e.all)-1)] = one
+}
+
+// hash returns a number that differs for most texts. Only patterns fill tables: nobody can choose
+// texts that collide.
+func hash(text []byte) uint32 {
+	const odd = 0x9e3779b97f4a7c15
+	n := len(text)
+	h, last := uint64(n), uint64(0)
+	switch {
+	case n >= 8:
+		for rest := text; len(rest) > 8; rest = rest[8:] {
+			h = (h ^ binary.LittleEndian.Uint64(rest)) * odd
+			h ^= h >> 32
+		}
+		last = binary.LittleEndian.Uint64(text[n-8:])
+	case n >= 4:
+		last = uint64(binary.LittleEndian.Uint32(text)) | uint64(binary.LittleEndian.Uint32(text[n-4:]))<<32
+	case n > 0:
+		last = uint64(text[0]) | uint64(text[n/2])<<8 | uint64(text[n-1])<<16
+	}
+	return uint32((h ^ last) * odd >> 32)
+}
 
 // A leaf is a route of the tree.
 type leaf struct {
-	*pattern
+	method  string
+	text    string
+	names   []string
 	handler sluice.RequestHandler
-	group   *Group // nil: none
+	group   *Group   // nil: none
+	pattern *pattern // for comparisons
 }
 
 // routes are leaves with the same segments, and different methods.
-type routes []*leaf
+type routes []leaf
 
 // of returns the route for a method, the one that takes fewest methods. It is nil if there
 // is none.
 func (r routes) of(method []byte) *leaf {
 	var every, get *leaf
-	for _, l := range r {
-		switch l.method {
+	for i := range r {
+		switch l := &r[i]; l.method {
 		case string(method):
 			return l
 		case "":
@@ -59,26 +138,12 @@ func (r routes) of(method []byte) *leaf {
 	return every
 }
 
-// literal returns the node of a literal, nil if there is none.
-func (n *node) literal(text []byte) *node {
-	if n.many != nil {
-		return n.many[string(text)]
-	}
-	for i := range n.few {
-		if n.few[i].text == string(text) {
-			return n.few[i].node
-		}
-	}
-	return nil
-}
-
 // children calls yield with all nodes directly below n.
 func (n *node) children(yield func(*node)) {
-	for _, child := range n.many {
-		yield(child)
-	}
-	for _, e := range n.few {
-		yield(e.node)
+	for _, e := range n.literals.all {
+		if e.node != nil {
+			yield(e.node)
+		}
 	}
 	if n.wild != nil {
 		yield(n.wild)
@@ -93,28 +158,17 @@ func (n *node) child(s segment) *node {
 		}
 		return n.wild
 	}
-	if child := n.literal([]byte(s.text)); child != nil {
-		return child
-	}
-	child := &node{singles: n.singles}
-	switch {
-	case n.many != nil:
-		n.many[s.text] = child
-	case len(n.few) < fewEdges:
-		n.few = append(n.few, edge{s.text, child})
-	default:
-		n.many = map[string]*node{s.text: child}
-		for _, e := range n.few {
-			n.many[e.text] = e.node
-		}
-		n.few = nil
+	child := n.literals.find([]byte(s.text))
+	if child == nil {
+		child = &node{singles: n.singles}
+		n.literals.add(s.text, child)
 	}
 	return child
 }
 
 // add adds a route whose pattern is in conflict with none.
-func (n *node) add(l *leaf) {
-	for _, s := range l.segments {
+func (n *node) add(l leaf) {
+	for _, s := range l.pattern.segments {
 		if s.kind == rest {
 			n.rests = append(n.rests, l)
 			return
@@ -134,7 +188,7 @@ func (n *node) overlapping(segments []segment, yield func(*leaf) bool) bool {
 	below := func(child *node) { goesOn = goesOn && child.overlapping(segments[1:], yield) }
 	switch s := segments[0]; s.kind {
 	case literal:
-		if child := n.literal([]byte(s.text)); child != nil {
+		if child := n.literals.find([]byte(s.text)); child != nil {
 			below(child)
 		}
 		if n.wild != nil {
@@ -149,8 +203,8 @@ func (n *node) overlapping(segments []segment, yield func(*leaf) bool) bool {
 }
 
 func (r routes) each(yield func(*leaf) bool) bool {
-	for _, l := range r {
-		if !yield(l) {
+	for i := range r {
+		if !yield(&r[i]) {
 			return false
 		}
 	}
@@ -226,18 +280,18 @@ func (s *search) literal(n *node, at, end int) *node {
 	if s.isEscaped && bytes.IndexByte(text, '%') >= 0 {
 		return n.decoded(text)
 	}
-	return n.literal(text)
+	return n.literals.find(text)
 }
 
 // decoded is literal for a text with percent-encodings.
 func (n *node) decoded(text []byte) *node {
 	var memory [128]byte
-	return n.literal(route.AppendDecoded(memory[:0], text))
+	return n.literals.find(route.AppendDecoded(memory[:0], text))
 }
 
 // last returns the route of n, which stands for the whole path.
 func (s *search) last(n *node) *leaf {
-	s.slash = s.slash || len(n.rests) > 0 || n.literal(nil) != nil
+	s.slash = s.slash || len(n.rests) > 0 || n.literals.find(nil) != nil
 	return n.ends.of(s.method)
 }
 
