@@ -49,3 +49,15 @@ func TestACMEPrefork(t *testing.T) {
 		t.Errorf("no age of the certificate in %s", text)
 	}
 }
+
+// With --upgrade one process answers an authority by HTTP, and another one orders.
+func TestACMEUpgrade(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	port, plain := freePort(t), freePort(t)
+	a := startAuthority(t, freePort(t), plain, time.Hour)
+	t.Setenv("SSL_CERT_FILE", a.file)
+	startPreforked(t, "--upgrade", "--addr", "127.0.0.1:"+port, "--https-redirect", "127.0.0.1:"+plain, "--acme", "a.example", "--acme-directory", a.url, "--acme-cache", t.TempDir())
+	a.handshake(t, port, "a.example")
+}

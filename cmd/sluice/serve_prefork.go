@@ -152,7 +152,10 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 			r.orders.run(alive)
 		}
 	}
-	if prefork.IsManager() { // its holder redirects
+	if prefork.IsManager() { // its holder redirects, and answers an authority from the cache
+		if r.orders != nil && o.tls.redirect != "" {
+			r.orders.manager.HTTPHandler(nil) // so that it asks for HTTP-01, too
+		}
 		go r.orderAsManager(alive, p)
 		return o.explainListen(o.listenAndServe(p))
 	}
