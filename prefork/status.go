@@ -270,8 +270,9 @@ func (p *Prefork) Restart(ctx context.Context) error {
 // does. The file is that of the path by which the master was started, also if a symbolic
 // link in it leads to another one by now. It is opened once:
 // if the restart succeeds, all later workers run this binary, whatever happens to the
-// file; if it fails, all workers run the one from before. The master is not replaced, so
-// the sockets, the times and thresholds, and the admin server stay as they are.
+// file; if it fails, all workers run the one from before. Without Upgrade the master is not
+// replaced, so the sockets, the times and thresholds, and the admin server stay as they are.
+// With Upgrade, another master with the new binary soon takes this one's place.
 //
 // The error is also that of opening the file. On systems other than Linux, and with a
 // CommandProducer, UpgradeWorkers is the same as Restart.
