@@ -26,6 +26,7 @@ var (
 	mixRestarts = flag.Int("mix.restarts", 3, "how many restarts TestRestartsOfMix makes")
 	mixUpgrades = flag.Int("mix.upgrades", 2, "how many upgrades it makes then")
 	mixClients  = flag.Int("mix.clients", 2, "how many clients of each kind are busy meanwhile; as many are idle")
+	mixInPlace  = flag.Bool("mix.inplace", true, "whether one of the fleets has Upgrade, and its manager is killed after each step")
 	mixBroken   = flag.Int("mix.broken", 1, "how often TestBrokenBinariesOfMix upgrades to each broken binary")
 )
 
@@ -380,11 +381,21 @@ func mixFleets(t *testing.T, soak time.Duration) (all []*upgrading) {
 	for _, isTLS := range []bool{false, true} {
 		program := newProgramFile(t)
 		all = append(all, &upgrading{startBinary(t, program.path, setup{
+			Upgrade: isTLS && *mixInPlace,
 			Workers: 2, Admin: "127.0.0.1:0", Versions: true, Boot: 4 * time.Second, Soak: soak, Linger: patience, Drain: patience,
 			Threshold: 99, Window: time.Minute, Grace: time.Second, HTTP2: true, WebSocket: true, Streams: true, TLS: isTLS, CompactTLS: "-",
 		}, true), program, "first", 0, isTLS})
 	}
 	return all
+}
+
+// replaced waits until the manager has the binary of the workers.
+func (u *upgrading) replaced() {
+	u.t.Helper()
+	until(u.t, "the manager has the new binary", func() bool {
+		s, err := tryStatus("tcp", u.admin())
+		return err == nil && s.Ready && behaviourOf(s.Master.PID) == behaviourOf(s.Workers[0].PID)
+	})
 }
 
 // settled returns the status when only the workers of the good version are left.
@@ -421,6 +432,10 @@ func TestRestartsOfMix(t *testing.T) {
 				t.Errorf("%s: %d, %q", order, status, why)
 			}
 			u.settled()
+			if u.isTLS && *mixInPlace {
+				u.replaced()
+				u.killManager()
+			}
 		}
 	}
 	m.goOn()

@@ -445,6 +445,9 @@ func (h *holder) put(f frame) {
 	}
 	closeFiles(h.entries[f.Name].Files)
 	h.entries[f.Name] = e
+	if h.binary == "" && strings.HasPrefix(f.Name, supervise.BinaryPrefix) { // the first manager's own
+		h.binary, h.manager.binary = f.Name, f.Name
+	}
 }
 
 // keep returns a duplicate of a file of an entry.

@@ -170,7 +170,7 @@ func TestWorkerOutlivesManagers(t *testing.T) {
 	}
 	s.signal(syscall.SIGTERM)
 	result, err := s.wait()
-	want := "manages  [] manages  [0.1] manages good [0.1] manages good [0.1] " +
+	want := "manages  [] manages first [0.1] manages good [0.1] manages good [0.1] " +
 		"probed: <nil>, the new binary cannot manage the service: exit status 1 " +
 		"replace: <nil> probe: another upgrade is under way probe: the new binary cannot be started: binary/bad is not held ended: exit status 7 "
 	if result != want || err != nil {
@@ -193,7 +193,7 @@ func TestNoManager(t *testing.T) {
 	syscall.Kill(manager[0], syscall.SIGKILL)
 	s.signal(syscall.SIGTERM)
 	result, err := s.wait()
-	if want := "manages  [] manages  [0.1] ended: signal: killed "; result != want || err != nil {
+	if want := "manages  [] manages first [0.1] ended: signal: killed "; result != want || err != nil {
 		t.Errorf("%v, %q, want %q", err, result, want)
 	}
 }

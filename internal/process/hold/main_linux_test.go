@@ -99,6 +99,7 @@ func manage(fd int, role string) {
 		if err != nil {
 			os.Exit(4)
 		}
+		m.Put(supervise.BinaryPrefix+"first", nil, self)
 		m.Put(supervise.BinaryPrefix+"good", nil, self)
 		bad, err := os.Open("/bin/false")
 		if err != nil {
