@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/message"
@@ -120,6 +121,7 @@ type requestStream struct {
 	exchange server.Exchange // of ctx, also after ctx was given up; nil: no body is streamed
 	err      error           // returned by every further Read; io.EOF at the verified end
 	isArmed  bool            // exchange.arm was called
+	isEnding atomic.Bool     // stop was called
 	limit    int64           // of LimitBody; 0: none
 	taken    int64           // bytes that Read has returned
 	// awaitsContinue is set while the client waits for 100-continue; see ExpectContinue.
@@ -144,6 +146,7 @@ func (s *requestStream) end() {
 	s.mu.Lock()
 	s.ctx, s.exchange, s.err = nil, nil, nil
 	s.isArmed, s.awaitsContinue = false, false
+	s.isEnding.Store(false)
 	s.limit, s.taken = 0, 0
 	s.mu.Unlock()
 }
@@ -163,11 +166,12 @@ func (s *requestStream) interrupt() {
 }
 
 // stop makes a waiting Read return, and every further one; the rest of the body counts as
-// unread.
+// unread. It relies on the order in MayWait, as interrupt does.
 func (s *requestStream) stop() {
 	if s.exchange == nil {
 		return
 	}
+	s.isEnding.Store(true)
 	if !s.mu.TryLock() {
 		s.exchange.InterruptRead()
 		s.mu.Lock()
@@ -189,7 +193,7 @@ func (r *servedRequest) MayWait() error {
 		ctx.wire.Unlock()
 		s.isArmed = true
 	}
-	if ctx.wire.isDetached.Load() {
+	if ctx.wire.isDetached.Load() || s.isEnding.Load() {
 		return errStreamDetached
 	}
 	if !s.awaitsContinue {

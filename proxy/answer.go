@@ -15,6 +15,9 @@ func (x *exchange) answer() error {
 	if x.resp.StatusCode() < sluice.StatusOK {
 		return errUnasked
 	}
+	if x.isUploading && x.ctx.StreamID() == 0 {
+		x.upload.settle(x.resp.StatusCode())
+	}
 	x.copyHead(&x.resp.Header)
 	x.stick(x.pick.Member.Client)
 	if hook := x.proxy.options.Response; hook != nil {

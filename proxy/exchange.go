@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -32,6 +33,7 @@ type exchange struct {
 	isBusy  bool   // pick counts as pending
 	isJudge bool   // pick must be judged
 
+	isUploading bool // the request's body is upload
 	isStreaming bool // the response's body is a stream, which owns the exchange
 
 	scratch []byte           // for values of fields
@@ -199,6 +201,9 @@ func isTimeout(err error) bool {
 // release returns x to the pool.
 func (x *exchange) release() {
 	x.end()
+	if x.isUploading {
+		_ = x.upload.Close()
+	}
 	x.releaseBlock()
 	upgrade.OnPeerGone(x.ctx, nil)
 	releaseExchange(x)
@@ -217,6 +222,14 @@ func (x *exchange) disconnected() {
 		go (*f)()
 	}
 	x.ends = nil
+}
+
+// isSpent reports whether the context has ended, or somebody may still wait for its end or hold
+// the upload.
+func (x *exchange) isSpent() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.isEnd || len(x.ends) > 0 || x.isUploading
 }
 
 func (x *exchange) isEnded() bool {
@@ -240,7 +253,12 @@ func (x *exchange) Err() error {
 func (x *exchange) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // Value implements context.Context.
-func (x *exchange) Value(key any) any { return x.ctx.UserValue(key) }
+func (x *exchange) Value(key any) any {
+	if x.isEnded() {
+		return nil // the request may be over
+	}
+	return x.ctx.UserValue(key)
+}
 
 // AfterFunc has f called on another goroutine when the context ends. context.AfterFunc and
 // the client call it.
@@ -273,13 +291,22 @@ type upload struct {
 	body io.Reader // nil: none is forwarded so
 	left int64     // of Options.MaxBody
 
+	reading  sync.Mutex // held by Read
+	isClosed atomic.Bool
+
 	mu     sync.Mutex
 	err    error // of the client
 	isOver bool  // body was read to its end
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. After Close it does not touch the request, which may be over:
+// with HTTP/2 to the upstream, the goroutine that reads may outlive it.
 func (u *upload) Read(p []byte) (int, error) {
+	u.reading.Lock()
+	defer u.reading.Unlock()
+	if u.isClosed.Load() {
+		return 0, io.ErrClosedPipe
+	}
 	ctx := u.x.ctx
 	err := ctx.SetReadDeadline(time.Now().Add(u.x.proxy.options.Timeout))
 	n := 0
@@ -315,15 +342,32 @@ func (u *upload) failure() error {
 	return u.err
 }
 
-// Close implements io.Closer. It ends a Read that waits.
+// Close implements io.Closer. It ends a Read that waits, and returns when none runs.
 func (u *upload) Close() error {
-	u.mu.Lock()
-	isOver := u.isOver
-	u.mu.Unlock()
-	if !isOver {
+	if !u.isClosed.Swap(true) && !u.hasEnded() {
 		upgrade.StopBody(u.x.ctx)
 	}
+	u.reading.Lock()
+	defer u.reading.Unlock()
 	return nil
+}
+
+// hasEnded reports whether the body was read to its end, or has failed.
+func (u *upload) hasEnded() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.isOver || u.err != nil
+}
+
+// settle waits for the end of the upload before a response is sent over HTTP/1.1, where both
+// use the same state of the connection. If the upstream has answered early with a failure, or
+// does not take the rest for Timeout, the upload ends.
+func (u *upload) settle(status int) {
+	const pause = 5 * time.Millisecond
+	for left := u.x.proxy.options.Timeout; status < 300 && left > 0 && !u.hasEnded() && !u.isClosed.Load() && !u.x.isEnded(); left -= pause {
+		time.Sleep(pause)
+	}
+	_ = u.Close()
 }
 
 // takeBody makes the client's body that of the request, in memory if it is short.
@@ -353,6 +397,7 @@ func (x *exchange) takeBody() error {
 		x.req.SetBodyRaw(content)
 		return nil
 	}
+	x.isUploading = true
 	x.req.SetBodyStream(&x.upload, length)
 	return nil
 }

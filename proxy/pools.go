@@ -35,8 +35,12 @@ func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 	return x
 }
 
-// releaseExchange returns x to the pool. Nothing refers to it any more.
+// releaseExchange returns x to the pool, if nothing refers to it any more: a context that has
+// ended is never used again, since those who wait for its end may still ask for the reason.
 func releaseExchange(x *exchange) {
+	if x.isSpent() {
+		return
+	}
 	x.dropped = nil
 	x.req.Reset()
 	x.resp.Reset()
@@ -46,10 +50,5 @@ func releaseExchange(x *exchange) {
 	x.tried = x.tried[:0]
 	x.key, x.cookie, x.head, x.isStreaming = 0, "", nil, false
 	x.upload.body, x.upload.left, x.upload.err, x.upload.isOver = nil, 0, nil, false
-	if x.isEnd {
-		x.isEnd, x.done = false, make(chan struct{})
-	}
-	if len(x.ends) == 0 { // else somebody still waits for the end
-		exchangePool.Put(x)
-	}
+	exchangePool.Put(x)
 }

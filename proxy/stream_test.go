@@ -316,3 +316,92 @@ func TestTunnel(t *testing.T) {
 		}
 	})
 }
+
+// TestConversation: with HTTP/2 to the upstream, each part of the response arrives before the
+// next part of the request is sent, as gRPC needs it; a client that goes away ends both.
+func TestConversation(t *testing.T) {
+	over := make(chan error, 1)
+	up := &sluice.Server{StreamRequestBody: true, Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+		body, block := ctx.RequestBodyStream(), make([]byte, 100)
+		for {
+			n, err := body.Read(block)
+			if n > 0 {
+				_, _ = ctx.Write(block[:n])
+				_ = ctx.Flush()
+			}
+			if err != nil {
+				over <- err
+				return
+			}
+		}
+	}}
+	to := "h2c://" + serveUntilEnd(t, up.Serve, up.Shutdown)
+	for _, engine := range engines {
+		t.Run(engine.String(), func(t *testing.T) {
+			client := &sluice.HostClient{Addr: front(t, newProxy(t, Options{To: []string{to}}), engine), HTTP2: sluice.HTTP2Only}
+			defer client.CloseIdleConnections()
+			for _, isWhole := range []bool{true, false} {
+				r, w := io.Pipe()
+				var req sluice.Request
+				var resp sluice.Response
+				resp.StreamBody = true
+				req.SetRequestURI("http://a/")
+				req.Header.SetMethod("POST")
+				req.SetBodyStream(r, -1)
+				go func() { _, _ = io.WriteString(w, "one") }()
+				if err := client.DoTimeout(&req, &resp, longEnough); err != nil {
+					t.Fatal(err)
+				}
+				for _, next := range []string{"two", "end"} {
+					got := make([]byte, 3)
+					if _, err := io.ReadFull(resp.BodyStream(), got); err != nil {
+						t.Fatal(err)
+					}
+					_, _ = io.WriteString(w, next)
+				}
+				if isWhole {
+					w.Close()
+					if rest, err := io.ReadAll(resp.BodyStream()); string(rest) != "end" || err != nil {
+						t.Errorf("%q, %v", rest, err)
+					}
+				} else {
+					_ = resp.CloseBodyStream()
+				}
+				if err := wait(t, over, "the upstream goes on"); (err == io.EOF) != isWhole {
+					t.Errorf("the whole body: %v, but %v", isWhole, err)
+				}
+			}
+		})
+	}
+}
+
+// TestEarlyAnswerHTTP2: over HTTP/1.1 the client gets the answer of an upstream of HTTP/2 when
+// its body has ended, or at once if it is a failure.
+func TestEarlyAnswerHTTP2(t *testing.T) {
+	up := &sluice.Server{StreamRequestBody: true, Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/no" {
+			ctx.Error("no", 403)
+			return
+		}
+		_ = ctx.Flush()
+		n, err := io.Copy(io.Discard, ctx.RequestBodyStream())
+		fmt.Fprint(ctx, n, err)
+	}}
+	to := "h2c://" + serveUntilEnd(t, up.Serve, up.Shutdown)
+	for _, engine := range engines {
+		addr := front(t, newProxy(t, Options{To: []string{to}}), engine)
+		conn := dialFront(t, addr)
+		r := bufio.NewReader(conn)
+		for range 20 {
+			send(t, conn, post(chunked, "3\r\none\r\n"))
+			send(t, conn, "3\r\ntwo\r\n0\r\nX-Sum: 1\r\n\r\n")
+			if body := bodyOf(t, answerTo(t, r, 200)); body != "6 <nil>" {
+				t.Errorf("%q", body)
+			}
+		}
+		send(t, conn, strings.Replace(post(chunked, "3\r\none\r\n"), " / ", " /no ", 1))
+		if body := bodyOf(t, answerTo(t, r, 403)); body != "no" {
+			t.Errorf("%q", body)
+		}
+	}
+}
