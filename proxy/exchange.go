@@ -290,6 +290,7 @@ type upload struct {
 	x    *exchange
 	body io.Reader // nil: none is forwarded so
 	left int64     // of Options.MaxBody
+	due  int64     // of Content-Length; < 0: unknown
 
 	reading  sync.Mutex // held by Read
 	isClosed atomic.Bool
@@ -312,6 +313,11 @@ func (u *upload) Read(p []byte) (int, error) {
 	n := 0
 	if err == nil {
 		n, err = u.body.Read(p)
+	}
+	if u.due -= int64(n); n > 0 && u.due == 0 && err == nil {
+		// Who knows the length need not read the end, without which the connection is not kept.
+		var none [1]byte
+		_, err = u.body.Read(none[:])
 	}
 	if u.left -= int64(n); u.left < 0 && u.x.proxy.options.MaxBody > 0 {
 		n, err = 0, sluice.ErrBodyTooLarge
@@ -384,14 +390,10 @@ func (x *exchange) takeBody() error {
 	case o.MaxBody > 0 && int64(length) > o.MaxBody:
 		return sluice.ErrBodyTooLarge
 	}
-	x.upload.body, x.upload.left = body, o.MaxBody
+	x.upload.body, x.upload.left, x.upload.due = body, o.MaxBody, int64(length)
 	if length >= 0 && length <= min(o.BufferBody, blockSize) {
 		content := x.takeBlock()[:length]
 		if _, err := io.ReadFull(&x.upload, content); err != nil {
-			return x.upload.failure()
-		}
-		// The end of the body must be seen, or the client's connection is not kept.
-		if _, err := x.upload.Read(x.scratch[:1]); err != io.EOF {
 			return x.upload.failure()
 		}
 		x.req.SetBodyRaw(content)
