@@ -402,8 +402,9 @@ func (u *upgrading) replaced() {
 func (u *upgrading) settled() (s Status) {
 	u.t.Helper()
 	until(u.t, "two workers are left", func() bool {
-		s = statusAt(u.t, "tcp", u.admin())
-		return s.Ready && !s.Rolling && len(s.Workers) == 2
+		var err error
+		s, err = tryStatus("tcp", u.admin()) // a manager may just be replaced
+		return err == nil && s.Ready && !s.Rolling && len(s.Workers) == 2
 	})
 	return s
 }
