@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 )
+
+var upgradesInPlace = flag.Int("upgrades", 20, "how many upgrades TestUpgradeInPlace makes")
 
 // servingPIDs returns the pids of the workers that serve.
 func (f *fleet) servingPIDs() (pids []int) {
@@ -97,9 +100,9 @@ func TestManagerIsKilled(t *testing.T) {
 // over, and neither processes nor descriptors are left (I5, I28).
 func TestUpgradeInPlace(t *testing.T) {
 	t.Parallel()
-	upgrades := 20
+	upgrades := *upgradesInPlace
 	if testing.Short() {
-		upgrades = 4
+		upgrades = min(upgrades, 4)
 	}
 	program := newProgramFile(t)
 	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute}, true), program, "first", 0, false}
@@ -216,6 +219,30 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	}
 	if s := statusAt(t, "tcp", u.admin()); s.Crashes != 0 || s.RestartsFailed != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// I27: of two upgrades at once, the second waits for the first, or is refused with a reason.
+func TestTwoUpgradesInPlace(t *testing.T) {
+	t.Parallel()
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond}, true), program, "first", 0, false}
+	program.install("second")
+	answers := make(chan string, 2)
+	for range 2 {
+		go func() {
+			status, why := request(t, "tcp", u.admin(), "POST", "/control/upgrade", "")
+			answers <- fmt.Sprint(status, " ", why)
+		}()
+	}
+	for range 2 {
+		if a := <-answers; a != "200 upgraded\n" && a != "500 another upgrade is under way\n" && a != "500 sluice: another master has taken over: give the order again\n" {
+			t.Errorf("%q", a)
+		}
+	}
+	u.replaced()
+	if got, want := u.versions(), "second "+program.path; !slices.Equal(got, []string{want}) {
+		t.Errorf("%q answer, want %q", got, want)
 	}
 }
 

@@ -180,7 +180,7 @@ func (c heldChild) signal(sig os.Signal) error {
 
 // ErrReplaced is what Run returns if another Master has to take over, which Replace has
 // started. Nothing was closed that the Holder keeps.
-var ErrReplaced = errors.New("sluice: another master takes over")
+var ErrReplaced = errors.New("sluice: another master has taken over: give the order again")
 
 // AppendResult appends the result of Run to dst, for another process.
 func AppendResult(dst []byte, err error) []byte {

@@ -170,11 +170,17 @@ func (h *Held) lifeline() (*os.File, error) {
 // Run starts the workers and returns when the last one has ended. The result is nil
 // after an ordered stop (TERM, INT, Stop, the end of ctx), and otherwise the reason.
 // Run closes the sockets. A Master runs once.
-func (m *Master) Run(ctx context.Context) error {
+func (m *Master) Run(ctx context.Context) (result error) {
 	if m.hasRun.Swap(true) {
 		return ErrRunning
 	}
-	defer m.tickets.end()
+	defer func() {
+		if errors.Is(result, ErrReplaced) {
+			m.tickets.end(ErrReplaced)
+		} else {
+			m.tickets.end(ErrStopping)
+		}
+	}()
 	defer m.journal.Flush()
 	defer m.release()
 	go m.spawner.run()
@@ -292,7 +298,8 @@ func (m *Master) Kill() { m.events.put(event{kind: evKill}) }
 // successor is ready before its predecessor drains. It returns nil when all slots have
 // been served by new workers for Config.Soak; old workers may still drain. Otherwise it
 // returns OnReload's error; a *RestartError when all slots have the version from before
-// again; ErrStopping if the workers are ending; or ctx's error, and then the restart
+// again; ErrStopping if the workers are ending, or ErrReplaced if another Master has
+// taken over; or ctx's error, and then the restart
 // continues. A call during a restart waits for another restart after it. A hook must
 // not call Restart, because Restart waits for hooks.
 func (m *Master) Restart(ctx context.Context) error { return m.await(ctx, CauseRestart) }
@@ -390,7 +397,7 @@ type tickets struct {
 	mu      sync.Mutex
 	last    int
 	answers map[int]chan error
-	isOver  bool // Run has returned
+	over    error // what later ones get, once Run has returned
 }
 
 // take returns a new ticket, and where the answer comes. After end it is there already.
@@ -399,8 +406,8 @@ func (t *tickets) take() (int, <-chan error) {
 	defer t.mu.Unlock()
 	t.last++
 	answer := make(chan error, 1)
-	if t.isOver {
-		answer <- ErrStopping
+	if t.over != nil {
+		answer <- t.over
 	} else {
 		t.answers[t.last] = answer
 	}
@@ -408,13 +415,13 @@ func (t *tickets) take() (int, <-chan error) {
 }
 
 // end answers all tickets, also later ones.
-func (t *tickets) end() {
+func (t *tickets) end(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, answer := range t.answers {
-		answer <- ErrStopping
+		answer <- why
 	}
-	t.answers, t.isOver = nil, true
+	t.answers, t.over = nil, why
 }
 
 // answer answers a ticket, unless that was done.

@@ -572,7 +572,7 @@ func TestTickets(t *testing.T) {
 	tickets.answer(second, wrong)
 	tickets.answer(second, nil)
 	tickets.answer(9, nil)
-	tickets.end()
+	tickets.end(ErrStopping)
 	tickets.answer(first, nil)
 	third, thirdAnswer := tickets.take()
 	tickets.answer(third, nil)
