@@ -143,7 +143,7 @@ func TestStale(t *testing.T) {
 		send(t, conn, post("Content-Length: 2\r\n", "hi"))
 		resp := answerTo(t, r, 200)
 		bodyOf(t, resp)
-		time.Sleep(2 * time.Millisecond) // the end of the connection arrives
+		u.awaitClosed(t, n+1)
 		if got := u.requests(); got != n+1 {
 			t.Fatalf("%d requests after %d", got, n+1)
 		}

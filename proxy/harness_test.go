@@ -144,7 +144,8 @@ type rawUpstream struct {
 	closes bool                        // it closes the connection after each answer
 	mu     sync.Mutex
 	got    strings.Builder
-	count  int
+	count  int // requests
+	closed int // connections
 }
 
 // start returns the URL.
@@ -171,8 +172,11 @@ func (u *rawUpstream) start(t testing.TB) string {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				defer conn.Close()
 				u.serve(conn)
+				conn.Close()
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				u.closed++
 			}()
 		}
 	}()
@@ -202,6 +206,22 @@ func (u *rawUpstream) requests() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.count
+}
+
+// awaitClosed waits until n connections were closed.
+func (u *rawUpstream) awaitClosed(t testing.TB, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(longEnough); ; time.Sleep(time.Millisecond) {
+		u.mu.Lock()
+		closed := u.closed
+		u.mu.Unlock()
+		if closed >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d connections are closed", closed, n)
+		}
+	}
 }
 
 func (u *rawUpstream) serve(conn net.Conn) {
