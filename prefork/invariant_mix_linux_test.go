@@ -373,7 +373,7 @@ func (m *mix) String() string {
 }
 
 // mixFleets starts a fleet without and one with TLS, whose programs have versions.
-func mixFleets(t *testing.T, soak time.Duration) (all []*upgrading) {
+func mixFleets(t *testing.T, soak time.Duration, inPlace bool) (all []*upgrading) {
 	t.Helper()
 	if engine := new(sluice.Server).EngineInfo(nil).Engine; engine != sluice.EngineEpoll {
 		t.Skipf("%v has no compact connections", engine)
@@ -381,7 +381,7 @@ func mixFleets(t *testing.T, soak time.Duration) (all []*upgrading) {
 	for _, isTLS := range []bool{false, true} {
 		program := newProgramFile(t)
 		all = append(all, &upgrading{startBinary(t, program.path, setup{
-			Upgrade: isTLS && *mixInPlace,
+			Upgrade: isTLS && inPlace,
 			Workers: 2, Admin: "127.0.0.1:0", Versions: true, Boot: 4 * time.Second, Soak: soak, Linger: patience, Drain: patience,
 			Threshold: 99, Window: time.Minute, Grace: time.Second, HTTP2: true, WebSocket: true, Streams: true, TLS: isTLS, CompactTLS: "-",
 		}, true), program, "first", 0, isTLS})
@@ -418,7 +418,7 @@ func TestRestartsOfMix(t *testing.T) {
 	if testing.Short() {
 		restarts, upgrades = min(restarts, 1), min(upgrades, 1)
 	}
-	fleets := mixFleets(t, 50*time.Millisecond)
+	fleets := mixFleets(t, 50*time.Millisecond, *mixInPlace)
 	m := newMix(t, fleets...)
 	began := time.Now()
 	for i := range restarts + upgrades {
@@ -469,7 +469,7 @@ func (m *mix) check() {
 // had: the others do not (I26).
 func TestBrokenBinariesOfMix(t *testing.T) {
 	t.Parallel()
-	fleets := mixFleets(t, time.Second)
+	fleets := mixFleets(t, time.Second, false)
 	tried := 0
 	for range *mixBroken {
 		m := newMix(t, fleets...)
