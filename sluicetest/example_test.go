@@ -8,10 +8,9 @@ import (
 	"github.com/sluicehttp/sluice/sluicetest"
 )
 
-func hello(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "Hello, %s!", ctx.QueryArgs().Peek("name")) }
-
 // A test of a handler, with a server and without one.
 func Example() {
+	hello := func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "Hello, %s!", ctx.QueryArgs().Peek("name")) }
 	_ = func(t *testing.T) {
 		sluicetest.CheckLeaks(t)
 		s := sluicetest.NewTLSServer(t, hello)

@@ -79,8 +79,6 @@ type holder struct {
 	isEnding       bool // a signal asked for the end, or the manager has said that it is over
 	result         []byte
 	err            error
-	timer          *time.Timer
-	timeout        func()
 }
 
 // A manager is the process of a manager.
