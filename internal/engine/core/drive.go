@@ -99,7 +99,10 @@ func (c *conn) turn() engine.Next {
 		if c.Err != nil {
 			return engine.Abort // see leaveRest
 		}
-		c.wake()
+		if c.Protocol == nil { // Cast has sent a part
+			c.wake()
+			c.IsFed = true // it is asked to Pause before it sleeps
+		}
 		if next := c.Resume(); next != engine.Read || c.isBlocked() {
 			return next
 		}

@@ -166,6 +166,11 @@ func testCastBlocked(t *testing.T, f *fixture) {
 	if s.cast([]engine.Target{target}, text)[target] {
 		return // nothing was sent
 	}
+	p.expect(t, text)
+	s.eventuallyIdle(t, 1) // although the protocol was asked for nothing
+	if s.cast([]engine.Target{target}, text)[target] {
+		t.Fatal("a connection that is idle again was missed")
+	}
 	for range 3 {
 		if !s.cast([]engine.Target{target}, "too much")[target] {
 			t.Fatal("Cast has sent while output waits for room")
