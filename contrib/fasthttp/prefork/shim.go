@@ -50,6 +50,11 @@ func IsChild() bool {
 	return prefork.IsChild()
 }
 
+// IsManager calls [prefork.IsManager].
+func IsManager() bool {
+	return prefork.IsManager()
+}
+
 // LatencyStatus is [prefork.LatencyStatus].
 type LatencyStatus = prefork.LatencyStatus
 
