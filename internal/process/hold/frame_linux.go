@@ -211,7 +211,7 @@ func (c *conn) receive() (f frame, err error) {
 		file, err := plainFile(fd, f.Name)
 		if err != nil {
 			closeFiles(f.files)
-			descriptors = descriptors[i:]
+			descriptors = descriptors[i+1:] // plainFile has closed that one
 			return f, err
 		}
 		f.files = append(f.files, file)

@@ -27,7 +27,8 @@ const (
 	// failuresBefore is the number of managers in a row that were not ready, after which the
 	// binary from before is tried again.
 	failuresBefore = 3
-	// endPatience is the time that a manager has to exit when it has nothing to do any more.
+	// endPatience is the time that a manager has to exit when it has nothing to do any more, and
+	// to say anything after a signal to end.
 	endPatience = 5 * time.Second
 )
 
@@ -72,9 +73,10 @@ type holder struct {
 	asked frame
 
 	binary, before string   // names of entries: what managers run, and what they ran before; "": this program's
+	bad            string   // the binary in whose place before was put
 	unused         []string // binaries that are dropped when no manager runs them
 	hasManaged     bool     // a manager was ready
-	failures       int      // managers in a row that were not ready
+	failures       int      // managers in a row that were not ready, or ended before they had left their state
 	signals        []os.Signal
 	isEnding       bool // a signal asked for the end, or the manager has said that it is over
 	result         []byte
@@ -87,9 +89,12 @@ type manager struct {
 	command *exec.Cmd
 	binary  string
 	isReady bool
+	hasLeft bool   // it manages, and has left its state
 	reason  string // why it refused
 	result  []byte // the same for another process
 	timer   *time.Timer
+	// unheeded are signals to end since which it has sent nothing: the next manager gets them.
+	unheeded []os.Signal
 }
 
 // A child is a worker.
@@ -188,20 +193,56 @@ func (h *holder) watchSignals() (stop func()) {
 
 // signalled passes a signal on, or keeps it for the next manager.
 func (h *holder) signalled(s os.Signal) {
-	isEnd := s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT
-	if h.manager != nil {
-		h.send(h.manager, frame{Kind: kindSignalled, Number: int(s.(syscall.Signal))})
+	m := h.manager
+	isYielding := h.candidate != nil && h.candidate.isReady // it would not heed the signal
+	if m == nil || isYielding || !h.sendSignal(m, s) {
+		h.keepSignals(s)
+	}
+	if !isEnd(s) {
 		return
 	}
-	if len(h.signals) < maxSignals && !slices.Contains(h.signals, s) {
-		h.signals = append(h.signals, s)
+	h.after(endPatience, func() {
+		if m != nil && m == h.manager && (slices.Contains(m.unheeded, s) || slices.Contains(h.signals, s)) {
+			h.config.Logger.Printf("holder (pid %d): the manager (pid %d) does nothing after %v: killed", os.Getpid(), m.command.Process.Pid, s)
+			h.kill(m)
+		}
+	})
+	h.after(h.config.Grace, func() {
+		if h.manager == nil && !h.isEnding {
+			h.abandon(errEnded)
+		}
+	})
+}
+
+// isEnd reports whether a signal asks for the end of the service.
+func isEnd(s os.Signal) bool {
+	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT
+}
+
+// keepSignals keeps signals for the next manager.
+func (h *holder) keepSignals(signals ...os.Signal) {
+	for _, s := range signals {
+		if len(h.signals) < maxSignals && !slices.Contains(h.signals, s) {
+			h.signals = append(h.signals, s)
+		}
 	}
-	if isEnd {
-		h.after(h.config.Grace, func() {
-			if h.manager == nil {
-				h.abandon(errEnded)
-			}
-		})
+}
+
+// sendSignal passes a signal on to a manager.
+func (h *holder) sendSignal(m *manager, s os.Signal) (sent bool) {
+	sent = h.send(m, frame{Kind: kindSignalled, Number: int(s.(syscall.Signal))})
+	if sent && isEnd(s) && len(m.unheeded) < maxSignals {
+		m.unheeded = append(m.unheeded, s)
+	}
+	return sent
+}
+
+// sendSignals passes on to a manager what waits for one.
+func (h *holder) sendSignals(m *manager) {
+	signals := h.signals
+	h.signals = nil
+	for _, s := range signals {
+		h.sendSignal(m, s)
 	}
 }
 
@@ -305,16 +346,21 @@ func (h *holder) dismiss() {
 		h.candidate, h.asked = nil, frame{}
 		h.dropUnused()
 	}
+	if h.manager != nil {
+		h.sendSignals(h.manager)
+	}
 }
 
 // kill kills a manager. Its end is reported like any other.
 func (h *holder) kill(m *manager) { m.command.Process.Kill() }
 
 // send sends a frame to a manager. One that does not read is killed.
-func (h *holder) send(m *manager, f frame) {
-	if err := m.conn.send(f); err != nil {
+func (h *holder) send(m *manager, f frame) (sent bool) {
+	err := m.conn.send(f)
+	if err != nil {
 		h.kill(m)
 	}
+	return err == nil
 }
 
 // sendHeld sends all that is held, and ends it with a frame of a kind.
@@ -336,10 +382,7 @@ func (h *holder) sendHeld(m *manager, end kind) {
 			h.send(m, frame{Kind: kindExited, Name: id, Text: c.how})
 		}
 	}
-	for _, s := range h.signals {
-		h.send(m, frame{Kind: kindSignalled, Number: int(s.(syscall.Signal))})
-	}
-	h.signals = nil
+	h.sendSignals(m)
 }
 
 // receive carries out what a manager has sent.
@@ -391,13 +434,16 @@ func (h *holder) promote() {
 	if m.binary != h.binary {
 		h.before, h.binary = h.binary, m.binary
 	}
-	h.hasManaged, h.failures = true, 0
+	h.hasManaged = true
 	h.dropUnused()
 	h.sendHeld(m, kindManage)
 }
 
 // carryOut carries out an order of the manager.
 func (h *holder) carryOut(f frame) {
+	if f.Kind != kindYield {
+		h.manager.unheeded = nil
+	}
 	switch f.Kind {
 	case kindPut:
 		h.put(f)
@@ -420,6 +466,8 @@ func (h *holder) carryOut(f frame) {
 		h.dismiss()
 	case kindYield:
 		h.yield()
+	case kindRefuse:
+		h.manager.reason = f.Text
 	case kindOver:
 		h.isEnding, h.result = true, f.Data
 		h.dismiss()
@@ -443,7 +491,10 @@ func (h *holder) put(f frame) {
 	}
 	closeFiles(h.entries[f.Name].Files)
 	h.entries[f.Name] = e
-	if h.binary == "" && strings.HasPrefix(f.Name, supervise.BinaryPrefix) { // the first manager's own
+	if f.Name == supervise.EntryFleet {
+		h.manager.hasLeft, h.failures = true, 0
+	}
+	if h.binary == "" && h.before == "" && strings.HasPrefix(f.Name, supervise.BinaryPrefix) { // the first manager's own
 		h.binary, h.manager.binary = f.Name, f.Name
 	}
 }
@@ -468,7 +519,9 @@ func keep(file *os.File, name string) (*os.File, error) {
 // drop closes an entry. The binaries of managers stay as long as they may be started.
 func (h *holder) drop(name string) {
 	if name == h.binary || name == h.before || h.candidate != nil && name == h.candidate.binary {
-		h.unused = append(h.unused, name)
+		if !slices.Contains(h.unused, name) {
+			h.unused = append(h.unused, name)
+		}
 		return
 	}
 	closeFiles(h.entries[name].Files)
@@ -502,19 +555,16 @@ func (h *holder) newChild(f frame) (*child, error) {
 	}
 	p, first := *f.Process, len(f.files)-f.Kept
 	p.Files = f.files[:first]
-	command, err := h.startProcess(p, p.Binary)
+	c := &child{}
+	err := c.keep(f.files[first:], f.Name) // without them no other manager could take over
+	if err == nil {
+		c.command, err = h.startProcess(p, p.Binary)
+	}
 	if err != nil {
+		closeFiles(c.kept)
 		return nil, err
 	}
-	c := &child{command: command}
-	for _, file := range f.files[first:] {
-		kept, err := keep(file, f.Name)
-		if err != nil {
-			h.config.Logger.Printf("holder (pid %d): cannot keep the socket of %s: %v", os.Getpid(), f.Name, err)
-			continue
-		}
-		c.kept = append(c.kept, kept)
-	}
+	command := c.command
 	h.children[f.Name] = c
 	go func() {
 		how := ""
@@ -529,6 +579,18 @@ func (h *holder) newChild(f frame) (*child, error) {
 		})
 	}()
 	return c, nil
+}
+
+// keep keeps files of c, which has a name.
+func (c *child) keep(files []*os.File, name string) error {
+	for _, file := range files {
+		kept, err := keep(file, name)
+		if err != nil {
+			return fmt.Errorf("the holder cannot keep its socket: %w", err)
+		}
+		c.kept = append(c.kept, kept)
+	}
+	return nil
 }
 
 // isChild reports whether a process is waited for.
@@ -559,6 +621,10 @@ func (h *holder) try(f frame) {
 		return
 	}
 	h.asked = f
+	if f.Kind == kindReplace && f.Name == h.bad {
+		h.answer(errors.New("managers with the new binary have failed"))
+		return
+	}
 	if err := h.start(f.Name); err != nil {
 		h.answer(fmt.Errorf("the new binary cannot be started: %w", err))
 	}
@@ -567,6 +633,7 @@ func (h *holder) try(f frame) {
 // yield replaces the manager by the candidate, which is ready.
 func (h *holder) yield() {
 	old := h.manager
+	h.keepSignals(old.unheeded...)
 	h.after(endPatience, func() { h.kill(old) })
 	if h.candidate == nil || !h.candidate.isReady { // it has died meanwhile
 		h.manager = nil
@@ -596,12 +663,17 @@ func (h *holder) ended(m *manager, how string) {
 		if h.isEnding {
 			break
 		}
+		h.keepSignals(m.unheeded...)
 		if h.entries[supervise.EntryFleet].Data == nil {
 			h.abandon(fmt.Errorf("sluice: the managing process ended before it had started a worker: %s", how))
 			break
 		}
+		if !m.hasLeft { // it would end again
+			h.failed(m, how)
+			break
+		}
 		if h.asked.Kind == kindProbe && h.asked.Seq != 0 { // the next one begins the upgrade anew
-			h.signals = append(h.signals, syscall.SIGUSR2)
+			h.keepSignals(syscall.SIGUSR2)
 		}
 		h.config.Logger.Printf("holder (pid %d): the manager (pid %d) died: %s: another one follows, workers go on", os.Getpid(), m.command.Process.Pid, how)
 		if h.candidate != nil {
@@ -627,6 +699,7 @@ func (h *holder) failed(m *manager, how string) {
 	switch {
 	case h.manager != nil: // it has asked for the candidate, or for its end
 		h.answer(fmt.Errorf("the new binary cannot manage the service: %s", how))
+		h.sendSignals(h.manager)
 	case h.isEnding:
 	case !h.hasManaged && m.result != nil: // the service's own error, of which the caller of Run knows more
 		h.isEnding, h.result = true, m.result
@@ -636,7 +709,7 @@ func (h *holder) failed(m *manager, how string) {
 		h.failures++
 		h.config.Logger.Printf("holder (pid %d): a manager (pid %d) ended before it was ready: %s", os.Getpid(), m.command.Process.Pid, how)
 		if h.failures == failuresBefore && h.before != h.binary {
-			h.before, h.binary = h.binary, h.before
+			h.before, h.binary, h.bad = h.binary, h.before, h.binary
 		}
 		h.after(min(shortestPause<<min(h.failures, 10), longestPause), h.restart)
 	}

@@ -250,3 +250,63 @@ func TestManagersCannotStart(t *testing.T) {
 		t.Errorf("%v, workers %v", err, children("worker"))
 	}
 }
+
+// A manager that does nothing after a signal to end is killed, and the next one gets the signal.
+func TestManagerHangs(t *testing.T) {
+	s := hold(t, "manages", func(c *Config) { c.Grace = patience })
+	until(t, "the worker", func() bool { return len(children("worker")) == 1 })
+	syscall.Kill(children("manages")[0], syscall.SIGSTOP)
+	s.signal(syscall.SIGTERM)
+	result, err := s.wait()
+	if want := "manages  [] manages first [0.1] ended: exit status 7 "; result != want || err != nil {
+		t.Errorf("%v, %q, want %q", err, result, want)
+	}
+}
+
+// A signal that comes while a manager hands over reaches the next one.
+func TestSignalWhileYielding(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file+".slow", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := hold(t, file, func(c *Config) { c.Grace = patience })
+	until(t, "the worker", func() bool { return len(children("worker")) == 1 })
+	s.signal(syscall.SIGUSR2)
+	until(t, "the other manager is ready", func() bool { return exists(file + ".yield") })
+	s.signal(syscall.SIGTERM)
+	time.Sleep(50 * time.Millisecond) // the holder has it; if not, the test shows nothing
+	os.Remove(file + ".yield")
+	result, err := s.wait()
+	if want := "manages  [] manages good [0.1] ended: exit status 7 "; result != want || err != nil {
+		t.Errorf("%v, %q, want %q", err, result, want)
+	}
+}
+
+// Managers that end before they have left a state are not started again at once, and after some
+// the binary from before is used.
+func TestManagersEndEarly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	s := hold(t, file, func(c *Config) { c.Grace = patience })
+	until(t, "the worker", func() bool { return len(children("worker")) == 1 })
+	first := children(file)
+	s.signal(syscall.SIGUSR2)
+	var second []int
+	until(t, "another manager", func() bool {
+		second = children(file)
+		return len(second) == 1 && second[0] != first[0]
+	})
+	if err := os.WriteFile(file+".late", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(second[0], syscall.SIGKILL)
+	until(t, "some attempts", func() bool { return s.log.count("ended before it was ready: exit status 9") >= failuresBefore })
+	os.Remove(file + ".late")
+	s.signal(syscall.SIGTERM)
+	result, err := s.wait()
+	if want := "manages  [] manages good [0.1] manages first [0.1] ended: exit status 7 "; result != want || err != nil {
+		t.Errorf("%v, %q, want %q", err, result, want)
+	}
+	if n := s.log.count("another one follows"); n != 1 {
+		t.Errorf("%d managers were replaced at once", n)
+	}
+}

@@ -54,7 +54,9 @@ func work() {
 //
 // It keeps a history in the entry of the state. Role "refuses" refuses, "dies" exits, "silent"
 // is never ready, "stateless" leaves no state; any other role is a file, with which no
-// manager gets ready.
+// manager gets ready. If the file with the suffix .late exists, managers exit before they leave
+// a state; one that hands over makes the file with the suffix .yield, if that of .slow exists,
+// and waits until it is removed.
 // long: a case for each signal
 func manage(fd int, role string) {
 	_, err := os.Stat(role)
@@ -75,6 +77,9 @@ func manage(fd int, role string) {
 	}
 	if m.Manage() != nil {
 		os.Exit(4)
+	}
+	if exists(role + ".late") {
+		os.Exit(9)
 	}
 	go func() {
 		<-m.Gone()
@@ -131,6 +136,12 @@ func manage(fd int, role string) {
 			if err := m.Replace(supervise.BinaryPrefix + "good"); err != nil {
 				note("%v", err)
 			}
+			if exists(role + ".slow") {
+				os.WriteFile(role+".yield", nil, 0o600)
+				for exists(role + ".yield") {
+					time.Sleep(2 * time.Millisecond)
+				}
+			}
 			m.Yield()
 			os.Exit(0)
 		case syscall.SIGWINCH:
@@ -145,4 +156,10 @@ func manage(fd int, role string) {
 			m.Signal("0.1", syscall.SIGKILL)
 		}
 	}
+}
+
+// exists reports whether a file exists.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
