@@ -129,6 +129,13 @@ func (h *Held) Take(name string) []*os.File {
 // IsManaged reports whether a Master has left its state.
 func (h *Held) IsManaged() bool { return h.Entries[EntryFleet].Data != nil }
 
+// HasClosed reports whether the Master that has left its state had closed the sockets, because
+// all workers were told to end.
+func (h *Held) HasClosed() bool {
+	s, err := parseSaved(h)
+	return err == nil && s.Listening == listeningClosed
+}
+
 // The names of entries.
 const (
 	// EntryLifeline is the read end of the lifeline, which the Holder makes.

@@ -270,6 +270,9 @@ func (s *savedSlot) load(id int, now time.Time, at func(int) *version) *slot {
 // resume compares the state that another master has left with the processes that live, and
 // repeats what may not have reached them. children are those that were started.
 func (f *fleet) resume(children map[key]int) {
+	if f.listening == listeningClosed {
+		f.do(action{kind: actCloseSockets})
+	}
 	f.each(func(s *slot, w *worker) {
 		pid, exists := children[w.key]
 		switch {

@@ -71,6 +71,9 @@ func NewFrom(c Config, held *Held) (*Master, error) {
 		m.release()
 		return nil, err
 	}
+	if m.fleet != nil { // before any order
+		m.events.put(event{kind: evResume, children: m.children})
+	}
 	return m, nil
 }
 
@@ -135,6 +138,14 @@ func (m *Master) takeOver(held *Held) error {
 	if err != nil {
 		return err
 	}
+	for name := range held.Entries {
+		if strings.HasPrefix(name, prefixBinary) { // the master before had no time to drop it
+			m.config.Holder.Drop(name)
+		}
+	}
+	if m.fleet.mode == modeFinished { // which it had no time to tell
+		m.fleet.mode = modeStopping
+	}
 	m.config.binary = m.fleet.good.binary
 	m.snapshot.Store(m.fleet.status())
 	m.children = make(map[key]int)
@@ -142,8 +153,7 @@ func (m *Master) takeOver(held *Held) error {
 		k, idErr := keyOf(id)
 		_, w := m.fleet.find(k)
 		if idErr != nil || w == nil {
-			m.config.Logger.Printf("process %s (pid %d) is of no slot: killed", id, pid)
-			m.config.Holder.Signal(id, syscall.SIGKILL)
+			go m.dropProcess(id)
 			continue
 		}
 		m.children[k] = pid
@@ -155,6 +165,16 @@ func (m *Master) takeOver(held *Held) error {
 		m.spawner.processes[k] = p
 	}
 	return nil
+}
+
+// dropProcess ends a process that has no slot, and has the Holder drop it. It has ended already if the
+// master before had no time for the latter.
+func (m *Master) dropProcess(id string) {
+	h := m.config.Holder
+	h.Signal(id, syscall.SIGKILL)
+	h.Wait(id)
+	h.Forget(id)
+	h.Drop(prefixMet + id)
 }
 
 // lifeline returns the read end of the lifeline.
@@ -203,8 +223,6 @@ func (m *Master) Run(ctx context.Context) (result error) {
 	if m.fleet == nil {
 		m.fleet = newFleet(m.config, rand.Uint64())
 		m.events.put(event{kind: evStart})
-	} else {
-		m.events.put(event{kind: evResume, children: m.children})
 	}
 	return m.loop(ctx)
 }
