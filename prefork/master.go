@@ -91,7 +91,9 @@ func (p *Prefork) manage(addr string, h *holder) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	var admin *admin
+	goesOn := h.isManaged() // the service, even if this master fails: it needs the files of its sockets
+	defer func() { leave(s, admin, goesOn) }()
 	if !p.workersListen() {
 		if err := s.inherit(service, config.Workers, config.Logger, !h.isManaged()); err != nil {
 			return err
@@ -109,11 +111,9 @@ func (p *Prefork) manage(addr string, h *holder) error {
 	if err := h.begin(&config); err != nil {
 		return err
 	}
-	admin, err := p.openAdmin(h)
-	if err != nil {
+	if admin, err = p.openAdmin(h); err != nil {
 		return err
 	}
-	defer admin.close()
 	publisher := newPublisher(&config, memory)
 	notifier := newNotifier(service, &config)
 	m, err := supervise.NewFrom(config, h.held())
@@ -133,21 +133,33 @@ func (p *Prefork) manage(addr string, h *holder) error {
 		go h.signal(ctx, m)
 	}
 	err = m.Run(context.Background())
-	if errors.Is(err, supervise.ErrReplaced) {
-		s.keepFiles()
+	if goesOn = errors.Is(err, supervise.ErrReplaced); goesOn {
 		admin.yield()
 	}
 	h.ran(err)
 	return publicError(err)
 }
 
+// leave closes what a master has opened. If the service goes on without it, the sockets' files stay.
+func leave(s *sockets, a *admin, goesOn bool) {
+	if goesOn {
+		s.keepFiles()
+		a.yield()
+	}
+	a.close()
+	s.close()
+}
+
 // bind makes sure that the addresses are free for s, or that the sockets of the master
 // before listen on them.
 func (p *Prefork) bind(s *sockets, h *holder) error {
-	if h.isManaged() {
-		return s.resume(h.held().Sockets(0))
+	switch {
+	case !h.isManaged():
+		return s.probe()
+	case h.held().HasClosed():
+		return nil // the workers are ending
 	}
-	return s.probe()
+	return s.resume(h.held().Sockets(0))
 }
 
 // workersListen reports whether the workers open their own sockets. With Reuseport,

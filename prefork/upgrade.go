@@ -151,7 +151,7 @@ func (h *holder) ran(err error) {
 // there are workers already, the holder starts another manager.
 func (h *holder) fail(err error) {
 	switch h.stage {
-	case holderConnected:
+	case holderConnected, holderContinues:
 		h.Refuse(err)
 	case holderBegan:
 		h.Over(supervise.AppendResult(nil, err))

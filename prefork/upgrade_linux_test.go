@@ -1,8 +1,10 @@
 package prefork
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -219,6 +221,58 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	}
 	if s := statusAt(t, "tcp", u.admin()); s.Crashes != 0 || s.RestartsFailed != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A binary that is refused leaves the files of the sockets on which the service listens.
+func TestRefusedUpgradeLeavesFiles(t *testing.T) {
+	t.Parallel()
+	program, path := newProgramFile(t), filepath.Join(t.TempDir(), "socket")
+	u := &upgrading{startBinary(t, program.path, setup{Workers: 1, Admin: "127.0.0.1:0", Listen: []string{"unix:" + path}, Versions: true, Upgrade: true}, true), program, "first", 0, false}
+	if status, why := u.upgrade("listens on more addresses", 0); status != 500 || !strings.Contains(why, "other addresses") {
+		t.Errorf("%d, %q", status, why)
+	}
+	if got, err := get("unix", path, "/version"); err != nil || got != "first "+program.path {
+		t.Errorf("%q, %v", got, err)
+	}
+	u.signal(syscall.SIGTERM)
+	if status := u.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket is left")
+	}
+}
+
+// If the manager is killed while the workers end, another one waits for them.
+func TestManagerIsKilledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	f := start(t, setup{Workers: 1, Admin: "127.0.0.1:0", Upgrade: true, Grace: patience}, true)
+	manager, gate := f.manager(), filepath.Join(t.TempDir(), "gate")
+	c, err := net.Dial("tcp", f.addr(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET /gate?file=%s HTTP/1.1\r\nHost: x\r\n\r\n", gate)
+	f.signal(syscall.SIGTERM)
+	until(t, "nobody listens", func() bool {
+		other, err := net.Dial("tcp", f.addr(0))
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	})
+	syscall.Kill(manager, syscall.SIGKILL)
+	until(t, "another manager", func() bool { return f.count("another one follows") == 1 })
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := answer(bufio.NewReader(c)); err != nil {
+		t.Error(err)
+	}
+	if status := f.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
 	}
 }
 

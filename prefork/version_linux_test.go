@@ -70,6 +70,8 @@ func behave(p *Prefork) {
 		return start(w)
 	}
 	switch name {
+	case "listens on more addresses":
+		p.Listen = append(p.Listen, "127.0.0.1:0")
 	case "exits at once":
 		os.Exit(7)
 	case "panics":
