@@ -217,7 +217,7 @@ func (o *ctlOptions) follow(ctx context.Context, body io.Reader) ctlAnswer {
 		}
 		shown = last
 		if o.asJSON {
-			fmt.Printf("%s\n", lines.Bytes())
+			fmt.Printf("%s\n", lines.Bytes()) // also what is new in it
 		} else if last.Error == "" {
 			fmt.Println(last)
 		}
@@ -229,6 +229,16 @@ func (o *ctlOptions) follow(ctx context.Context, body io.Reader) ctlAnswer {
 		return ctlAnswer{ctlFailed, errors.New(last.Error)}
 	}
 	return o.await(ctx, first, last)
+}
+
+// print prints the last step of an order. The reason for a failure is printed elsewhere, too.
+func (o *ctlOptions) print(p prefork.Progress) {
+	if o.asJSON {
+		text, _ := json.Marshal(p) // numbers and texts
+		fmt.Printf("%s\n", text)
+	} else if p.Error == "" {
+		fmt.Println(p)
+	}
 }
 
 // await waits for the end of an order whose manager has died, if another one follows
@@ -251,14 +261,15 @@ func (o *ctlOptions) await(ctx context.Context, first, last prefork.Progress) ct
 		switch {
 		case err != nil:
 			quiet++
-		case s.Rolling:
+		case s.Rolling || s.Soaking:
 			quiet = 0
 		case !s.Ready:
 			quiet++
 		case hasBegun && s.Version < target && s.RestartError != "":
+			o.print(prefork.Progress{State: "failed", Version: s.Version, Replaced: s.Wanted, Wanted: s.Wanted, Error: s.RestartError})
 			return ctlAnswer{ctlFailed, errors.New(s.RestartError)}
 		case s.Version >= target:
-			fmt.Printf("done: %d of %d slots have version %d\n", s.Wanted, s.Wanted, s.Version)
+			o.print(prefork.Progress{State: "done", Version: s.Version, Replaced: s.Wanted, Wanted: s.Wanted})
 			return ctlAnswer{}
 		default:
 			quiet++

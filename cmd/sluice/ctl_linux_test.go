@@ -110,6 +110,53 @@ func TestCtlAnswers(t *testing.T) {
 	}
 }
 
+// If the manager dies, ctl looks how the order ends: not before the new version has proven itself.
+func TestCtlAwaits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	path := filepath.Join(t.TempDir(), "admin")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := make(chan string, 2)
+	server := &sluice.Server{Engine: sluice.EnginePerConn, Handler: func(ctx *sluice.RequestCtx) {
+		if ctx.IsPost() {
+			ctx.SetContentType("application/x-ndjson")
+			ctx.SetBodyString(`{"state":"soaking","version":2,"replaced":2,"wanted":2}` + "\n") // and no more
+			return
+		}
+		select {
+		case text := <-statuses:
+			ctx.SetBodyString(text)
+		default:
+			ctx.Error("", sluice.StatusNotFound)
+		}
+	}}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	defer func() { server.Shutdown(); <-served }()
+	const soaking = `{"state":"soaking","version":2,"replaced":2,"wanted":2}` + "\n"
+	for _, c := range []struct {
+		status, stdout, stderr string
+		exit                   int
+	}{
+		{`{"ready":true,"version":2,"wanted":2}`, soaking + `{"state":"done","version":2,"replaced":2,"wanted":2}` + "\n", "", 0},
+		{
+			`{"ready":true,"version":1,"wanted":2,"restart_error":"it failed"}`,
+			soaking + `{"state":"failed","version":1,"replaced":2,"wanted":2,"error":"it failed"}` + "\n", "sluice ctl restart: it failed\n", 1,
+		},
+	} {
+		statuses <- `{"ready":true,"version":2,"wanted":2,"soaking":true}`
+		statuses <- c.status
+		stdout, stderr, exit := ctl(t, "restart", "--json", "--admin", "unix:"+path)
+		if stdout != c.stdout || stderr != c.stderr || exit != c.exit {
+			t.Errorf("printed %q and %q, status %d; want %+v", stdout, stderr, exit, c)
+		}
+	}
+}
+
 // With --upgrade the master is replaced, too, under the same pid. An order survives the death of
 // its manager.
 func TestCtlUpgradesInPlace(t *testing.T) {
