@@ -130,7 +130,7 @@ func TestUpgradeInPlace(t *testing.T) {
 			descriptors = openFiles(t, u.cmd.Process.Pid)
 		}
 	}
-	until(t, "no descriptors are left", func() bool { return openFiles(t, u.cmd.Process.Pid) == descriptors })
+	until(t, "no descriptors are left", func() bool { return openFiles(t, u.cmd.Process.Pid) <= descriptors })
 	if s := statusAt(t, "tcp", u.admin()); s.Restarts != upgrades || s.RestartsFailed != 0 || s.Crashes != 0 || s.Version != upgrades+1 {
 		t.Errorf("%+v", s)
 	}
@@ -170,9 +170,7 @@ func TestBrokenUpgradeInPlace(t *testing.T) {
 			t.Errorf("%s: the manager was replaced", c.name)
 		}
 	}
-	if n := openFiles(t, u.cmd.Process.Pid); n != descriptors {
-		t.Errorf("the holder has %d descriptors, had %d", n, descriptors)
-	}
+	until(t, "no descriptors are left in the holder", func() bool { return openFiles(t, u.cmd.Process.Pid) <= descriptors })
 }
 
 // If the manager is killed in the middle of an upgrade, another one ends it. No request fails.
@@ -193,8 +191,8 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	go l.keepAlive(u.fleet)
 	for i := range kills {
 		name := fmt.Sprint("version ", i)
-		old := u.manager()
-		before := statusAt(t, "tcp", u.admin())
+		old := 0
+		until(t, "a manager", func() bool { old = u.tryManager(); return old != 0 })
 		program.install(name)
 		u.signal(syscall.SIGUSR2)
 		time.Sleep(time.Duration(i) * 60 * time.Millisecond) // each phase in its turn
@@ -203,16 +201,18 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 			s, err := tryStatus("tcp", u.admin())
 			return err == nil && s.Master.PID != old && s.Ready && !s.Rolling && len(s.Workers) == 2
 		})
-		if s := statusAt(t, "tcp", u.admin()); s.Version == before.Version {
-			t.Logf("%v after the order: it is lost", time.Duration(i)*60*time.Millisecond)
-			continue
-		}
-		want := name + " " + program.path
-		until(t, "the connection is handed over", func() bool { return kept.get("/version") == want })
-		until(t, "the manager has the new binary", func() bool {
-			pid := u.tryManager()
-			return pid != 0 && behaviourOf(pid) == name
+		var got string
+		until(t, "manager, workers and the connection have one binary", func() bool {
+			s, err := tryStatus("tcp", u.admin())
+			if err != nil || !s.Ready || s.Rolling || len(s.Workers) != 2 {
+				return false
+			}
+			got = behaviourOf(s.Workers[0].PID)
+			return behaviourOf(s.Master.PID) == got && kept.get("/version") == got+" "+program.path
 		})
+		if got != name {
+			t.Logf("%v after the order: it is lost, or comes later", time.Duration(i)*60*time.Millisecond)
+		}
 	}
 	l.stop.Store(true)
 	l.done.Wait()

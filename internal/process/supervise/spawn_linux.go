@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,10 +17,11 @@ import (
 // executable is the binary of a version, as it was when it was opened. So all workers
 // of the version run the same program, even after the file was replaced or removed.
 type executable struct {
-	id     string // names it for a Holder
-	fd     int    // -1 where there is no /proc
-	file   string // the path for exec
-	origin string // the path by which it was opened, for messages
+	id      string // names it for a Holder
+	fd      int    // -1 where there is no /proc
+	file    string // the path for exec
+	origin  string // the path by which it was opened, for messages
+	closing sync.Mutex
 }
 
 // firstExecutableFD is the lowest descriptor number for the binary.
@@ -145,7 +147,11 @@ func (e *executable) name(err error) error {
 	return err
 }
 
+// close closes the binary, unless that was done. The master's end and a job of the spawner may
+// do so at the same time.
 func (e *executable) close() {
+	e.closing.Lock()
+	defer e.closing.Unlock()
 	if e.fd >= 0 {
 		unix.Close(e.fd)
 		e.fd = -1
