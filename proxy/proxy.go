@@ -36,8 +36,11 @@ func New(o Options) (*Proxy, error) {
 		seen[u.name] = true
 		p.group.Add(u)
 	}
-	if o.HealthPath != "" && o.HealthPath[0] != '/' {
+	switch {
+	case o.HealthPath != "" && o.HealthPath[0] != '/':
 		return nil, errors.New("sluice: proxy: HealthPath must begin with a slash")
+	case min(o.HealthInterval, o.HealthTimeout, o.DialTimeout, o.Timeout, o.MaxWait) < 0:
+		return nil, errors.New("sluice: proxy: a time of the Options is below zero")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop

@@ -33,7 +33,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%q: %v", c.to, err)
 		}
 	}
-	for _, o := range []Options{{}, {To: []string{"http://a", "http://a"}}, {To: []string{"http://a"}, HealthPath: "x"}} {
+	for _, o := range []Options{{}, {To: []string{"http://a", "http://a"}}, {To: []string{"http://a"}, HealthPath: "x"}, {To: []string{"http://a"}, HealthPath: "/", HealthInterval: -1}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -228,6 +228,24 @@ func TestHealth(t *testing.T) {
 	defer mu.Unlock()
 	if s := text.String(); !strings.Contains(s, "is down: it answers /health with 500") || !strings.Contains(s, "is up") {
 		t.Error(s)
+	}
+}
+
+// TestLargeHealthPage: the length of the page does not matter.
+func TestLargeHealthPage(t *testing.T) {
+	var tests atomic.Int64
+	to := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		tests.Add(1)
+		io.WriteString(w, strings.Repeat("x", 1<<20))
+	})
+	p := newProxy(t, Options{To: []string{to}, HealthPath: "/", HealthInterval: time.Millisecond})
+	for deadline := time.Now().Add(longEnough); tests.Load() < 5; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d tests", tests.Load())
+		}
+	}
+	if status := p.Status()[0]; !status.IsUp {
+		t.Errorf("%+v", status)
 	}
 }
 
