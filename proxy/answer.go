@@ -39,7 +39,9 @@ func (x *exchange) answer() error {
 	}
 	if length < 0 {
 		x.announceTrailers()
-		_ = ctx.Flush() // the body may begin much later; if the client is gone, the rest fails
+		// The body may begin much later. Flush would send the head before middleware around
+		// Handle has set its fields.
+		ctx.Response.ImmediateHeaderFlush = true
 	}
 	if len(x.head) == 0 {
 		x.releaseBlock() // a stream may take long

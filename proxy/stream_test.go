@@ -103,6 +103,33 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestFieldsOfMiddleware: what middleware sets after Handle arrives, also with a body whose end is
+// not known yet.
+func TestFieldsOfMiddleware(t *testing.T) {
+	to := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.(http.Flusher).Flush()
+		fmt.Fprint(w, "late")
+	})
+	for _, engine := range engines {
+		p := newProxy(t, Options{To: []string{to}})
+		s := &sluice.Server{Engine: engine, Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+			p.Handle(ctx)
+			if ctx.HeadSent() {
+				t.Error("the head is sent")
+			}
+			ctx.Response.Header.Set("Strict-Transport-Security", "max-age=1")
+			ctx.Response.Header.Del("Access-Control-Allow-Origin")
+		}}
+		conn := dialFront(t, serveUntilEnd(t, s.Serve, s.Shutdown))
+		send(t, conn, get(""))
+		resp := answerTo(t, bufio.NewReader(conn), 200)
+		if body := bodyOf(t, resp); body != "late" || resp.Header.Get("Strict-Transport-Security") == "" || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%q, %v", body, resp.Header)
+		}
+	}
+}
+
 // TestUpload: the upstream gets the first piece before the second one is sent, with its
 // trailer fields, and 100 Continue comes when the body is wanted.
 func TestUpload(t *testing.T) {
