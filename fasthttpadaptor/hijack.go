@@ -51,7 +51,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	w.hijacked = c
 	w.ctx.HijackSetNoResponse(true)
-	w.ctx.Value(upgrade.Key{}).(upgrade.Taker).OnHijackDropped(func() { _ = c.Close() })
+	upgrade.OnHijackDropped(w.ctx, func() { _ = c.Close() })
 	body := w.ctx.Response.Body() // empty after WriteHeader
 	own := &ownedConn{c}
 	runtime.AddCleanup(own, func(c *hijackedConn) { _ = c.Close() }, c)

@@ -2,7 +2,7 @@
 // upstreams.
 //
 //	p, err := proxy.New(proxy.Options{To: []string{"http://10.0.0.7:9000", "http://10.0.0.8:9000"}})
-//	server := &sluice.Server{Handler: p.Handle, StreamRequestBody: true}
+//	server := &sluice.Server{Handler: p.Handle, StreamRequestBody: true, WriteTimeout: time.Minute}
 //
 // What is sent to an upstream is built from the request that the server has parsed, and
 // never copied from the client's bytes: the head is written anew, and the body is framed

@@ -98,7 +98,7 @@ func (x *exchange) run() error {
 func (x *exchange) refuses() int {
 	h := &x.ctx.Request.Header
 	switch {
-	case len(h.ConnectProtocol()) > 0 && h.IsConnect(), h.IsConnect():
+	case h.IsConnect():
 		return sluice.StatusNotImplemented
 	case x.isLoop():
 		return sluice.StatusLoopDetected
@@ -116,7 +116,8 @@ func (x *exchange) send() error {
 			x.judge(balance.Good)
 			return nil
 		}
-		isOwn := x.isEnded() || x.upload.failure() != nil
+		isStalled := x.upload.isStalled.Load()
+		isOwn := !isStalled && (x.isEnded() || x.upload.failure() != nil)
 		if isOwn {
 			x.judge(balance.Unknown)
 		} else {
@@ -125,7 +126,7 @@ func (x *exchange) send() error {
 		}
 		x.end()
 		switch {
-		case isOwn, attempt >= x.proxy.options.Attempts, len(x.tried) >= len(x.proxy.options.To):
+		case isOwn, isStalled, attempt >= x.proxy.options.Attempts, len(x.tried) >= len(x.proxy.options.To):
 			return err
 		case hasStream && !x.req.IsBodyStream(): // it was read
 			return err
@@ -150,7 +151,16 @@ func (x *exchange) sendOnce() error {
 		uri.SetScheme(scheme)
 	}
 	x.resp.StreamBody, x.resp.OnInterim = true, x.onInterim
-	return u.client.DoContext(x, &x.req, &x.resp)
+	err := u.client.DoContext(x, &x.req, &x.resp)
+	if x.uploadsHTTP1() {
+		x.upload.settled()
+	}
+	return err
+}
+
+// uploadsHTTP1 reports whether the body is a stream, and no Read of it outlives the attempt.
+func (x *exchange) uploadsHTTP1() bool {
+	return x.isUploading && x.pick.Member.Client.client.HTTP2 == sluice.HTTP2Off
 }
 
 // begin makes pick the upstream of the next attempt.
@@ -198,9 +208,17 @@ func isTimeout(err error) bool {
 	return errors.Is(err, sluice.ErrTimeout) || errors.As(err, &timed) && timed.Timeout()
 }
 
+// leave ends Handle: x is released, unless the response's body owns it.
+func (x *exchange) leave() {
+	if !x.isStreaming {
+		x.release()
+	}
+}
+
 // release returns x to the pool.
 func (x *exchange) release() {
 	x.end()
+	_ = x.resp.CloseBodyStream() // there is one if nobody wants it
 	if x.isUploading {
 		_ = x.upload.Close()
 	}
@@ -295,6 +313,9 @@ type upload struct {
 	reading  sync.Mutex // held by Read
 	isClosed atomic.Bool
 
+	stall     *time.Timer // runs while the upstream takes a piece; nil before the first one
+	isStalled atomic.Bool // it took too long
+
 	mu     sync.Mutex
 	err    error // of the client
 	isOver bool  // body was read to its end
@@ -308,8 +329,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.isClosed.Load() {
 		return 0, io.ErrClosedPipe
 	}
-	ctx := u.x.ctx
-	err := ctx.SetReadDeadline(time.Now().Add(u.x.proxy.options.Timeout))
+	ctx, timeout := u.x.ctx, u.x.proxy.options.Timeout
+	u.limit(0)
+	err := ctx.SetReadDeadline(time.Now().Add(timeout))
 	n := 0
 	if err == nil {
 		n, err = u.body.Read(p)
@@ -322,10 +344,40 @@ func (u *upload) Read(p []byte) (int, error) {
 	if u.left -= int64(n); u.left < 0 && u.x.proxy.options.MaxBody > 0 {
 		n, err = 0, sluice.ErrBodyTooLarge
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		u.end(err)
+		if err == io.EOF && u.x.uploadsHTTP1() {
+			u.limit(2 * timeout) // for the last piece; the response has a limit of its own
+		}
+	default:
+		u.limit(timeout)
 	}
 	return n, err
+}
+
+// limit ends the exchange if the upstream has not taken what Read returns within d; 0: there is
+// no limit. The client of package sluice limits only the whole of a request. u.reading is held.
+func (u *upload) limit(d time.Duration) {
+	switch {
+	case !u.x.isUploading: // nothing is sent yet
+	case u.stall != nil && d == 0:
+		u.stall.Stop()
+	case u.stall != nil:
+		u.stall.Reset(d)
+	case d > 0:
+		u.stall = time.AfterFunc(d, func() {
+			u.isStalled.Store(true)
+			u.x.disconnected()
+		})
+	}
+}
+
+// settled waits for the Read that runs, and ends its limit.
+func (u *upload) settled() {
+	u.reading.Lock()
+	defer u.reading.Unlock()
+	u.limit(0)
 }
 
 // end notes how the body has ended.
@@ -353,8 +405,7 @@ func (u *upload) Close() error {
 	if !u.isClosed.Swap(true) && !u.hasEnded() {
 		upgrade.StopBody(u.x.ctx)
 	}
-	u.reading.Lock()
-	defer u.reading.Unlock()
+	u.settled()
 	return nil
 }
 

@@ -33,6 +33,8 @@ func (x *exchange) fail(err error) {
 func (x *exchange) statusOf(err error) int {
 	ofClient := x.upload.failure()
 	switch {
+	case x.upload.isStalled.Load():
+		return sluice.StatusGatewayTimeout
 	case x.isEnded():
 		return StatusClientClosed
 	case errors.As(err, new(hookError)):

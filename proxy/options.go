@@ -45,8 +45,9 @@ type Options struct {
 	// DialTimeout bounds connecting to an upstream, with TLS; 0: 3 s.
 	DialTimeout time.Duration
 	// Timeout bounds each wait: for the head of the response, for the next part of its body,
-	// for the next part of the request's body, and for the upstream or the client to take
-	// more. 0: 1 minute. It does not bound tunnels.
+	// for the next part of the request's body, and for the upstream to take more of that.
+	// 0: 1 minute. It does not bound tunnels. Server.WriteTimeout bounds the wait for a client
+	// that takes no more of a response.
 	Timeout time.Duration
 	// MaxConns bounds the connections to each upstream, and with HTTP/1.1 so the requests
 	// that it processes at the same time; 0: 1,024. Tunnels are not counted.

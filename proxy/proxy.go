@@ -75,11 +75,9 @@ func (p *Proxy) Close() {
 // StatusClientClosed.
 func (p *Proxy) Handle(ctx *sluice.RequestCtx) {
 	x := acquireExchange(p, ctx)
+	defer x.leave() // a hook may panic
 	if err := x.run(); err != nil {
 		x.fail(err)
-	}
-	if !x.isStreaming {
-		x.release()
 	}
 }
 

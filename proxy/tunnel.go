@@ -27,8 +27,13 @@ func (x *exchange) tunnel(protocol string) error {
 	if err != nil {
 		return err
 	}
+	isGiven := false
+	defer func() {
+		if !isGiven { // a hook may panic
+			conn.Close()
+		}
+	}()
 	if x.resp.StatusCode() != sluice.StatusSwitchingProtocols {
-		conn.Close()
 		x.copyHead(&x.resp.Header)
 		x.ctx.Response.SetBody(x.resp.Body())
 		return nil
@@ -40,12 +45,11 @@ func (x *exchange) tunnel(protocol string) error {
 	}
 	if hook := x.proxy.options.Response; hook != nil {
 		if err := hook(x.ctx); err != nil {
-			conn.Close()
 			return hookError{err}
 		}
 	}
 	u := x.pick.Member.Client
-	x.isBusy = false // until the end of the tunnel
+	x.isBusy, isGiven = false, true // until the end of the tunnel
 	upgrade.OnPeerGone(x.ctx, nil)
 	end := func() { u.pending.Add(-1) }
 	x.ctx.Hijack(func(client net.Conn) {
@@ -57,6 +61,10 @@ func (x *exchange) tunnel(protocol string) error {
 		}()
 		pump(client, conn, early)
 		<-ended
+	})
+	upgrade.OnHijackDropped(x.ctx, func() { // the client is gone, or middleware has another response
+		conn.Close()
+		end()
 	})
 	return nil
 }

@@ -27,6 +27,9 @@ type Taker interface {
 	StopBody()
 }
 
+// OnHijackDropped is that of the Taker of ctx, which is a sluice.RequestCtx.
+func OnHijackDropped(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).OnHijackDropped(f) }
+
 // StopBody is that of the Taker of ctx, which is a sluice.RequestCtx.
 func StopBody(ctx context.Context) { ctx.Value(Key{}).(Taker).StopBody() }
 
