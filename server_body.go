@@ -302,9 +302,12 @@ func (s *requestStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limitTo is LimitBody for s. It reports whether the body is known to be larger.
+// limitTo is LimitBody for s. It reports whether the body is known to be larger. It does not wait
+// for a Read of another goroutine, which may wait for the response to begin.
 func (s *requestStream) limitTo(n int64) (isOver bool) {
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return false
+	}
 	defer s.mu.Unlock()
 	if s.exchange != nil && (s.limit == 0 || n < s.limit) {
 		s.limit = n
@@ -319,7 +322,8 @@ func (s *requestStream) limitTo(n int64) (isOver bool) {
 // It returns ErrBodyTooLarge if the body is known to be larger: by its Content-Length, by what
 // has arrived, or because a read of the stream has failed for that reason. With
 // Server.StreamRequestBody, the stream returns the first n bytes of a larger body, and then
-// ErrBodyTooLarge; the server closes the connection after the response.
+// ErrBodyTooLarge; the server closes the connection after the response. Call it before another
+// goroutine reads the stream: during a Read it does not change the stream.
 func (ctx *RequestCtx) LimitBody(n int) error {
 	if n < 1 {
 		return nil

@@ -15,6 +15,16 @@ import (
 	"github.com/sluicehttp/sluice/fasthttputil"
 )
 
+// TestLimitBodyDuringRead: LimitBody does not wait for a Read of another goroutine, whose client may
+// wait for the response.
+func TestLimitBodyDuringRead(t *testing.T) {
+	var ctx RequestCtx
+	ctx.requestStream.mu.Lock() // as Read does
+	if err := ctx.LimitBody(10); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHTTP2BodyGoesOn: a request whose body paused for so long that its RequestCtx was
 // given up is the same request.
 func TestHTTP2BodyGoesOn(t *testing.T) {

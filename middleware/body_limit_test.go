@@ -1,14 +1,52 @@
 package middleware
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
+
+// A handler of net/http that answers while it reads the body is not held up.
+func TestBodyLimitDuplex(t *testing.T) {
+	handler := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun, read := make(chan bool), make(chan string)
+		go func() {
+			first := make([]byte, 1)
+			_, _ = r.Body.Read(first)
+			close(begun)
+			rest, err := io.ReadAll(r.Body)
+			read <- fmt.Sprint(string(first)+string(rest), err)
+		}()
+		<-begun
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, <-read)
+	})
+	addr := serve(t, &sluice.Server{Handler: BodyLimit(10)(handler), StreamRequestBody: true})
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal("there is no head before the end of the body:", err)
+	}
+	_, _ = io.WriteString(conn, "1\r\nb\r\n0\r\n\r\n")
+	if body, err := io.ReadAll(response.Body); string(body) != "ab<nil>" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+}
 
 // A body over the limit is 413, however it arrives, and the handler never has more of it than
 // the limit. What follows it on the connection is not taken for a request.
