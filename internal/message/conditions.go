@@ -4,6 +4,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/conditional"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // Conditions evaluates the preconditions of a request for a representation (RFC 9110
@@ -65,10 +66,13 @@ func UnixDate(value []byte) (seconds int64, ok bool) {
 }
 
 // AddVary adds a field name to Vary (RFC 9110 section 12.5.5), whose fields are one
-// list, unless it is there. It changes the
+// list, unless it is there. A name that is no token is ignored. AddVary changes the
 // head even if Vary is announced as a trailer field, because caches read it from
 // the head.
 func (h *ResponseHeader) AddVary(name string) {
+	if !h1.IsToken(ascii.Bytes(name)) {
+		return
+	}
 	first := h.Table.Index(field.Vary)
 	for i := first; i >= 0; i = h.Table.FindID(field.Vary, i+1) {
 		for rest, found := h.Table.Value(i), true; found; {

@@ -89,6 +89,7 @@ func TestAddVary(t *testing.T) {
 	var h sluice.ResponseHeader
 	for _, c := range []struct{ name, want string }{
 		{"Origin", "Origin"}, {"origin", "Origin"}, {"Accept", "Origin,Accept"},
+		{"", "Origin,Accept"}, {"a b", "Origin,Accept"}, {"X\r\nSet-Cookie: a=b", "Origin,Accept"},
 	} {
 		if h.AddVary(c.name); string(h.Peek("Vary")) != c.want {
 			t.Errorf("%s: %q, want %q", c.name, h.Peek("Vary"), c.want)
