@@ -120,6 +120,22 @@ func TestSettledFields(t *testing.T) {
 	}
 }
 
+// The own fields replace and remove others, however their names are written.
+func TestSecureHeadersOwn(t *testing.T) {
+	ctx := request(t, "GET / HTTP/1.1")
+	SecureHeaders(map[string]string{
+		"x-frame-options": "SAMEORIGIN", "referrer-policy": "", "X-Content-Type-Options": "", "Strict-Transport-Security": "max-age=60",
+	})(answer("ok"))(ctx)
+	for name, want := range map[string]string{
+		"X-Frame-Options": "SAMEORIGIN", "Referrer-Policy": "", "X-Content-Type-Options": "", "Strict-Transport-Security": "max-age=60",
+		"Cross-Origin-Opener-Policy": "same-origin",
+	} {
+		if got := field(ctx, name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // What each request goes through does not allocate.
 func TestAllocations(t *testing.T) {
 	credentials := "Authorization: Bearer token"

@@ -3,6 +3,7 @@ package middleware
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -29,8 +30,12 @@ func SecureHeaders(own map[string]string) func(sluice.RequestHandler) sluice.Req
 		sluice.HeaderXContentTypeOptions:       "nosniff",
 		sluice.HeaderXFrameOptions:             "DENY",
 	}
-	maps.Copy(values, own)
-	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
+	for name, value := range own {
+		maps.DeleteFunc(values, func(known, _ string) bool { return strings.EqualFold(known, name) })
+		if value != "" {
+			values[name] = value
+		}
+	}
 	names := slices.Sorted(maps.Keys(values))
 	type field struct{ name, value string }
 	fields := make([]field, 0, len(names))
