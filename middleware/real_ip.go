@@ -62,7 +62,7 @@ type realIP struct {
 
 func (r *realIP) trustsPeer(peer net.Addr) bool {
 	if at, ok := peer.(*net.TCPAddr); ok {
-		return r.trusts(at.AddrPort().Addr().Unmap())
+		return r.trusts(at.AddrPort().Addr().Unmap().WithZone("")) // no Prefix contains an address with a zone
 	}
 	_, isUnix := peer.(*net.UnixAddr)
 	return isUnix

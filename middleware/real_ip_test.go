@@ -12,7 +12,7 @@ import (
 // long: a table
 func TestRealIP(t *testing.T) {
 	const proxy, client = "10.0.0.1:99", "203.0.113.9:0"
-	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("::ffff:172.16.0.0/108")}
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("::ffff:172.16.0.0/108")}
 	forwardedFor := RealIPOptions{Trusted: trusted}
 	forwarded := RealIPOptions{Trusted: trusted, Header: "forwarded"}
 	for _, c := range []struct {
@@ -32,6 +32,7 @@ func TestRealIP(t *testing.T) {
 		{forwardedFor, proxy, []string{"X-Forwarded-For: 10.2.2.2, 10.1.1.1"}, "10.2.2.2:0"}, // a client of the own network
 		{forwardedFor, "@", []string{"X-Forwarded-For: 203.0.113.9"}, client},                // a unix socket
 		{forwardedFor, "[::ffff:10.0.0.1]:99", []string{"X-Forwarded-For: ::ffff:203.0.113.9"}, client},
+		{forwardedFor, "[fe80::1%eth0]:99", []string{"X-Forwarded-For: 203.0.113.9, fe80::2%eth0"}, client},
 		{RealIPOptions{Trusted: trusted, Header: "X-Real-Ip"}, proxy, []string{"X-Real-Ip: 203.0.113.9"}, client},
 
 		// Attacks: what the client has sent stands on the left.
