@@ -9,8 +9,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/process/health"
 )
 
-// healthAge is how long an answer of a readiness check is used.
-const healthAge = time.Second
+const (
+	// healthAge is how long an answer of a readiness check is used.
+	healthAge = time.Second
+	// healthPatience is how long a check may run before the server counts as not ready.
+	healthPatience = 10 * time.Second
+)
 
 // Health returns a middleware that answers the probes of an orchestrator, such as Kubernetes:
 //
@@ -20,8 +24,8 @@ const healthAge = time.Second
 //
 // ready may ask a database, and is called at most once a second and never concurrently, however
 // many probes there are: anybody can send them. A probe that comes meanwhile gets the last
-// answer. The error is logged when the server is no longer ready, and not shown. nil: the server
-// is always ready.
+// answer, and 503 when ready has not returned for ten seconds. The error is logged when the server
+// is no longer ready, and not shown. nil: the server is always ready.
 //
 // Put it outside authentication and rate limits. prefork.HealthHandler has the state of all
 // workers instead.
@@ -43,6 +47,7 @@ func Health(ready func() error) func(sluice.RequestHandler) sluice.RequestHandle
 type readiness struct {
 	ready func() error
 	last  atomic.Pointer[health.State]
+	begun atomic.Pointer[time.Time] // when ready was called; nil: it has returned
 
 	mu    sync.Mutex // held while ready runs
 	asked time.Time  // when it ran last
@@ -56,11 +61,18 @@ func (r *readiness) state(ctx *sluice.RequestCtx) health.State {
 			r.asked = time.Now()
 		}
 	}
-	return *r.last.Load()
+	last := *r.last.Load()
+	if begun := r.begun.Load(); begun != nil && time.Since(*begun) >= healthPatience {
+		last.Problem = "the check of readiness does not return"
+	}
+	return last
 }
 
 // ask calls ready; mu is held.
 func (r *readiness) ask(ctx *sluice.RequestCtx) {
+	begin := time.Now()
+	r.begun.Store(&begin)
+	defer r.begun.Store(nil)
 	before := r.last.Load()
 	now := health.State{HasStarted: true}
 	if err := r.ready(); err != nil {

@@ -72,5 +72,25 @@ func TestHealthHangs(t *testing.T) {
 		}
 		close(release)
 		first.Wait()
+
+		// One that hangs for long is not ready, though it was.
+		release = make(chan bool)
+		time.Sleep(healthAge)
+		first.Go(func() { probe(t, h, "/readyz") })
+		synctest.Wait()
+		if status, _ := probe(t, h, "/readyz"); status != 200 {
+			t.Error(status)
+		}
+		time.Sleep(healthPatience)
+		for path, want := range map[string]int{"/readyz": 503, "/startupz": 200, "/healthz": 200} {
+			if status, _ := probe(t, h, path); status != want {
+				t.Errorf("%s: %d", path, status)
+			}
+		}
+		close(release)
+		first.Wait()
+		if status, _ := probe(t, h, "/readyz"); status != 200 {
+			t.Error(status)
+		}
 	})
 }
