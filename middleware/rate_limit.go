@@ -38,7 +38,8 @@ type RateLimitOptions struct {
 //	limit := shared.Must(shared.Default().RateLimiter("api", shared.RateLimit{Events: 100, Per: time.Minute}))
 //	handler = middleware.RateLimit(limit, middleware.RateLimitOptions{})(handler)
 //
-// It panics if the name has control characters, quotes or backslashes.
+// It panics if the name has other characters than those of ASCII, or control characters, quotes or
+// backslashes.
 func RateLimit(limiter Limiter, o RateLimitOptions) func(sluice.RequestHandler) sluice.RequestHandler {
 	burst, refill := limiter.Limit()
 	name := policyName(o.Name)
