@@ -139,17 +139,30 @@ func (l *Lease) Lead(ctx context.Context, run func(ctx context.Context) error) e
 	defer keeping.Wait()
 	defer cancel(nil)
 	keeping.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if !l.Renew() && !l.Held() {
-					cancel(ErrLost)
-					return
-				}
-			}
+		if l.keep(ctx, tick.C) {
+			cancel(ErrLost)
 		}
 	})
 	return run(ctx)
+}
+
+// keep renews the lease with each tick, until ctx ends or the lease is lost. It reports which.
+func (l *Lease) keep(ctx context.Context, tick <-chan time.Time) (isLost bool) {
+	for l.left() > 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+			l.Renew()
+		case <-time.After(l.left()): // before another machine may acquire it
+		}
+	}
+	return true
+}
+
+// left returns how long the lease is still held; less than 1 if it is not.
+func (l *Lease) left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.until)
 }

@@ -3,9 +3,11 @@ package sluiceredis
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -48,6 +50,28 @@ func TestLease(t *testing.T) {
 	if _, err := store.Lease("jobs", time.Millisecond); !errors.Is(err, ErrOption) {
 		t.Error(err)
 	}
+}
+
+// A leader that cannot renew stops when its own time is over, not at the renewal after it.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{begin: time.Now()}
+		s.awayUntil.Store(math.MaxInt64)
+		const limit, own = 20 * time.Second, 19 * time.Second
+		l := &Lease{store: s, limit: limit, until: time.Now().Add(own)}
+		tick := time.NewTicker(limit / 4)
+		defer tick.Stop()
+		begin := time.Now()
+		if isLost := l.keep(t.Context(), tick.C); !isLost || time.Since(begin) != own {
+			t.Errorf("lost: %v, after %v", isLost, time.Since(begin))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.until = time.Now().Add(own)
+		if l.keep(ctx, tick.C) {
+			t.Error("the context has ended, and the lease is lost")
+		}
+	})
 }
 
 // One of many leads at a time, and all do in the end.
