@@ -67,6 +67,9 @@ func (c *Counter) send() {
 		return
 	}
 	_ = c.store.ask(func(ctx context.Context) error { // ErrAway: it stays pending; OnError gets others
+		if err := c.store.client.Ping(ctx).Err(); err != nil {
+			return err // so that only a connection that breaks now may lose something
+		}
 		c.pending.Add(-n) // it is not sent twice, whatever becomes of it
 		return c.store.client.IncrBy(ctx, c.key, int64(n)).Err()
 	})

@@ -53,4 +53,18 @@ func TestCounterAway(t *testing.T) {
 	if n, err := hits.Value(); n != 5 || err == nil {
 		t.Errorf("%d, %v", n, err)
 	}
+	for before := errs.Load(); errs.Load() == before; { // it tries to send
+		time.Sleep(time.Millisecond)
+	}
+	s.start()
+	for hits.pending.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	other, _ := s.store(patient)
+	if n, err := other.Counter("hits").Value(); n != 5 || err != nil {
+		t.Errorf("%d, %v: what was added while Redis was away is lost", n, err)
+	}
 }
