@@ -2,6 +2,8 @@ package sluicetest
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"io"
 	"log"
 	"testing"
@@ -28,12 +30,17 @@ func NewRequest(method, target, body string) *sluice.Request {
 // Record has h answer one request, on a connection in memory, and returns the response, with
 // the body that was streamed. So it is what a client gets: with a Date and a Content-Length,
 // without a body for HEAD, and 500 after a panic. It returns when h has returned. Without a
-// response the test ends.
+// response, or if req cannot be sent, the test ends.
 //
 // h may take the connection over: the response then is that of the handshake, and the
 // connection is closed.
 func Record(t testing.TB, h sluice.RequestHandler, req *sluice.Request) *sluice.Response {
 	t.Helper()
+	var wire bytes.Buffer
+	w := bufio.NewWriter(&wire)
+	if err := errors.Join(req.Write(w), w.Flush()); err != nil {
+		t.Fatalf("sluicetest: the request cannot be sent: %v", err)
+	}
 	logTo := &testLog{t: t}
 	defer logTo.close()
 	server := &sluice.Server{Handler: h, Logger: log.New(logTo, "", 0), Engine: sluice.EnginePerConn, MaxRequestBodySize: len(req.Body()) + 1}
@@ -45,15 +52,7 @@ func Record(t testing.TB, h sluice.RequestHandler, req *sluice.Request) *sluice.
 		conn.Close()
 		<-served
 	}()
-	w := bufio.NewWriter(conn)
-	written := make(chan error, 1)
-	go func() {
-		err := req.Write(w)
-		if err == nil {
-			err = w.Flush()
-		}
-		written <- err
-	}()
+	go func() { _, _ = conn.Write(wire.Bytes()) }() // a handler need not read all
 	resp := &sluice.Response{SkipBody: req.Header.IsHead()}
 	if err := resp.Read(bufio.NewReader(conn)); err != nil && err != io.EOF {
 		t.Fatalf("sluicetest: no response: %v", err)

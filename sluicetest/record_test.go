@@ -47,3 +47,18 @@ func TestRecord(t *testing.T) {
 		})
 	}
 }
+
+// A request that cannot be sent ends the test, with the reason.
+func TestRecordRefuses(t *testing.T) {
+	f := &fakeT{TB: t}
+	req := NewRequest("GET", "/", "")
+	req.SetRequestURI("http://[::1/")
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		Record(f, answer, req)
+	}()
+	if <-ended; !strings.Contains(f.finish(), "the request cannot be sent: ") {
+		t.Errorf("%q", f.errors)
+	}
+}

@@ -237,14 +237,16 @@ func (s *Server) Close() {
 
 // eventually reports whether a condition holds within patience.
 func eventually(isSo func() bool) bool {
+	end := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait *= 2 {
-		switch {
+		switch left := time.Until(end); {
 		case isSo():
 			return true
-		case wait > patience:
+		case left <= 0:
 			return false
+		default:
+			time.Sleep(min(wait, left))
 		}
-		time.Sleep(wait)
 	}
 }
 

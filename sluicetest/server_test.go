@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -22,9 +23,13 @@ type fakeT struct {
 	cleanups []func()
 }
 
-func (f *fakeT) Helper()          {}
-func (f *fakeT) Name() string     { return "fake" }
-func (f *fakeT) Log(...any)       {}
+func (f *fakeT) Helper()      {}
+func (f *fakeT) Name() string { return "fake" }
+func (f *fakeT) Log(...any)   {}
+func (f *fakeT) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	runtime.Goexit()
+}
 func (f *fakeT) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *fakeT) Errorf(format string, args ...any) {
 	f.mu.Lock()
@@ -184,6 +189,16 @@ func TestLeaksAreFound(t *testing.T) {
 type worker struct{ end <-chan struct{} }
 
 func (w *worker) forever() { <-w.end }
+
+// What does not happen is waited for as long as the comments say.
+func TestEventually(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		if eventually(func() bool { return false }) || time.Since(begin) != patience {
+			t.Errorf("after %v", time.Since(begin))
+		}
+	})
+}
 
 // A server that cannot serve makes the test fail.
 func TestServeFails(t *testing.T) {
