@@ -43,7 +43,7 @@ func newServer(n *notes, token string) (server *sluice.Server, metrics sluice.Re
 	limit := shared.Must(shared.Default().RateLimiter("rest", shared.RateLimit{Events: 600, Per: time.Minute}))
 	r := &router.Router{}
 	api := r.Group("/notes",
-		middleware.CORS(middleware.CORSOptions{Origins: []string{"https://app.example.com"}, Headers: []string{"Authorization", "Content-Type"}}),
+		middleware.CORS(middleware.CORSOptions{Origins: []string{"https://app.example.com"}, Methods: []string{"PUT", "DELETE"}, Headers: []string{"Authorization", "Content-Type"}}),
 		middleware.RateLimit(limit, middleware.RateLimitOptions{}),
 		middleware.BearerAuth("notes", middleware.Tokens(map[string]string{token: "owner"})),
 	)

@@ -32,6 +32,8 @@ func TestService(t *testing.T) {
 		{"GET", "/notes", "", "", 401, "Www-Authenticate: Bearer realm="},
 		{"GET", "/notes", "wrong", "", 401, "invalid_token"},
 		{"OPTIONS", "/notes/1", "", "", 204, "Access-Control-Allow-Origin: https://app.example.com"},
+		{"OPTIONS", "/notes/1", "", "", 204, "Access-Control-Allow-Methods: PUT, DELETE"},
+		{"GET", "/notes", "secret", "", 200, "\r\n\r\n[]"},
 		{"POST", "/notes", "secret", `{"text":"a"}`, 201, `{"id":1,"text":"a"}`},
 		{"POST", "/notes", "secret", `{"text":"b"}`, 201, json},
 		{"POST", "/notes", "secret", `{}`, 422, "want a JSON object"},

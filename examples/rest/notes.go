@@ -45,7 +45,7 @@ func (n *notes) handle(h func(ctx *sluice.RequestCtx, i int)) sluice.RequestHand
 func (n *notes) list(ctx *sluice.RequestCtx) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	write(ctx, sluice.StatusOK, n.all)
+	write(ctx, sluice.StatusOK, append([]note{}, n.all...)) // JSON has null for nil
 }
 
 func (n *notes) create(ctx *sluice.RequestCtx) {
