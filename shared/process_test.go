@@ -57,10 +57,14 @@ type worker struct {
 	isDead  bool
 }
 
+// sharedSize is the size of a test's segment. What was mapped stays mapped, and a process of
+// 32 bits has few addresses.
+const sharedSize = 4 << 20 << (strconv.IntSize / 64 * 2)
+
 // newShared returns a segment that can be passed to processes.
 func newShared(t testing.TB, processes int) *Segment {
 	t.Helper()
-	s := Must(New(Options{Size: 16 << 20, Processes: processes}))
+	s := Must(New(Options{Size: sharedSize, Processes: processes}))
 	if !s.IsShared() {
 		t.Skip("memory cannot be shared here")
 	}

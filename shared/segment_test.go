@@ -56,7 +56,7 @@ func TestSecretsAreSecret(t *testing.T) {
 func TestFileIsSealed(t *testing.T) {
 	s := newShared(t, 4)
 	size, free := s.Size()
-	if size != 16<<20 || free <= 0 || free >= size {
+	if size != sharedSize || free <= 0 || free >= size {
 		t.Errorf("size %d, free %d", size, free)
 	}
 	if canSeal && s.File().Truncate(1<<20) == nil {
