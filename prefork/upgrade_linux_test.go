@@ -15,7 +15,10 @@ import (
 	"time"
 )
 
-var upgradesInPlace = flag.Int("upgrades", 20, "how many upgrades TestUpgradeInPlace makes")
+var (
+	upgradesInPlace = flag.Int("inplace.upgrades", 6, "how many upgrades TestUpgradeInPlace makes")
+	managerKills    = flag.Int("inplace.kills", 20, "how many managers TestManagerIsKilled kills")
+)
 
 // servingPIDs returns the pids of the workers that serve.
 func (f *fleet) servingPIDs() (pids []int) {
@@ -52,9 +55,9 @@ func (f *fleet) tryManager() int {
 // I25: when managers are killed under load, no request fails and no worker is replaced.
 func TestManagerIsKilled(t *testing.T) {
 	t.Parallel()
-	kills := 100
+	kills := *managerKills
 	if testing.Short() {
-		kills = 5
+		kills = min(kills, 5)
 	}
 	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0", Upgrade: true, Threshold: 99, Hang: patience}, true)
 	workers, children := f.servingPIDs(), len(childrenOf(t, f.cmd.Process.Pid))
