@@ -48,6 +48,7 @@ const (
 	kindDismiss                 // the new manager is not needed
 	kindYield                   // the new manager takes over
 	kindOver                    // the service has ended: Data
+	kindHeard                   // Number: it has got the signal
 	// From the holder.
 	kindHeld      // Name, Data, files: an entry
 	kindPreview   // Manages, Children: these are all; the manager is not to act yet

@@ -216,8 +216,16 @@ func TestManager(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var kinds []kind
+	heard := 0
 	for k := range got {
+		if k == kindHeard { // at any time
+			heard++
+			continue
+		}
 		kinds = append(kinds, k)
+	}
+	if heard < 1 || heard > 1+maxSignals {
+		t.Errorf("%d signals are confirmed", heard)
 	}
 	want := []kind{kindConnect, kindRefuse, kindReady, kindStart, kindPut, kindDrop, kindSignal, kindForget, kindDismiss, kindYield, kindOver, kindProbe, kindReplace}
 	if !reflect.DeepEqual(kinds, want) {

@@ -93,8 +93,9 @@ type manager struct {
 	reason  string // why it refused
 	result  []byte // the same for another process
 	timer   *time.Timer
-	// unheeded are signals to end since which it has sent nothing: the next manager gets them.
-	unheeded []os.Signal
+	// unheeded are signals to end since which it has sent nothing, and unheard those that it has
+	// not confirmed: what arrives may have been sent before. The next manager gets them.
+	unheeded, unheard []os.Signal
 }
 
 // A child is a worker.
@@ -202,7 +203,7 @@ func (h *holder) signalled(s os.Signal) {
 		return
 	}
 	h.after(endPatience, func() {
-		if m != nil && m == h.manager && (slices.Contains(m.unheeded, s) || slices.Contains(h.signals, s)) {
+		if m != nil && m == h.manager && (slices.Contains(m.unheard, s) || slices.Contains(h.signals, s)) {
 			h.config.Logger.Printf("holder (pid %d): the manager (pid %d) does nothing after %v: killed", os.Getpid(), m.command.Process.Pid, s)
 			h.kill(m)
 		}
@@ -231,8 +232,8 @@ func (h *holder) keepSignals(signals ...os.Signal) {
 // sendSignal passes a signal on to a manager.
 func (h *holder) sendSignal(m *manager, s os.Signal) (sent bool) {
 	sent = h.send(m, frame{Kind: kindSignalled, Number: int(s.(syscall.Signal))})
-	if sent && isEnd(s) && len(m.unheeded) < maxSignals {
-		m.unheeded = append(m.unheeded, s)
+	if sent && isEnd(s) && len(m.unheard) < maxSignals {
+		m.unheeded, m.unheard = append(m.unheeded, s), append(m.unheard, s)
 	}
 	return sent
 }
@@ -441,7 +442,7 @@ func (h *holder) promote() {
 
 // carryOut carries out an order of the manager.
 func (h *holder) carryOut(f frame) {
-	if f.Kind != kindYield {
+	if f.Kind != kindYield && f.Kind != kindHeard {
 		h.manager.unheeded = nil
 	}
 	switch f.Kind {
@@ -466,6 +467,9 @@ func (h *holder) carryOut(f frame) {
 		h.dismiss()
 	case kindYield:
 		h.yield()
+	case kindHeard:
+		heard := syscall.Signal(f.Number)
+		h.manager.unheard = slices.DeleteFunc(h.manager.unheard, func(s os.Signal) bool { return s == heard })
 	case kindRefuse:
 		h.manager.reason = f.Text
 	case kindOver:
@@ -664,6 +668,7 @@ func (h *holder) ended(m *manager, how string) {
 			break
 		}
 		h.keepSignals(m.unheeded...)
+		h.keepSignals(m.unheard...)
 		if h.entries[supervise.EntryFleet].Data == nil {
 			h.abandon(fmt.Errorf("sluice: the managing process ended before it had started a worker: %s", how))
 			break

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -260,6 +261,30 @@ func TestManagerHangs(t *testing.T) {
 	result, err := s.wait()
 	if want := "manages  [] manages first [0.1] ended: exit status 7 "; result != want || err != nil {
 		t.Errorf("%v, %q, want %q", err, result, want)
+	}
+}
+
+// What a manager has sent before it hangs is no answer to the signal, also if it arrives later.
+func TestManagerHangsWithFramesOnTheWay(t *testing.T) {
+	ours, _ := somePair(t)
+	m := &manager{conn: ours, command: exec.Command("sleep", "60")}
+	if err := m.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h := &holder{config: Config{Logger: &lines{}, Grace: time.Hour}, manager: m, events: make(chan event), over: make(chan struct{})}
+	defer close(h.over)
+	h.signalled(syscall.SIGTERM)
+	h.receive(m, frame{Kind: kindDrop, Name: "something"})
+	(<-h.events)()
+	if err := m.command.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("%v", err)
+	}
+	h.entries = map[string]supervise.Entry{supervise.EntryFleet: {Data: []byte("x")}}
+	m.hasLeft, m.timer, h.isEnding = true, time.NewTimer(time.Hour), false
+	h.candidate = &manager{} // one boots already
+	h.ended(m, "signal: killed")
+	if !slices.Equal(h.signals, []os.Signal{syscall.SIGTERM}) {
+		t.Errorf("%v waits for the next manager", h.signals)
 	}
 }
 

@@ -133,6 +133,7 @@ func (m *Manager) listen() {
 				exited <- f.Text
 			}
 		case kindSignalled:
+			go m.tell(frame{Kind: kindHeard, Number: f.Number}) // listen must not wait for the holder
 			select {
 			case m.signals <- syscall.Signal(f.Number):
 			default: // nobody reads them
