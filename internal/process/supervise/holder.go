@@ -144,15 +144,13 @@ const (
 	EntryFleet = "fleet"
 	// ChildPrefix and a process's id name the entry with its kept files.
 	ChildPrefix = "child/"
+	// BinaryPrefix begins the names of entries whose file is executed.
+	BinaryPrefix = "binary/"
 
-	prefixBinary  = "binary/"
 	prefixSockets = "sockets/"
 	prefixInbox   = "inbox/"
 	prefixMet     = "met/"
 )
-
-// BinaryPrefix begins the names of entries whose file is executed.
-const BinaryPrefix = prefixBinary
 
 // id is the name of a worker's process.
 func (k key) id() string { return k.String() }

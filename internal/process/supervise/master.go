@@ -125,7 +125,7 @@ func (m *Master) takeOver(held *Held) error {
 				return v.binary
 			}
 		}
-		files := held.Take(prefixBinary + id)
+		files := held.Take(BinaryPrefix + id)
 		defer closeFiles(files)
 		if len(files) != 1 {
 			err = fmt.Errorf("sluice: the binary %s of the workers is not held", id)
@@ -139,7 +139,7 @@ func (m *Master) takeOver(held *Held) error {
 		return err
 	}
 	for name := range held.Entries {
-		if strings.HasPrefix(name, prefixBinary) { // the master before had no time to drop it
+		if strings.HasPrefix(name, BinaryPrefix) { // the master before had no time to drop it
 			m.config.Holder.Drop(name)
 		}
 	}
@@ -173,8 +173,7 @@ func (m *Master) dropProcess(id string) {
 	h := m.config.Holder
 	h.Signal(id, syscall.SIGKILL)
 	h.Wait(id)
-	h.Forget(id)
-	h.Drop(prefixMet + id)
+	m.forget(id)
 }
 
 // lifeline returns the read end of the lifeline.
@@ -271,7 +270,7 @@ func (m *Master) loop(ctx context.Context) error {
 			case evResume:
 				m.watchAll()
 			case evExited:
-				m.forget(e.worker)
+				m.forget(e.worker.id())
 			}
 			for _, a := range actions {
 				switch a.kind {
@@ -400,10 +399,10 @@ func (m *Master) openNew() (*executable, error) {
 		return b, err
 	}
 	if err = b.giveTo(h); err == nil {
-		err = h.Probe(prefixBinary + b.id)
+		err = h.Probe(BinaryPrefix + b.id)
 	}
 	if err != nil {
-		m.spawner.drop(prefixBinary + b.id)
+		m.spawner.drop(BinaryPrefix + b.id)
 		b.close()
 		return nil, err
 	}
@@ -541,14 +540,14 @@ func (m *Master) perform(a action) {
 
 // replace asks for a Master with another binary.
 func (m *Master) replace(binary *executable) {
-	m.events.put(event{kind: evReplaced, err: m.config.Holder.Replace(prefixBinary + binary.id)})
+	m.events.put(event{kind: evReplaced, err: m.config.Holder.Replace(BinaryPrefix + binary.id)})
 }
 
-// forget has the Holder drop a worker that has ended.
-func (m *Master) forget(k key) {
+// forget has the Holder drop a process that has ended, if there is a Holder.
+func (m *Master) forget(id string) {
 	if h := m.config.Holder; h != nil {
-		h.Forget(k.id())
-		h.Drop(prefixMet + k.id())
+		h.Forget(id)
+		h.Drop(prefixMet + id)
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *spawner) run() {
 		}
 		for _, j := range s.jobs.takeAll() {
 			if j.unused != nil {
-				s.drop(prefixBinary + j.unused.id)
+				s.drop(BinaryPrefix + j.unused.id)
 				j.unused.close()
 				continue
 			}
@@ -167,7 +167,7 @@ func (s *spawner) fork(l Launch, binary *executable, kept ...*os.File) (child, e
 		p.Attributes = *c.SysProcAttr
 	}
 	if c.Holder != nil {
-		p.Binary = prefixBinary + binary.id
+		p.Binary = BinaryPrefix + binary.id
 		k := key{l.Slot, l.Generation}
 		pid, err := c.Holder.Start(k.id(), p, kept...)
 		if err != nil {

@@ -132,7 +132,7 @@ func (e *executable) giveTo(h Holder) error {
 	}
 	f := os.NewFile(uintptr(fd), e.origin)
 	defer f.Close()
-	return h.Put(prefixBinary+e.id, nil, f)
+	return h.Put(BinaryPrefix+e.id, nil, f)
 }
 
 // path returns a name for exec.

@@ -60,7 +60,7 @@ func TestTakeOverAtTheEnd(t *testing.T) {
 	}
 	held := s.leave()
 	held.Children["0.1"] = 12
-	held.Entries[prefixBinary+"lost"] = Entry{}
+	held.Entries[BinaryPrefix+"lost"] = Entry{}
 	if !held.HasClosed() {
 		t.Error("the sockets are open")
 	}
