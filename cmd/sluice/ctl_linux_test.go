@@ -157,6 +157,23 @@ func TestCtlAwaits(t *testing.T) {
 	}
 }
 
+// someProgram returns the path of a program that has no file yet, and what installs a copy of another
+// program there.
+func someProgram(t *testing.T) (path string, install func(from string)) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program")
+	return path, func(from string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = errors.Join(os.WriteFile(path+".new", text, 0o755), os.Rename(path+".new", path))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // With --upgrade the master is replaced, too, under the same pid. An order survives the death of
 // its manager.
 func TestCtlUpgradesInPlace(t *testing.T) {
@@ -164,17 +181,7 @@ func TestCtlUpgradesInPlace(t *testing.T) {
 		t.Skip("starts processes, and waits for twenty seconds")
 	}
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "program")
-	install := func(from string) {
-		t.Helper()
-		text, err := os.ReadFile(from)
-		if err == nil {
-			err = errors.Join(os.WriteFile(program+".new", text, 0o755), os.Rename(program+".new", program))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	program, install := someProgram(t)
 	install(binary)
 	admin := "unix:" + filepath.Join(t.TempDir(), "admin")
 	p := startPreforkedBinary(t, program, "--admin", admin, "--upgrade")
@@ -221,17 +228,7 @@ func TestCtlOfServer(t *testing.T) {
 		t.Skip("starts processes, and waits for ten seconds")
 	}
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "program")
-	install := func(from string) {
-		t.Helper()
-		text, err := os.ReadFile(from)
-		if err == nil {
-			err = errors.Join(os.WriteFile(program+".new", text, 0o755), os.Rename(program+".new", program))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	program, install := someProgram(t)
 	install(binary)
 	admin := "unix:" + filepath.Join(t.TempDir(), "admin")
 	p := startPreforkedBinary(t, program, "--admin", admin)
