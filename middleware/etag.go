@@ -44,7 +44,7 @@ func ETag(h sluice.RequestHandler) sluice.RequestHandler {
 	}
 }
 
-// tagBytes is how much of the hash is used: enough that nobody finds a collision.
+// tagBytes is how much of the hash is used: enough that no collision can be found.
 const tagBytes = 16
 
 // appendTag appends the tag of a body.

@@ -98,7 +98,7 @@ func (l *slowList) publish(s *shared.Segment, slot int, now time.Time) {
 	text, err := json.Marshal(l.list)
 	if place, e := slowPlace(s, slot); err == nil && e == nil {
 		_ = place.Store(text) // it fits: a test shows that
-	} // without room there never will be any, and nobody sees the list
+	} // without room there never will be any, and the list is shown nowhere
 }
 
 // recent returns list without what ended too long ago.

@@ -17,7 +17,7 @@ var errOtherAddresses = errors.New("sluice: the new program listens on other add
 // again. Others, of a socket unit, are shared by all workers, because only systemd's
 // user could open more of them.
 // isFirst says that no master of this service was before, so that what systemd has stored
-// and nobody claims is of no use.
+// and this master does not claim is of no use.
 func (s *sockets) inherit(service *systemd.Service, workers int, log Logger, isFirst bool) error {
 	s.service, s.workers, s.log = service, workers, log
 	for i, e := range s.endpoints {

@@ -243,7 +243,7 @@ func TestRefusedUpgradeLeavesFiles(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("the socket is left")
+		t.Error("the socket was not removed")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestManagerIsKilledAtTheEnd(t *testing.T) {
 	defer c.Close()
 	fmt.Fprintf(c, "GET /gate?file=%s HTTP/1.1\r\nHost: x\r\n\r\n", gate)
 	f.signal(syscall.SIGTERM)
-	until(t, "nobody listens", func() bool {
+	until(t, "no process listens", func() bool {
 		other, err := net.Dial("tcp", f.addr(0))
 		if err == nil {
 			other.Close()

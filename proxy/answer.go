@@ -162,7 +162,7 @@ func upgradeOf(h *sluice.RequestHeader) string {
 	}
 	protocols := string(bytes.Join(h.PeekAll(sluice.HeaderUpgrade), []byte(", ")))
 	for name := range strings.SplitSeq(protocols, ",") {
-		// Another version of HTTP in a tunnel would bring requests that nobody here has seen.
+		// Another version of HTTP in a tunnel would bring requests that this proxy has not checked.
 		name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), "/")
 		if name == "h2c" || name == "h2" || name == "http" {
 			return ""

@@ -78,7 +78,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// refusing is an address at which nobody listens.
+// refusing is an address on which no process listens.
 func refusing(t *testing.T) (url string, requests func() int) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -164,7 +164,7 @@ func (o *orderer) publish(data []byte) (isCertificate bool) {
 }
 
 // refusals logs what goes wrong between this process and an authority. autocert renews on
-// timers of its own, and tells nobody what has failed.
+// timers of its own, and does not report what has failed.
 type refusals struct {
 	next   http.RoundTripper
 	logger *log.Logger

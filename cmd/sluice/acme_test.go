@@ -95,7 +95,7 @@ func TestACMEByHTTP(t *testing.T) {
 	}
 	resp, err = client().Get("http://127.0.0.1:" + plain + challengePath + "x")
 	if status, _ := answer(t, resp, err); status != 403 { // it is none of the hosts
-		t.Errorf("a challenge of nobody: %d", status)
+		t.Errorf("a challenge without an order: %d", status)
 	}
 	resp, err = client().Get("http://" + admin + "/metrics")
 	_, text := answer(t, resp, err)

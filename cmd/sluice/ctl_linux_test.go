@@ -218,7 +218,7 @@ func TestCtlUpgradesInPlace(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(strings.TrimPrefix(admin, "unix:")); err == nil {
-		t.Error("the admin socket is left")
+		t.Error("the admin socket was not removed")
 	}
 }
 

@@ -127,7 +127,7 @@ func (o *gatewayOptions) check() error {
 	return nil
 }
 
-// routes returns the routes of the flags, or of the file as it is now.
+// routes returns the routes of the flags, or reads them from the file.
 func (o *gatewayOptions) routes() ([]route, error) {
 	if o.config != "" {
 		routes, err := readRoutes(o.config)

@@ -56,7 +56,7 @@ func (r *running) listen(ctx context.Context, addr string) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	if len(given) > 1 { // of workers, perhaps: systemd must not keep what nobody accepts from
+	if len(given) > 1 { // of workers, perhaps: systemd must not keep sockets from which no process accepts
 		r.logger.Printf("systemd has passed several sockets for %s, and one is used: --prefork uses all of them", addr)
 		r.systemd.Unclaim(given[1:]...)
 	}

@@ -96,7 +96,7 @@ func TestServeStoresItsSocket(t *testing.T) {
 }
 
 // A process that takes the place of workers has systemd keep one of their sockets: the kernel would
-// go on to give connections to the others, and nobody would accept them.
+// go on to give connections to the others, and no process would accept them.
 func TestServeAfterWorkers(t *testing.T) {
 	m := systemdtest.New(t, "")
 	p := startCommand(t, serveUnder(m, nil, "", "--addr", "127.0.0.1:0", "--prefork=2"))

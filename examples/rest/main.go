@@ -1,4 +1,4 @@
-// Command rest is a small service: notes in JSON, each with a file, behind tokens, limits and
+// Command rest is a small service: notes in JSON, each with a file, with tokens, limits and
 // CORS, with logs and metrics.
 //
 //	go run ./examples/rest -token secret

@@ -136,7 +136,7 @@ func (m *Manager) listen() {
 			go m.tell(frame{Kind: kindHeard, Number: f.Number}) // listen must not wait for the holder
 			select {
 			case m.signals <- syscall.Signal(f.Number):
-			default: // nobody reads them
+			default: // no goroutine reads them
 			}
 		}
 	}

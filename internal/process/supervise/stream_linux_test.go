@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A worker gets the streams that the master makes for it, and the master learns that there is
-// nobody who could.
+// A worker gets the streams that the master makes for it, and the master learns if there is
+// no worker that could.
 func TestStream(t *testing.T) {
 	m := newMeeting()
 	master := m.spawner.master
