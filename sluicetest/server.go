@@ -30,7 +30,8 @@ type Server struct {
 	URL string
 	// Listener is what the server listens on. Another one may be set before Start.
 	Listener net.Listener
-	// Config is the server. It may be changed before Start.
+	// Config is the server. It may be changed, or be another one, before Start. Without a
+	// Logger, it gets the test's log.
 	Config *sluice.Server
 
 	t           testing.TB
@@ -63,9 +64,7 @@ func NewTLSServer(t testing.TB, h sluice.RequestHandler) *Server {
 
 // NewUnstartedServer returns a server of h that Start or StartTLS starts.
 func NewUnstartedServer(t testing.TB, h sluice.RequestHandler) *Server {
-	s := &Server{t: t, log: &testLog{t: t}}
-	s.Config = &sluice.Server{Handler: h, Logger: log.New(s.log, "", 0)}
-	return s
+	return &Server{Config: &sluice.Server{Handler: h}, t: t, log: &testLog{t: t}}
 }
 
 // InMemory makes a server that is not started listen in memory. Only its clients reach it, and
@@ -119,6 +118,9 @@ func (s *Server) start(scheme string, serve func() error) {
 			s.t.Fatal(err)
 		}
 		s.Listener = ln
+	}
+	if s.Config.Logger == nil {
+		s.Config.Logger = log.New(s.log, "", 0)
 	}
 	host := s.Listener.Addr().String()
 	if s.inMemory() != nil {

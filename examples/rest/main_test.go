@@ -1,28 +1,28 @@
 package main
 
 import (
-	"net"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/prefork/dashboard"
+	"github.com/sluicehttp/sluice/sluicetest"
 )
 
 // TestService: the life of a note with its file, and what is refused.
 func TestService(t *testing.T) {
+	sluicetest.CheckLeaks(t)
 	folder, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { folder.Close() })
-	server, metrics := newServer(&notes{folder: folder}, "secret")
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go server.Serve(ln)
-	t.Cleanup(func() { server.Shutdown() })
+	s := sluicetest.NewUnstartedServer(t, nil)
+	s.Config = newServer(&notes{folder: folder}, "secret")
+	metrics := prefork.NewSingle(s.Config)
+	s.Start()
 	const json = "Content-Type: application/json"
 	for _, c := range []struct {
 		method, path, token, body string
@@ -34,14 +34,14 @@ func TestService(t *testing.T) {
 		{"OPTIONS", "/notes/1", "", "", 204, "Access-Control-Allow-Origin: https://app.example.com"},
 		{"OPTIONS", "/notes/1", "", "", 204, "Access-Control-Allow-Methods: PUT, DELETE"},
 		{"GET", "/notes", "secret", "", 200, "\r\n\r\n[]"},
-		{"POST", "/notes", "secret", `{"text":"a"}`, 201, `{"id":1,"text":"a"}`},
+		{"POST", "/notes", "secret", `{"text":"a"}`, 201, `{"id":"1","text":"a"}`},
 		{"POST", "/notes", "secret", `{"text":"b"}`, 201, json},
 		{"POST", "/notes", "secret", `{}`, 422, "want a JSON object"},
 		{"POST", "/notes", "secret", strings.Repeat("x", 2<<20), 413, ""},
-		{"GET", "/notes", "secret", "", 200, `[{"id":1,"text":"a"},{"id":2,"text":"b"}]`},
+		{"GET", "/notes", "secret", "", 200, `[{"id":"1","text":"a"},{"id":"2","text":"b"}]`},
 		{"GET", "/notes/1", "secret", "", 200, "X-Content-Type-Options: nosniff"},
 		{"GET", "/notes/3", "secret", "", 404, "no such note"},
-		{"GET", "/notes/1/file", "secret", "", 404, ""},
+		{"GET", "/notes/1/file", "secret", "", 404, "no file"},
 		{"PUT", "/notes/1/file", "secret", "content", 204, ""},
 		{"GET", "/notes/1/file", "secret", "", 200, "content"},
 		{"PATCH", "/notes/1", "secret", "", 405, "Allow: DELETE, GET, HEAD, OPTIONS"},
@@ -50,9 +50,7 @@ func TestService(t *testing.T) {
 		{"GET", "/none", "", "", 404, ""},
 		{"GET", "/healthz", "", "", 200, ""},
 	} {
-		req, resp := &sluice.Request{}, &sluice.Response{}
-		req.SetRequestURI("http://" + ln.Addr().String() + c.path)
-		req.Header.SetMethod(c.method)
+		req := sluicetest.NewRequest(c.method, s.URL+c.path, c.body)
 		if c.token != "" {
 			req.Header.Set("Authorization", "Bearer "+c.token)
 		}
@@ -60,16 +58,15 @@ func TestService(t *testing.T) {
 			req.Header.Set("Origin", "https://app.example.com")
 			req.Header.Set("Access-Control-Request-Method", "GET")
 		}
-		req.SetBodyString(c.body)
-		if err := sluice.Do(req, resp); err != nil {
+		resp := &sluice.Response{}
+		if err := s.Client().Do(req, resp); err != nil {
 			t.Fatal(c.method, c.path, err)
 		}
 		if got := resp.String(); resp.StatusCode() != c.status || !strings.Contains(got, c.want) {
 			t.Errorf("%s %s: %s\nwant %d, %s", c.method, c.path, got, c.status, c.want)
 		}
 	}
-	var ctx sluice.RequestCtx
-	if metrics(&ctx); ctx.Response.StatusCode() != 200 || len(ctx.Response.Body()) == 0 {
-		t.Errorf("metrics: %s", &ctx.Response)
+	if resp := sluicetest.Record(t, dashboard.Handler(metrics), sluicetest.NewRequest("GET", "/status", "")); !strings.Contains(string(resp.Body()), "2xx 11 3xx 0 4xx 9") {
+		t.Errorf("metrics: %s", resp)
 	}
 }

@@ -135,7 +135,7 @@ func packageRules() map[string]packageRule {
 		"examples":        {own: []string{"."}},
 		"examples/acme":   {own: []string{".", "fasthttpadaptor"}, external: []string{xCrypto}},
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
-		"examples/...":    {own: []string{".", "accesslog", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "middleware", "prefork", "reuseport", "router", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
+		"examples/...":    {own: []string{".", "accesslog", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "middleware", "prefork", "prefork/dashboard", "proxy", "reuseport", "router", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
 	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/server/route", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
