@@ -92,7 +92,6 @@ func newBenchCommand() *cobra.Command {
 		Example: benchExamples,
 		Args:    cli.OneArgument("URL"),
 
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {
@@ -133,7 +132,7 @@ func (o *benchOptions) addRequestFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.dataRaw, "data-raw", "", "send the body `DATA` also if it begins with @")
 	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
 	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")
-	flags.StringVar(&o.unixPath, "unix", "", "connect to the Unix socket at `PATH`; URL says what to ask for")
+	flags.StringVar(&o.unixPath, "unix", "", "connect to the Unix socket `FILE`; URL says what to ask for")
 }
 
 func (o *benchOptions) addReportFlags(flags *pflag.FlagSet) {

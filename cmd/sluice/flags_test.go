@@ -45,16 +45,30 @@ func TestDurationFlags(t *testing.T) {
 // TestCompletion: a shell is offered the values that a flag or an argument takes.
 func TestCompletion(t *testing.T) {
 	for args, want := range map[string]string{
-		"serve --engine ":         "\nperconn\n",
-		"serve --prefork=":        "auto\n",
-		"serve --proxy-protocol ": "\nrequire\n",
-		"serve ":                  ":16\n", // folders
-		"lab run ":                "\n7_server_prefork\n",
-		"lab run custom ":         ":4\n", // nothing
-		"lab run 6 --server ws":   "\nws-prefork\n",
-		"lab run 6 --client ":     "\ngoroutine\n",
-		"lab preflight ":          "\nseeds\n",
-		"get ":                    ":4\n",
+		"serve --engine ":            "\nperconn\n",
+		"serve --prefork=":           "auto\n",
+		"serve --proxy-protocol ":    "\nrequire\n",
+		"serve ":                     ":16\n", // folders
+		"lab run ":                   "\n7_server_prefork\n",
+		"lab run custom ":            ":4\n", // nothing
+		"lab run 6 --server ws":      "\nws-prefork\n",
+		"lab run 6 --client ":        "\ngoroutine\n",
+		"lab preflight ":             "\nseeds\n",
+		"get ":                       ":4\n",
+		"":                           "\nproxy\n",
+		"ctl ":                       "\nrestart\n",
+		"completion ":                "\nfish\n",
+		"serve --access":             "\n--access-log-every\n",
+		"proxy --balance ":           "\nsticky\n",
+		"proxy --forwarded ":         "\nappend\n",
+		"proxy --access-log-format ": "\njson\n",
+		"proxy --config ":            "\n:0\n", // files
+		"serve --tls-cert ":          "\n:0\n",
+		"serve --acme-cache ":        "\n:16\n",
+		"serve --addr ":              "\n:4\n",
+		"ctl --admin ":               "\n:4\n",
+		"proxy ":                     "\n:4\n",
+		"man ":                       "\n:16\n",
 	} {
 		if strings.HasPrefix(args, "lab ") && runtime.GOOS != "linux" {
 			continue

@@ -72,7 +72,6 @@ func newGetCommand() *cobra.Command {
 		Example: getExamples,
 		Args:    cli.OneArgument("URL"),
 
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {

@@ -18,7 +18,8 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServeCommand(), newProxyCommand(), newGetCommand(), newWSCommand(), newBenchCommand(), newCtlCommand(), lab.Command())
+	root.AddCommand(newServeCommand(), newProxyCommand(), newGetCommand(), newWSCommand(), newBenchCommand(), newCtlCommand(), newManCommand(), lab.Command())
+	completeNames(root)
 	return root
 }
 

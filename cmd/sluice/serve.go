@@ -92,9 +92,7 @@ func newServeCommand() *cobra.Command {
 		Example: serveExamples,
 		Args:    oneFolder,
 
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		ValidArgsFunction: folders,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(cmd.Flags(), args); err != nil {
 				return cli.Misuse(err)

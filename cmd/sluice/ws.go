@@ -67,7 +67,6 @@ func newWSCommand() *cobra.Command {
 		Example: wsExamples,
 		Args:    cli.OneArgument("URL"),
 
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkHeaders(o.headers); err != nil {
 				return cli.Misuse(err)

@@ -27,7 +27,7 @@ C compiler.`,
 	f.set = flags
 	flags.IntVar(&f.conns, "conns", 0, "connections (10000)")
 	flags.Var(cli.SecondsOf(&f.options.Duration, defaultLabDuration), "duration", "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
-	flags.StringVar(&f.out, "out", "", "folder for result.json, result.md and plots; what an earlier run has left there is overwritten")
+	flags.StringVar(&f.out, "out", "", "`FOLDER` for result.json, result.md and plots; what an earlier run has left there is overwritten")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		all, err := f.scenarios("6")
 		if err != nil {

@@ -27,6 +27,6 @@ func newLabReportCommand() *cobra.Command {
 			return result.SaveComparison(out, results)
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "folder for report.md and plots")
+	cmd.Flags().StringVar(&out, "out", "", "`FOLDER` for report.md and plots")
 	return cmd
 }

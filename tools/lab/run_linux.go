@@ -160,7 +160,7 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 	flags.IntVar(&f.options.Dialers, "dialers", 0, "connections that a client process makes at the same time (0: 4)")
 	flags.IntVar(&f.options.Broadcasts, "broadcasts", 0, "ws-: messages that all connections get after the load, one after the other")
 	flags.Var(cli.SecondsOf(&f.pings, 0), "pings", "ws-: the server pings a connection after so much silence, ± 20 %, and what that costs is measured after the load (0: no pings)")
-	flags.StringVar(&f.out, "out", "", "folder for result.json, result.md and plots; what an earlier run has left there is overwritten")
+	flags.StringVar(&f.out, "out", "", "`FOLDER` for result.json, result.md and plots; what an earlier run has left there is overwritten")
 	return cmd
 }
 
