@@ -16,7 +16,7 @@ func authorize(t *testing.T, wrap wrapper, fields ...string) (status int, challe
 }
 
 func TestBasicAuth(t *testing.T) {
-	wrap := BasicAuth(`the "site"`, Accounts(map[string]string{"ann": "open: sesame", "bob": "", "é": "ü"}))
+	wrap := BasicAuth(`the "site"`, Accounts(map[string]string{"ann": "open: sesame", "bob": "b", "é": "ü"}))
 	basic := func(plain string) string {
 		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(plain))
 	}
@@ -26,21 +26,22 @@ func TestBasicAuth(t *testing.T) {
 	}{
 		{[]string{basic("ann:open: sesame")}, "ann"},
 		{[]string{strings.Replace(basic("ann:open: sesame"), "Basic", "bAsIc", 1)}, "ann"},
-		{[]string{basic("bob:")}, "bob"},
+		{[]string{basic("bob:b")}, "bob"},
 		{[]string{basic("é:ü")}, "é"},
 		{nil, ""},
 		{[]string{"Authorization:"}, ""},
 		{[]string{"Authorization: Basic"}, ""},
 		{[]string{"Authorization: Basic ="}, ""},
 		{[]string{"Authorization: Basic YW5u*"}, ""},
-		{[]string{"Authorization: Basi " + base64.StdEncoding.EncodeToString([]byte("bob:"))}, ""},
-		{[]string{"Authorization: Bearer " + base64.StdEncoding.EncodeToString([]byte("bob:"))}, ""},
+		{[]string{"Authorization: Basi " + base64.StdEncoding.EncodeToString([]byte("bob:b"))}, ""},
+		{[]string{"Authorization: Bearer " + base64.StdEncoding.EncodeToString([]byte("bob:b"))}, ""},
 		{[]string{basic("ann:")}, ""},
 		{[]string{basic("ann:open")}, ""},
 		{[]string{basic("ann:open: sesame ")}, ""},
 		{[]string{basic("bob:open: sesame")}, ""}, // another user's password
 		{[]string{basic("eve:open: sesame")}, ""},
 		{[]string{basic("bob")}, ""},
+		{[]string{basic("bob:")}, ""},
 		{[]string{basic("bob:\x00")}, ""},
 		{[]string{basic("bob:" + strings.Repeat("x", maxCredentials))}, ""},
 	} {
@@ -49,6 +50,14 @@ func TestBasicAuth(t *testing.T) {
 			c.user == "" && (status != 401 || challenge != `Basic realm="the \"site\"", charset="UTF-8"`) {
 			t.Errorf("%q: %q, %d, %s", c.fields, user, status, challenge)
 		}
+	}
+}
+
+// A password from a variable that is not set does not let everybody in.
+func TestAccountsWithoutPassword(t *testing.T) {
+	message := panicOf(func() { Accounts(map[string]string{"ann": "open", "bob": ""}) })
+	if !strings.HasPrefix(message, "sluice: Accounts: ") || !strings.Contains(message, `"bob"`) {
+		t.Errorf("%q", message)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"strconv"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -51,6 +52,8 @@ func decodeBasic(token []byte) (user, password []byte, ok bool) {
 // scrape metrics, a team that sees a preview. How long it takes depends neither on the user nor
 // on the password. UserOf returns the user afterwards. For many users, write a check that asks
 // a database for a hash that is made for passwords, such as that of argon2.
+//
+// Accounts panics if a password is empty: it often comes from a variable that is not set.
 func Accounts(passwords map[string]string) func(ctx *sluice.RequestCtx, user, password []byte) bool {
 	type account struct {
 		user, password [sha256.Size]byte
@@ -58,6 +61,9 @@ func Accounts(passwords map[string]string) func(ctx *sluice.RequestCtx, user, pa
 	}
 	accounts := make([]account, 0, len(passwords))
 	for user, password := range passwords {
+		if password == "" {
+			panic("sluice: Accounts: the password of " + strconv.Quote(user) + " is empty")
+		}
 		accounts = append(accounts, account{sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password)), user})
 	}
 	return func(ctx *sluice.RequestCtx, user, password []byte) bool {

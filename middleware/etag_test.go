@@ -69,6 +69,75 @@ func TestETagAfterFlush(t *testing.T) {
 	}
 }
 
+// If-Match compares strongly (RFC 9110 section 13.1.1), and comes before If-None-Match.
+func TestETagIfMatch(t *testing.T) {
+	own := func(tag string) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyString("hello")
+			ctx.SetContentType("image/png")
+			ctx.Response.Header.Set("ETag", tag)
+		}
+	}
+	for _, c := range []struct {
+		line, tag string
+		fields    []string
+		status    int
+	}{
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: "a"`}, 200},
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: *`}, 200},
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: "b", "a"`}, 200},
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: "b"`}, 412},
+		{"HEAD / HTTP/1.1", `"a"`, []string{`If-Match: "b"`}, 412},
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: W/"a"`}, 412},
+		{"GET / HTTP/1.1", `W/"a"`, []string{`If-Match: W/"a"`}, 412},
+		{"GET / HTTP/1.1", `W/"a"`, []string{`If-None-Match: "a"`}, 304},
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: "b"`, `If-None-Match: "a"`}, 412},
+		{"GET / HTTP/1.1", `"a"`, []string{`If-Match: "a"`, `If-None-Match: "a"`}, 304},
+		{"PUT / HTTP/1.1", `"a"`, []string{`If-Match: "b"`}, 200}, // it is done
+	} {
+		ctx := request(t, append([]string{c.line}, c.fields...)...)
+		ETag(own(c.tag))(ctx)
+		if got := ctx.Response.StatusCode(); got != c.status {
+			t.Errorf("%s, ETag %s, %q: %d, want %d", c.line, c.tag, c.fields, got, c.status)
+		}
+		if c.status == 412 && (len(ctx.Response.Body()) > 0 || field(ctx, "ETag") != "" || field(ctx, "Content-Type") == "image/png") {
+			t.Errorf("%q: %s", c.fields, &ctx.Response)
+		}
+	}
+}
+
+// A compressing handler outside gives the 304 the tag and the Vary of the 200, which the cache
+// of the client then keeps (RFC 9110 section 15.4.5).
+func TestETagOfNotModified(t *testing.T) {
+	for _, c := range []struct {
+		kind, encoding string
+		size           int
+	}{
+		{"text/html", "", 1000}, {"text/html", "", 10}, {"image/png", "", 1000}, {"text/html", "gzip", 1000}, {"", "", 1000},
+	} {
+		h := sluice.CompressHandler(ETag(func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyString(strings.Repeat("x", c.size))
+			if c.kind != "" {
+				ctx.SetContentType(c.kind)
+			}
+			ctx.Response.Header.SetContentEncoding(c.encoding)
+			ctx.Response.Header.Set("Content-Language", "en")
+			ctx.Response.Header.Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		}))
+		whole, none := request(t, "GET / HTTP/1.1", "Accept-Encoding: gzip"), request(t, "GET / HTTP/1.1", "Accept-Encoding: gzip", "If-None-Match: *")
+		h(whole)
+		h(none)
+		if none.Response.StatusCode() != 304 || field(none, "ETag") != field(whole, "ETag") || field(none, "Vary") != field(whole, "Vary") {
+			t.Errorf("%+v:\n%s%s", c, &whole.Response.Header, &none.Response.Header)
+		}
+		for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Language", "Last-Modified"} {
+			if field(none, name) != "" && name != "Content-Type" || strings.Contains(none.Response.Header.String(), name) {
+				t.Errorf("%+v: %s", c, &none.Response.Header)
+			}
+		}
+	}
+}
+
 // A compressing handler outside: one representation each, and no strong tag for two of them.
 func TestETagAndCompression(t *testing.T) {
 	long := strings.Repeat("hello ", 1000)

@@ -184,7 +184,7 @@ func satelliteRules() map[string]packageRule {
 
 		"router":          {own: []string{".", "internal/server/route"}},
 		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route"}},
-		"middleware":      {own: []string{".", "accesslog", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
+		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"sluicetest":      {own: []string{".", "fasthttputil"}},
