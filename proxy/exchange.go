@@ -118,7 +118,7 @@ func (x *exchange) send() error {
 		}
 		isStalled := x.upload.isStalled.Load()
 		isOwn := !isStalled && (x.isEnded() || x.upload.failure() != nil)
-		if isOwn {
+		if isOwn || errors.Is(err, sluice.ErrNoFreeConns) { // one that has much to do is not ill
 			x.judge(balance.Unknown)
 		} else {
 			x.pick.Member.Client.failed.Add(1)

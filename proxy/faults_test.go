@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/client/balance"
 )
 
 // TestFaults: what upstreams do wrong has a status, and a request that must not be repeated
@@ -167,6 +168,31 @@ func TestAllDown(t *testing.T) {
 	}
 	if got := exchangeAll(t, addr, last); got != "503" {
 		t.Error(got)
+	}
+}
+
+// TestBusyIsNotIll: an upstream without a free connection is not ejected, and has not failed.
+// Another one gets what it has no room for.
+func TestBusyIsNotIll(t *testing.T) {
+	busy, requests := silentUpstream(t)
+	other := &rawUpstream{answer: func(string) string { return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" }}
+	p := newProxy(t, Options{
+		To: []string{busy, other.start(t)}, MaxConns: 1, MaxWait: time.Millisecond,
+		Balance: Sticky, StickyKey: "key",
+	})
+	addr := front(t, p, sluice.EngineAuto)
+	request := strings.Replace(last, "\r\n", "\r\nCookie: sluice_upstream="+stickyID("key", busy)+"\r\n", 1)
+	send(t, dialFront(t, addr), request)
+	for requests() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 2 * balance.EjectAfter {
+		if got := exchangeAll(t, addr, request); got != "200" {
+			t.Fatal(got)
+		}
+	}
+	if s := p.Status()[0]; !s.IsUp || s.Failed != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 
