@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 
 	"github.com/sluicehttp/sluice"
@@ -56,6 +59,14 @@ func (x *exchange) stick(u *upstream) {
 	cookie.SetSecure(x.ctx.IsTLS())
 	cookie.SetSameSite(sluice.CookieSameSiteLaxMode)
 	x.ctx.Response.Header.SetCookie(cookie)
+}
+
+// stickyID returns the value of the cookie of Sticky for an upstream. Without the key, nobody
+// can tell from it what the upstream is.
+func stickyID(key, name string) string {
+	sum := hmac.New(sha256.New, []byte(key))
+	sum.Write([]byte(name))
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // hashOf is FNV-1a, whose result is mixed.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"time"
@@ -24,6 +25,10 @@ type Options struct {
 	Key func(ctx *sluice.RequestCtx) []byte
 	// Cookie is the name of the cookie of Sticky; "": "sluice_upstream".
 	Cookie string
+	// StickyKey is the secret from which the values of that cookie are made, so that they tell
+	// nothing of the upstreams. Proxies with the same one, in several processes or machines,
+	// understand each other's cookies. "": a random one.
+	StickyKey string
 
 	// HealthPath makes the proxy ask each upstream for this path, every HealthInterval. One
 	// that fails twice in a row, or does not answer with a status from 200 to 399 within
@@ -143,6 +148,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.MaxConns, 1024)
 	setDefault(&o.BufferBody, 16<<10)
 	setDefault(&o.Cookie, "sluice_upstream")
+	setDefault(&o.StickyKey, rand.Text())
 }
 
 func setDefault[T comparable](field *T, value T) {

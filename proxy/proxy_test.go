@@ -99,6 +99,19 @@ func TestBalance(t *testing.T) {
 			t.Error(all, cookies)
 		}
 	})
+	t.Run("sticky key", func(t *testing.T) {
+		const to = "http://10.0.0.7"
+		id := func(key string) string {
+			p := newProxy(t, Options{To: []string{to}, Balance: Sticky, StickyKey: key})
+			return p.group.Members()[0].Client.id
+		}
+		if id("a") != id("a") {
+			t.Error("Proxies with the same key do not understand each other")
+		}
+		if id("a") == id("b") || id("") == id("a") || id("") == id("") {
+			t.Error("the value does not depend on the key")
+		}
+	})
 }
 
 // TestForwarded: what an upstream learns of the client.

@@ -21,8 +21,8 @@ type upstream struct {
 	isTLS   bool
 	options *Options
 	client  sluice.HostClient
-	seed    uint64 // of name, for Hash and Sticky
-	id      string // seed, for Sticky
+	seed    uint64 // of name, for Hash
+	id      string // for Sticky: the value of the cookie
 	tls     *tls.Config
 	pending atomic.Int64
 	failed  atomic.Uint64 // attempts
@@ -38,7 +38,9 @@ func newUpstream(to string, o *Options) (*upstream, error) {
 		return nil, fmt.Errorf("sluice: proxy: %w", err)
 	}
 	u := &upstream{name: to, host: parsed.Host, network: "tcp", options: o, seed: hashOf(to)}
-	u.id = fmt.Sprintf("%016x", u.seed)
+	if o.Balance == Sticky {
+		u.id = stickyID(o.StickyKey, to)
+	}
 	mode := sluice.HTTP2Off
 	switch parsed.Scheme {
 	case "http":

@@ -46,6 +46,7 @@ the --config file name. URLs are http, https, h2c or h2://HOST:PORT, or unix:PAT
   forwarded = "append"               # replace, append, drop
   rewrite-host = true
   via = "edge"
+  sticky-key = "a secret"            # the same on all machines
 
 Requests without a route are answered with 404. SIGHUP reads the file again; what
 is wrong with it is said, and the old routes stay. The other signals are those of

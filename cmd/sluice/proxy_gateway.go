@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/proxy"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 // A gateway has the proxies of routes, in the order in which a request looks for its own.
@@ -104,7 +105,14 @@ func (h *gatewayHandler) load(o *gatewayOptions, logger sluice.Logger) error {
 		return err
 	}
 	for i := range routes {
-		routes[i].options.Logger = logger
+		options := &routes[i].options
+		options.Logger = logger
+		// A Proxy would make its own, which workers and new routes do not know.
+		if options.Balance == proxy.Sticky && options.StickyKey == "" {
+			if options.StickyKey, err = stickyKey(); err != nil {
+				return fmt.Errorf("the key for the cookies of sticky: %w", err)
+			}
+		}
 	}
 	g, err := newGateway(routes)
 	if err != nil {
@@ -114,6 +122,15 @@ func (h *gatewayHandler) load(o *gatewayOptions, logger sluice.Logger) error {
 		old.close()
 	}
 	return nil
+}
+
+// stickyKey returns the random key of this process and the other workers.
+func stickyKey() (string, error) {
+	keys, err := shared.Default().TicketKeys("sluice.sticky") // they never rotate here
+	if err != nil {
+		return "", err
+	}
+	return string(keys.Keys()[0][:]), nil
 }
 
 func (h *gatewayHandler) close() {

@@ -34,6 +34,7 @@ type routeText struct {
 	RewriteHost    bool     `toml:"rewrite-host"`
 	Forwarded      string   `toml:"forwarded"`
 	Via            string   `toml:"via"`
+	StickyKey      string   `toml:"sticky-key"`
 }
 
 // A duration is a time.Duration in TOML: "1m30s".
@@ -103,7 +104,7 @@ func (t *routeText) route() (route, error) {
 	}
 	r.options = proxy.Options{
 		To: t.To, Balance: balance, HealthPath: t.Health, HealthInterval: time.Duration(t.HealthInterval), Timeout: time.Duration(t.Timeout),
-		MaxConns: t.MaxConns, MaxBody: t.MaxBody, Attempts: t.Attempts, RewriteHost: t.RewriteHost, Forwarded: forwarded, Via: t.Via,
+		MaxConns: t.MaxConns, MaxBody: t.MaxBody, Attempts: t.Attempts, RewriteHost: t.RewriteHost, Forwarded: forwarded, Via: t.Via, StickyKey: t.StickyKey,
 	}
 	return r, nil
 }

@@ -108,6 +108,32 @@ func TestProxyReload(t *testing.T) {
 	})
 }
 
+// TestProxySticky: each worker understands the cookies of the others.
+func TestProxySticky(t *testing.T) {
+	to := named(t, "a") + "," + named(t, "b")
+	p := startPreforkedCommand(t, exec.Command(binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--balance", "sticky", "--to", to))
+	var cookie *http.Cookie
+	var name string
+	for n := range 40 {
+		req, err := http.NewRequest("GET", p.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Close = true // the next one may get another worker
+		if cookie != nil {
+			req.AddCookie(cookie)
+		}
+		resp, err := client().Do(req)
+		_, body := answer(t, resp, err)
+		cookies := resp.Cookies()
+		if n == 0 && len(cookies) == 1 {
+			cookie, name = cookies[0], body[:1]
+		} else if len(cookies) > 0 || body[:1] != name {
+			t.Fatalf("request %d: %q after %q, cookies %v", n, body, name, cookies)
+		}
+	}
+}
+
 // TestProxyFlags: what is wrong is found before anything listens.
 func TestProxyFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "routes.toml")
