@@ -18,10 +18,14 @@ import (
 
 // A manifest has the parts of Kubernetes' objects that the test looks at.
 type manifest struct {
-	Kind string
-	Spec struct {
-		Replicas     int
-		MinAvailable int              `yaml:"minAvailable"`
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		MinAvailable int                         `yaml:"minAvailable"`
+		MinReplicas  int                         `yaml:"minReplicas"`
+		MaxReplicas  int                         `yaml:"maxReplicas"`
+		Target       struct{ Kind, Name string } `yaml:"scaleTargetRef"`
+		Replicas     *int
 		Selector     map[string]any   `yaml:"selector"`
 		Ports        []map[string]any `yaml:"ports"`
 		Template     struct {
@@ -32,6 +36,9 @@ type manifest struct {
 				Grace           int            `yaml:"terminationGracePeriodSeconds"`
 				SecurityContext map[string]any `yaml:"securityContext"`
 				Containers      []container
+				Spread          []struct {
+					Selector map[string]map[string]string `yaml:"labelSelector"`
+				} `yaml:"topologySpreadConstraints"`
 			}
 		}
 	}
@@ -47,6 +54,7 @@ type container struct {
 	ReadinessProbe  probe          `yaml:"readinessProbe"`
 	LivenessProbe   probe          `yaml:"livenessProbe"`
 	SecurityContext map[string]any `yaml:"securityContext"`
+	Resources       struct{ Requests map[string]string }
 }
 
 type probe struct {
@@ -115,8 +123,15 @@ func TestKubernetes(t *testing.T) {
 	if service.Selector["app"] != pod.Metadata.Labels["app"] || service.Ports[0]["targetPort"] != "http" {
 		t.Errorf("%+v", service)
 	}
-	if n := all["PodDisruptionBudget"].Spec.MinAvailable; n < 1 || n >= all["Deployment"].Spec.Replicas {
-		t.Errorf("%d of %d pods must be available", n, all["Deployment"].Spec.Replicas)
+	scaled := all["HorizontalPodAutoscaler"].Spec
+	if n := all["PodDisruptionBudget"].Spec.MinAvailable; n < 1 || n >= scaled.MinReplicas || scaled.MinReplicas > scaled.MaxReplicas {
+		t.Errorf("%d of %d to %d pods must be available", n, scaled.MinReplicas, scaled.MaxReplicas)
+	}
+	if all[scaled.Target.Kind].Metadata.Name != scaled.Target.Name || scaled.Target.Name == "" || c.Resources.Requests["cpu"] == "" || all["Deployment"].Spec.Replicas != nil {
+		t.Errorf("%+v scales nothing, or each apply scales back", scaled)
+	}
+	if s := pod.Spec.Spread; len(s) != 1 || s[0].Selector["matchLabels"]["app"] != pod.Metadata.Labels["app"] {
+		t.Errorf("other pods are spread: %+v", s)
 	}
 }
 
