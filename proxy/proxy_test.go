@@ -89,12 +89,12 @@ func TestBalance(t *testing.T) {
 		}
 	})
 	t.Run("sticky", func(t *testing.T) {
-		_, cookies := ask(t, Options{Balance: Sticky}, func(int) string { return "" })
+		_, cookies := ask(t, Options{Balance: Sticky, StickyKey: "key"}, func(int) string { return "" })
 		cookie, rest, _ := strings.Cut(cookies[0], ";")
 		if !strings.HasPrefix(cookie, "sluice_upstream=") || !strings.Contains(rest, "HttpOnly") {
 			t.Errorf("%q", cookies[0])
 		}
-		names, cookies := ask(t, Options{Balance: Sticky}, func(int) string { return "Cookie: " + cookie + "\r\n" })
+		names, cookies := ask(t, Options{Balance: Sticky, StickyKey: "key"}, func(int) string { return "Cookie: " + cookie + "\r\n" })
 		if all := strings.Join(names, ""); strings.Trim(all, all[:1]) != "" || strings.Join(cookies, "") != "" {
 			t.Error(all, cookies)
 		}
