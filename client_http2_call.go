@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -244,7 +245,7 @@ func (x *http2Call) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
 func (x *http2Call) Fields() *field.Table { return &x.resp.Header.m.Table }
 
 // HeadReceived implements http2client.Request.
-func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error) {
+func (x *http2Call) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
 	if head.StatusCode < 200 {
 		return false, nil
 	}

@@ -19,6 +19,7 @@ import (
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -227,7 +228,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		if tc.set != nil {
 			tc.set(x)
 		}
-		var head h2.Head
+		var head fieldlist.Head
 		head.StatusCode, head.ContentLength = tc.status, tc.length
 		if tc.length != unknown {
 			head.Flags = h1.HasLength
@@ -244,7 +245,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		}
 	}
 	x := &http2Call{c: &HostClient{MaxResponseBodySize: -1}, call: new(clientCall), req: new(Request), resp: new(Response)}
-	var head h2.Head
+	var head fieldlist.Head
 	head.StatusCode, head.ContentLength = 200, 1
 	if _, err := x.HeadReceived(&head, false); err != nil || x.resp.limit != 0 {
 		t.Errorf("a negative limit: %v, %d", err, x.resp.limit)

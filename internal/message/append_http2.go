@@ -4,6 +4,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -110,7 +111,7 @@ func (h *Header) isHopByHop(name []byte) bool {
 // SetReceived sets the state from the head of a response in HTTP/2 that a decoder has
 // put into h.Table. isLast tells that no body follows. A body without Content-Length has
 // the length -1, as a chunked one: its end does not end the connection.
-func (h *ResponseHeader) SetReceived(head *h2.Head, isLast bool) {
+func (h *ResponseHeader) SetReceived(head *fieldlist.Head, isLast bool) {
 	h.SetParsed(&head.Head)
 	h.SetHTTP2()
 	h.ConnectionClose, h.closesByLength = false, false

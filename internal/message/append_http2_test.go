@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // decodeHead decodes a block as the other side does.
-func decodeHead(t *testing.T, kind h2.FieldBlock, block []byte) (head h2.Head, fields *field.Table, text string) {
+func decodeHead(t *testing.T, kind fieldlist.Kind, block []byte) (head fieldlist.Head, fields *field.Table, text string) {
 	t.Helper()
-	d := h2.Decoder{Limits: h1.DefaultLimits, AcceptsConnect: true}
+	d := h2.Decoder{List: fieldlist.List{Limits: h1.DefaultLimits, AcceptsConnect: true}}
 	d.Reset()
 	fields = &field.Table{}
 	d.Begin(kind, fields, &head)
@@ -71,7 +72,7 @@ func TestAppendFieldsOfRequest(t *testing.T) {
 			tc.set(&h)
 			var e h2.Encoder
 			e.Reset(&h2.Pairs{})
-			head, fields, got := decodeHead(t, h2.RequestBlock, h.AppendFields(e.Begin(nil), &e, []byte("https"), tc.f))
+			head, fields, got := decodeHead(t, fieldlist.Request, h.AppendFields(e.Begin(nil), &e, []byte("https"), tc.f))
 			raw := fields.Raw()
 			if string(head.Method.In(raw)) != "GET" || string(head.Target.In(raw)) != "/p?q" || string(head.Scheme.In(raw)) != "https" || string(head.Authority.In(raw)) != "h" {
 				t.Errorf("the pseudo-fields are %q %q %q %q", head.Method.In(raw), head.Target.In(raw), head.Scheme.In(raw), head.Authority.In(raw))
@@ -105,7 +106,7 @@ func TestAppendFieldsOfResponse(t *testing.T) {
 		var e h2.Encoder
 		e.Reset(&h2.Pairs{})
 		tc.f.Length = 2
-		head, _, got := decodeHead(t, h2.ResponseBlock, h.AppendFields(e.Begin(nil), &e, tc.f))
+		head, _, got := decodeHead(t, fieldlist.Response, h.AppendFields(e.Begin(nil), &e, tc.f))
 		if want := tc.want + "Content-Type: text/plain; charset=utf-8\nContent-Length: 2"; got != want || head.StatusCode != 200 {
 			t.Errorf("%s: %d, got\n%s\nwant\n%s", tc.name, head.StatusCode, got, want)
 		}
@@ -135,7 +136,7 @@ func TestSetReceived(t *testing.T) {
 		if tc.length >= 0 {
 			block = e.AppendLength(block, tc.length)
 		}
-		head, fields, _ := decodeHead(t, h2.ResponseBlock, block)
+		head, fields, _ := decodeHead(t, fieldlist.Response, block)
 		fields.CopyTo(&h.Table)
 		h.SetReceived(&head, tc.isLast)
 		if h.ContentLength != tc.wantLength || h.ConnectionClose || h.Status() != tc.status || string(h.Protocol()) != "HTTP/2.0" {
@@ -155,7 +156,7 @@ func TestAppendConnect(t *testing.T) {
 	h.Put("X", []byte("1"), Sets)
 	var e h2.Encoder
 	e.Reset(&h2.Pairs{})
-	head, fields, got := decodeHead(t, h2.RequestBlock, h.AppendConnect(e.Begin(nil), &e, []byte("https"), []byte("websocket")))
+	head, fields, got := decodeHead(t, fieldlist.Request, h.AppendConnect(e.Begin(nil), &e, []byte("https"), []byte("websocket")))
 	raw := fields.Raw()
 	if string(head.Method.In(raw)) != "CONNECT" || string(head.Target.In(raw)) != "/chat" || string(head.Connect.In(raw)) != "websocket" || string(head.Authority.In(raw)) != "h" {
 		t.Errorf("%q %q %q %q", head.Method.In(raw), head.Target.In(raw), head.Connect.In(raw), head.Authority.In(raw))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -239,10 +240,10 @@ func TestAppendTrailerFields(t *testing.T) {
 	h.Put("X-A", []byte(" 1\x01\t"), Sets)
 	h.Put("Etag", []byte(`"a"`), Sets)
 	var fields field.Table
-	var head h2.Head
-	d := h2.Decoder{Limits: h1.DefaultLimits}
+	var head fieldlist.Head
+	d := h2.Decoder{List: fieldlist.List{Limits: h1.DefaultLimits}}
 	d.Reset()
-	d.Begin(h2.TrailerBlock, &fields, &head)
+	d.Begin(fieldlist.Trailer, &fields, &head)
 	if err := d.Push(h.AppendTrailerFields(e.Begin(nil), &e)); err != nil {
 		t.Fatal(err)
 	}

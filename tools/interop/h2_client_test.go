@@ -18,6 +18,7 @@ import (
 
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -179,7 +180,7 @@ func (r *ourRequest) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
 
 func (r *ourRequest) Fields() *field.Table { return &r.table }
 
-func (r *ourRequest) HeadReceived(head *h2.Head, _ bool) (isStreamed bool, err error) {
+func (r *ourRequest) HeadReceived(head *fieldlist.Head, _ bool) (isStreamed bool, err error) {
 	if head.StatusCode < 200 {
 		r.interims = append(r.interims, head.StatusCode)
 		return false, nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -24,7 +25,7 @@ type bothDecoders struct {
 }
 
 func newBothDecoders() *bothDecoders {
-	r := &bothDecoders{ours: h2.Decoder{Limits: h1.Limits{MaxLine: 1 << 20, MaxHead: 1 << 20, MaxFields: 1 << 12}}}
+	r := &bothDecoders{ours: h2.Decoder{List: fieldlist.List{Limits: h1.Limits{MaxLine: 1 << 20, MaxHead: 1 << 20, MaxFields: 1 << 12}}}}
 	r.ours.Reset()
 	r.table.KeepNames = true
 	r.theirs = hpack.NewDecoder(h2.DefaultTableSize, func(f hpack.HeaderField) {
@@ -45,8 +46,8 @@ func (r *bothDecoders) read(t *testing.T, block []byte) (fields []string, ok boo
 		theirError = r.theirs.Close()
 	}
 	r.table.Reset()
-	var head h2.Head
-	r.ours.Begin(h2.RequestBlock, &r.table, &head)
+	var head fieldlist.Head
+	r.ours.Begin(fieldlist.Request, &r.table, &head)
 	ourError := r.ours.Push(block)
 	if ourError == nil {
 		ourError = r.ours.End()

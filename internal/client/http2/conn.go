@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -52,7 +53,7 @@ const (
 // A block is a field block that arrives.
 type block struct {
 	stream *Stream // nil: none has it
-	kind   h2.FieldBlock
+	kind   fieldlist.Kind
 	refuse *h2.Error // what the stream is reset with after the block; nil: nothing
 }
 
@@ -81,7 +82,7 @@ type Conn struct {
 	// Input.
 	parser      h2.Parser
 	decoder     h2.Decoder
-	head        h2.Head
+	head        fieldlist.Head
 	trailer     field.Table
 	block       block
 	own         h2.OwnSettings
@@ -440,7 +441,7 @@ func (c *Conn) finish(s *Stream, err *Error) {
 	}
 	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
-		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
+		c.block.stream, c.block.kind = nil, fieldlist.Unwanted
 		c.decoder.Discard()
 	}
 	c.endWatch(s)

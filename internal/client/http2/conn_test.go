@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -77,11 +78,11 @@ func TestStreamViolations(t *testing.T) {
 		cause  error
 		code   string
 	}{
-		{"no status", "GET", func(p *fakePeer) []byte { return p.respond(1, 0, true, "a", "b") }, h2.ErrPseudoMissing, "PROTOCOL_ERROR"},
+		{"no status", "GET", func(p *fakePeer) []byte { return p.respond(1, 0, true, "a", "b") }, fieldlist.ErrPseudoMissing, "PROTOCOL_ERROR"},
 		{"connection field", "GET", func(p *fakePeer) []byte {
 			return h2.AppendHeaders(nil, 1, append([]byte{0x88, 0x00, 10}, "keep-alive\x01a"...), true, h2.MinMaxFrameSize)
-		}, h2.ErrConnectionOnly, "PROTOCOL_ERROR"},
-		{"101", "GET", func(p *fakePeer) []byte { return p.respond(1, 101, false) }, h2.ErrStatus, "PROTOCOL_ERROR"},
+		}, fieldlist.ErrConnectionOnly, "PROTOCOL_ERROR"},
+		{"101", "GET", func(p *fakePeer) []byte { return p.respond(1, 101, false) }, fieldlist.ErrStatus, "PROTOCOL_ERROR"},
 		{"interim ends", "GET", func(p *fakePeer) []byte { return p.respond(1, 100, true) }, h2.ErrMalformed, "PROTOCOL_ERROR"},
 		{"data first", "GET", func(p *fakePeer) []byte { return data(1, "x", true) }, h2.ErrMalformed, "PROTOCOL_ERROR"},
 		{"body too long", "GET", func(p *fakePeer) []byte {

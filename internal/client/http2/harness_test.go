@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -56,7 +57,7 @@ func (r *testRequest) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
 
 func (r *testRequest) Fields() *field.Table { return &r.table }
 
-func (r *testRequest) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error) {
+func (r *testRequest) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
 	r.statuses = append(r.statuses, head.StatusCode)
 	r.fields += textOf(&r.table)
 	return r.streams, r.refuses
@@ -102,8 +103,8 @@ type fakePeer struct {
 	decoder h2.Decoder
 	encoder h2.Encoder
 	table   field.Table
-	head    h2.Head
-	kind    h2.FieldBlock
+	head    fieldlist.Head
+	kind    fieldlist.Kind
 	opened  map[uint32]bool
 }
 
@@ -186,9 +187,9 @@ func (p *fakePeer) note(ev *h2.Event) {
 	case h2.EventHeaders:
 		if ev.Has(h2.BlockStart) {
 			p.table.Reset()
-			p.kind = h2.RequestBlock
+			p.kind = fieldlist.Request
 			if p.opened[ev.Stream] {
-				p.kind = h2.TrailerBlock
+				p.kind = fieldlist.Trailer
 			}
 			p.opened[ev.Stream] = true
 			p.decoder.Begin(p.kind, &p.table, &p.head)
@@ -202,7 +203,7 @@ func (p *fakePeer) note(ev *h2.Event) {
 			break
 		}
 		raw := p.table.Raw()
-		if p.kind == h2.RequestBlock {
+		if p.kind == fieldlist.Request {
 			line = fmt.Sprintf("%d %s %s%s", ev.Stream, p.head.Method.In(raw), p.head.Target.In(raw), end)
 		} else {
 			line = fmt.Sprintf("%d trailer %s%s", ev.Stream, textOf(&p.table), end)

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -204,9 +205,9 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 		return c.violated(s, v, now)
 	case err != nil: // too large
 		c.cancel(s, err)
-	case kind == h2.TrailerBlock && !isLast:
+	case kind == fieldlist.Trailer && !isLast:
 		return c.violated(s, h2.ErrTrailerNotLast, now)
-	case kind == h2.TrailerBlock:
+	case kind == fieldlist.Trailer:
 		h1.DropForbiddenTrailers(&c.trailer)
 		if c.trailer.Len() > 0 {
 			s.Request.TrailerReceived(&c.trailer)
@@ -221,22 +222,22 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 // beginBlock finds out whose field block begins.
 func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	s := c.streams[ev.Stream]
-	c.block = block{stream: s, kind: h2.UnwantedBlock}
+	c.block = block{stream: s, kind: fieldlist.Unwanted}
 	switch {
 	case s == nil:
-		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
+		c.decoder.Begin(fieldlist.Unwanted, nil, nil)
 		return c.onEndedStream(ev.Stream, now)
 	case s.input == inputEnded:
 		c.block.refuse = h2.ErrStreamClosed
-		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
+		c.decoder.Begin(fieldlist.Unwanted, nil, nil)
 	case s.input == inputHead:
-		c.block.kind = h2.ResponseBlock
-		c.decoder.Begin(h2.ResponseBlock, s.Request.Fields(), &c.head)
+		c.block.kind = fieldlist.Response
+		c.decoder.Begin(fieldlist.Response, s.Request.Fields(), &c.head)
 	default:
-		c.block.kind = h2.TrailerBlock
+		c.block.kind = fieldlist.Trailer
 		c.trailer.Reset()
 		c.trailer.KeepNames = true // the Request knows how it spells names
-		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
+		c.decoder.Begin(fieldlist.Trailer, &c.trailer, nil)
 	}
 	return nil
 }
@@ -284,7 +285,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 }
 
 // bodyLength returns how many bytes the body of the response has; -1: it does not say.
-func (s *Stream) bodyLength(head *h2.Head) int64 {
+func (s *Stream) bodyLength(head *fieldlist.Head) int64 {
 	switch status := head.StatusCode; {
 	case s.isTunnel:
 		return -1

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -29,7 +30,7 @@ type Request interface {
 	// isLast, the response is complete. Otherwise a body may follow: isStreamed makes Do
 	// return, and the body is read with Stream.Read. An error resets the stream, and is
 	// the cause of Do's.
-	HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error)
+	HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error)
 	// BodyReceived gets the next part of a body that is not streamed, and must copy it.
 	// An error resets the stream, and is the cause of Do's.
 	BodyReceived(p []byte) error

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -30,7 +31,7 @@ const (
 // A block is a field block that arrives.
 type block struct {
 	stream *Stream // nil: of no request
-	kind   h2.FieldBlock
+	kind   fieldlist.Kind
 	isOpen bool
 	refuse *h2.Error // what the stream is reset with after the block; nil: nothing
 }
@@ -59,7 +60,7 @@ type connState struct {
 	// Input.
 	parser  h2.Parser
 	decoder h2.Decoder
-	head    h2.Head
+	head    fieldlist.Head
 	trailer field.Table
 	block   block
 	own     h2.OwnSettings
@@ -300,7 +301,7 @@ func (c *Conn) removeIfOver(s *Stream) {
 	c.uncount(s)
 	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
-		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
+		c.block.stream, c.block.kind = nil, fieldlist.Unwanted
 	}
 	s.next, c.ended = c.ended, s
 	if c.streams.count() == 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -97,7 +98,7 @@ func (x *Exchange) fields() *field.Table { return &x.requestHeader.Table }
 // headComplete is called with a valid head. Without isLast, a body follows; with it, the
 // request is complete. isStreamed: Serve begins now and reads the body with ReadBody, or that
 // of an extended CONNECT with a Tunnel. An error refuses the request; Serve then answers it.
-func (x *Exchange) headComplete(head *h2.Head, isLast bool) (isStreamed bool, err error) {
+func (x *Exchange) headComplete(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
 	h := x.requestHeader
 	h.SetParsed(&head.Head)
 	h.SetHTTP2()

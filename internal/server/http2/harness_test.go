@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -445,7 +446,7 @@ type peer struct {
 	encoder h2.Encoder
 	parser  h2.Parser
 	decoder h2.Decoder
-	head    h2.Head
+	head    fieldlist.Head
 	table   field.Table
 	lines   []string // what was read
 	data    map[uint32]int
@@ -522,9 +523,9 @@ func (p *peer) handle(ev *h2.Event) error {
 func (p *peer) headers(ev *h2.Event, end string) error {
 	if ev.Has(h2.BlockStart) {
 		p.table.Reset()
-		kind := h2.ResponseBlock
+		kind := fieldlist.Response
 		if p.open[ev.Stream] {
-			kind = h2.TrailerBlock
+			kind = fieldlist.Trailer
 		}
 		p.decoder.Begin(kind, &p.table, &p.head)
 	}

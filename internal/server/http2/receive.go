@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -39,9 +40,9 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 		return nil
 	case refuse != nil:
 		return c.resetByUs(stream, refuse, now)
-	case kind == h2.TrailerBlock && !isLast:
+	case kind == fieldlist.Trailer && !isLast:
 		return c.resetByUs(stream, h2.ErrTrailerNotLast, now)
-	case kind == h2.TrailerBlock:
+	case kind == fieldlist.Trailer:
 		return c.trailerReceived(stream, err, now)
 	}
 	return c.headComplete(stream, err, isLast, now)
@@ -58,7 +59,7 @@ func costOf(err *h2.Error) h2.Cost {
 // beginBlock decides what a field block is.
 func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	b := &c.block
-	*b = block{isOpen: true, kind: h2.UnwantedBlock}
+	*b = block{isOpen: true, kind: fieldlist.Unwanted}
 	var s *Stream
 	if ev.Stream <= c.newest {
 		s = c.streams.find(ev.Stream)
@@ -77,7 +78,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	case s != nil && s.isConnect:
 		b.stream, b.refuse = s, h2.ErrTunnelFields
 	case s != nil:
-		b.stream, b.kind = s, h2.TrailerBlock
+		b.stream, b.kind = s, fieldlist.Trailer
 	case c.phase >= phaseDraining: // the peer sends it again elsewhere
 		c.newest = ev.Stream
 		c.endings.open(ev.Stream)
@@ -89,14 +90,14 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		c.openStream(ev.Stream, now)
 	}
 	switch b.kind {
-	case h2.TrailerBlock:
+	case fieldlist.Trailer:
 		c.trailer.Reset()
 		c.trailer.KeepNames = true // the Request knows how it spells names
-		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
-	case h2.RequestBlock:
-		c.decoder.Begin(h2.RequestBlock, b.stream.exchange.fields(), &c.head)
+		c.decoder.Begin(fieldlist.Trailer, &c.trailer, nil)
+	case fieldlist.Request:
+		c.decoder.Begin(fieldlist.Request, b.stream.exchange.fields(), &c.head)
 	default:
-		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
+		c.decoder.Begin(fieldlist.Unwanted, nil, nil)
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 	if c.opened++; c.opened == c.cfg.MaxRequests {
 		c.warn()
 	}
-	b.stream, b.kind = s, h2.RequestBlock
+	b.stream, b.kind = s, fieldlist.Request
 }
 
 // newStream returns a Stream for a request that begins.

@@ -85,7 +85,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
+				"internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/engine/compact", "internal/engine/uring", "internal/server", "internal/server/route", "internal/server/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
 				"internal/client/balance", "internal/wire/conditional", "internal/wire/proxy", "internal/files", "internal/client/dial", "internal/body", "internal/client/pipeline", "internal/client/pool", "internal/wire/uri",
@@ -103,10 +103,10 @@ func packageRules() map[string]packageRule {
 		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server"}},
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http1/http1test": {own: []string{"internal/engine"}},
-		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
+		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
 		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
-		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
+		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/server/requestid":  {},
@@ -203,7 +203,7 @@ func partRules() map[string]packageRule {
 		"internal/compress":                    {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":                       {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
 		"internal/client/dial":                 clock,
-		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
+		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
 		"internal/body":                        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
 		"internal/client/pipeline":             {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
 		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine/sock"}},
@@ -234,7 +234,7 @@ func shim() packageRule {
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
 		"tools/lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "tools/lab/...",
+			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "tools/lab/...",
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"tools/bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "tools/bench/...", "tools/lab/..."}},

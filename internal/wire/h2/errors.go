@@ -52,10 +52,14 @@ type Error struct {
 	Code  Code  // of the RST_STREAM or GOAWAY that answers it
 	Scope Scope // which of both
 	msg   string
+	cause error // a fieldlist.Violation, or nil
 }
 
 // Error describes the violation.
 func (e *Error) Error() string { return "sluice: http2: " + e.msg }
+
+// Unwrap returns the fieldlist.Violation of a malformed message, nil for other errors.
+func (e *Error) Unwrap() error { return e.cause }
 
 func connectionError(c Code, msg string) *Error { return &Error{Code: c, msg: msg} }
 

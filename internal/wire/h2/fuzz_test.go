@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -14,9 +15,9 @@ var fuzzLimits = h1.Limits{MaxLine: 100, MaxHead: 600, MaxFields: 8}
 // outcome returns all that decoding a block has led to.
 func (r *blockReader) outcome(err error) string {
 	if err != nil {
-		return fmt.Sprintf("%v, %d beyond, %x", err, r.d.beyond, r.d.AppendPacked(nil))
+		return fmt.Sprintf("%v, %d beyond, %x", err, r.d.Beyond, r.d.AppendPacked(nil))
 	}
-	return fmt.Sprintf("%q %+v %d %x", r.list(), r.head, r.d.beyond, r.d.AppendPacked(nil))
+	return fmt.Sprintf("%q %+v %d %x", r.list(), r.head, r.d.Beyond, r.d.AppendPacked(nil))
 }
 
 // FuzzDecoder: however a block is cut, the result is the same, and a packed table is
@@ -30,7 +31,7 @@ func FuzzDecoder(f *testing.F) {
 		if len(in) > 4096 {
 			t.Skip()
 		}
-		block := FieldBlock(kind % 4)
+		block := fieldlist.Kind(kind % 4)
 		whole := newBlockReader()
 		whole.d.Limits, whole.table.KeepNames = fuzzLimits, keepNames
 		for range 2 { // the second time with what the first has put into the table
@@ -84,7 +85,7 @@ func FuzzPackedDecoder(f *testing.F) {
 	r := newBlockReader()
 	f.Add(r.d.AppendPacked(nil))
 	for _, block := range browserBlocks(f) {
-		if err := r.read(RequestBlock, block); err != nil {
+		if err := r.read(fieldlist.Request, block); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(r.d.AppendPacked(nil))
@@ -175,7 +176,7 @@ func FuzzEncoder(f *testing.F) {
 		}
 		end := func() {
 			begin()
-			if err := r.read(TrailerBlock, block); err != nil {
+			if err := r.read(fieldlist.Trailer, block); err != nil {
 				t.Fatal(err)
 			}
 			if got := r.list(); !slices.Equal(got, sortedList(want)) {

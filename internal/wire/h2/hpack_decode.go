@@ -2,7 +2,7 @@ package h2
 
 import (
 	"github.com/sluicehttp/sluice/internal/wire/field"
-	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 // maxSizeUpdates is the number of size updates at the beginning of a block: one for
@@ -30,39 +30,22 @@ const (
 // pieces; the result does not depend on how they are cut. Call Reset before the first
 // use. For each block call Begin, Push for each piece, and End.
 type Decoder struct {
-	// Limits bound a field list: MaxLine the bytes of its path, MaxFields the number
-	// of its fields without pseudo-fields, MaxHead the sum of names, values and 32 for
-	// each field. A string that needs more than MaxHead bytes in the block counts as
-	// too large, even if its text is shorter.
-	Limits h1.Limits
-	// AcceptsConnect admits :protocol in requests, as our SETTINGS must have announced
-	// (RFC 8441 section 3).
-	AcceptsConnect bool
+	// List bounds and validates field lists: set its Limits and AcceptsConnect. A string that
+	// needs more than MaxHead bytes in the block counts as too large, even if its text is
+	// shorter. Its Out is used while Push runs.
+	fieldlist.List
 
 	table dynamicTable
 	limit int // of the table's size, by our settings
 	low   int // the least limit since the last size update
 
-	block   FieldBlock
 	phase   blockPhase
 	updates uint8
-	isPlain bool // a field that is not a pseudo-field was seen
-	head    *Head
-	fields  *field.Table
-	out     []byte // while Push runs: what is decoded, Raw of fields
-	scratch []byte // out of an unwanted block
+	scratch []byte // Out of an unwanted block
 	partial []byte // the beginning of a field whose rest has not arrived
 	need    int    // bytes of the field that are needed to continue
 	rest    int    // bytes of a long string that have not arrived
 	long    longField
-
-	count     int     // fields, without pseudo-fields
-	size      int     // of the list so far
-	beyond    int64   // of the fields that were not stored
-	cookie    h1.Span // crumbs that were joined, not yet in fields
-	hasCookie bool
-	refused   error // the first violation that makes the message malformed
-	excess    error // the first limit that was exceeded
 
 	last *repeated // nil: no block has come twice
 	mark uint32    // of the last block
@@ -71,7 +54,7 @@ type Decoder struct {
 
 // A longField is a field with a string that is too long to be kept.
 type longField struct {
-	code    fieldCode
+	code    fieldlist.Code
 	inserts bool // it goes into the table, which it empties
 	size    int
 }
@@ -79,7 +62,7 @@ type longField struct {
 // Reset makes d ready for a new connection. It keeps Limits, AcceptsConnect and
 // memory.
 func (d *Decoder) Reset() {
-	*d = Decoder{Limits: d.Limits, AcceptsConnect: d.AcceptsConnect, table: d.table, partial: d.partial[:0], scratch: d.scratch, last: d.last}
+	*d = Decoder{List: fieldlist.List{Limits: d.Limits, AcceptsConnect: d.AcceptsConnect}, table: d.table, partial: d.partial[:0], scratch: d.scratch, last: d.last}
 	d.table.reset(DefaultTableSize)
 	d.limit, d.low = DefaultTableSize, DefaultTableSize
 }
@@ -94,24 +77,9 @@ func (d *Decoder) SetLimit(size int) {
 // Begin starts a block. Its fields will be added to t, which must be empty and have no
 // raw head, and what the others say to h. Both may be nil for an UnwantedBlock, and h
 // for a TrailerBlock.
-func (d *Decoder) Begin(block FieldBlock, t *field.Table, h *Head) {
-	if h != nil {
-		*h = Head{}
-		h.Minor = 1
-	}
-	d.block, d.fields, d.head = block, t, h
-	d.phase, d.updates, d.isPlain = atSizeUpdate, 0, false
-	d.count, d.size, d.beyond = 0, 0, 0
-	d.hasCookie = false
-	d.refused, d.excess = nil, nil
-	d.path = pathPlace{}
-}
-
-// Discard makes the rest of the block that Begin has started an UnwantedBlock. The table
-// and the Head of Begin are not used any more.
-func (d *Decoder) Discard() {
-	d.block, d.fields, d.head = UnwantedBlock, nil, nil
-	d.hasCookie = false
+func (d *Decoder) Begin(kind fieldlist.Kind, t *field.Table, h *fieldlist.Head) {
+	d.List.Begin(kind, t, h)
+	d.phase, d.updates, d.path = atSizeUpdate, 0, pathPlace{}
 }
 
 // Receive handles a piece of the block that Begin has started, and charges b for what it
@@ -137,8 +105,8 @@ func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, violatio
 	if list = d.End(); isWhole && list == nil {
 		d.keep(ev.Payload, before)
 	}
-	if d.beyond > 0 {
-		if err := b.Charge(now, Cost(min(1+d.beyond>>10, 1000))*CostDecodedKiB); err != nil {
+	if d.Beyond > 0 {
+		if err := b.Charge(now, Cost(min(1+d.Beyond>>10, 1000))*CostDecodedKiB); err != nil {
 			return true, err, nil
 		}
 	}
@@ -151,16 +119,16 @@ func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, violatio
 // Push decodes the next piece of the block, and keeps no reference to it. An error
 // ends the connection; then only Reset may be called.
 func (d *Decoder) Push(piece []byte) error {
-	if d.fields == nil {
-		d.out = d.scratch[:0]
+	if d.Table == nil {
+		d.Out = d.scratch[:0]
 		err := d.push(piece)
-		d.scratch, d.out = d.out, nil
+		d.scratch, d.Out = d.Out, nil
 		return err
 	}
-	d.out = d.fields.Raw()
+	d.Out = d.Table.Raw()
 	err := d.push(piece)
-	d.fields.SetRaw(d.out)
-	d.out = nil
+	d.Table.SetRaw(d.Out)
+	d.Out = nil
 	return err
 }
 
@@ -214,26 +182,21 @@ func (d *Decoder) End() error {
 	if cap(d.scratch) > maxKept {
 		d.scratch = nil
 	}
-	t, h := d.fields, d.head
-	switch {
-	case d.block == UnwantedBlock:
-		return nil
-	case d.refused != nil:
-		return d.refused
-	case d.excess != nil:
-		return d.excess
+	err := d.Finish()
+	if v, ok := err.(fieldlist.Violation); ok {
+		return malformed[v]
 	}
-	d.endCookies(t)
-	var err error
-	switch d.block {
-	case RequestBlock:
-		err = h.finishRequest(t)
-	case ResponseBlock:
-		err = h.finishResponse()
-	}
-	t.Seal(len(t.Raw()))
 	return err
 }
+
+// malformed has the error of each Violation.
+var malformed = func() (all [fieldlist.Violations]*Error) {
+	for v := range all {
+		cause := fieldlist.Violation(v)
+		all[v] = &Error{Code: CodeProtocolError, Scope: StreamScope, msg: cause.Error(), cause: cause}
+	}
+	return all
+}()
 
 // step decodes from in, which is not empty, and returns how many bytes it has used: 0
 // if it needs more of them.
@@ -257,10 +220,9 @@ func (d *Decoder) step(in []byte) (used int, err error) {
 	}
 	switch first := in[0]; {
 	case first >= 0x80:
-		index, next, err := readInteger(in, 0, 7)
-		if next == 0 {
-			d.need = len(in) + 1
-			return 0, err
+		index, next := fieldlist.ReadInteger(in, 0, 7)
+		if next <= 0 {
+			return 0, d.await(in, next)
 		}
 		return next, d.indexed(index)
 	case first >= 0x40:
@@ -271,13 +233,22 @@ func (d *Decoder) step(in []byte) (used int, err error) {
 	return d.literal(in, 4, false)
 }
 
+// await asks for another byte of an integer that ends with in, unless next says that it is too
+// large.
+func (d *Decoder) await(in []byte, next int) error {
+	if next == fieldlist.TooLarge {
+		return ErrInteger
+	}
+	d.need = len(in) + 1
+	return nil
+}
+
 // sizeUpdate reads a change of the table's size (RFC 7541 section 6.3).
 func (d *Decoder) sizeUpdate(in []byte) (used int, err error) {
-	size, next, err := readInteger(in, 0, 5)
+	size, next := fieldlist.ReadInteger(in, 0, 5)
 	switch {
-	case next == 0:
-		d.need = len(in) + 1
-		return 0, err
+	case next <= 0:
+		return 0, d.await(in, next)
 	case d.phase != atSizeUpdate || d.updates == maxSizeUpdates:
 		return 0, ErrSizeUpdateAt
 	case size > d.limit, d.table.max > d.low && size > d.low:
@@ -310,17 +281,17 @@ func (d *Decoder) indexed(index int) error {
 	if index == 0 {
 		return ErrIndex
 	}
-	start := len(d.out)
+	start := len(d.Out)
 	if index < len(staticFields) {
 		f := &staticFields[index]
-		size := len(f.name) + len(f.value) + entryOverhead
-		if d.counts(f.code, len(f.value), size) {
-			if d.keepsName(f.code) {
-				d.out = append(d.out, f.name...)
+		size := len(f.name) + len(f.value) + fieldlist.FieldOverhead
+		if d.Counts(f.code, len(f.value), size) {
+			if d.KeepsName(f.code) {
+				d.Out = append(d.Out, f.name...)
 			}
-			value := d.beginValue(f.code, start)
-			d.out = append(d.out, f.value...)
-			d.add(fieldName{f.code, uint8(index), staticFlaws[index]}, start, value)
+			value := d.BeginValue(f.code, start)
+			d.Out = append(d.Out, f.value...)
+			d.Add(f.code, staticFlaws[index], start, value)
 		}
 		return nil
 	}
@@ -328,13 +299,13 @@ func (d *Decoder) indexed(index int) error {
 		return ErrIndex
 	}
 	e := d.table.get(index)
-	if d.counts(e.code, int(e.valueSize), e.size()) {
-		if d.keepsName(e.code) {
-			d.out = d.table.appendName(d.out, e)
+	if d.Counts(e.code, int(e.valueSize), e.size()) {
+		if d.KeepsName(e.code) {
+			d.Out = d.table.appendName(d.Out, e)
 		}
-		value := d.beginValue(e.code, start)
-		d.out = d.table.appendValue(d.out, e)
-		d.add(e.fieldName, start, value)
+		value := d.BeginValue(e.code, start)
+		d.Out = d.table.appendValue(d.Out, e)
+		d.Add(e.code, e.flaw, start, value)
 	}
 	return nil
 }
@@ -351,22 +322,24 @@ func (d *Decoder) locate(in []byte, at int) (s wireString, err error) {
 		d.need = at + 1
 		return s, nil
 	}
-	n, next, err := readInteger(in, at, 7)
-	if next == 0 {
-		d.need = len(in) + 1
-		return s, err
+	n, next := fieldlist.ReadInteger(in, at, 7)
+	if next <= 0 {
+		return s, d.await(in, next)
 	}
 	return wireString{next, n, in[at]&0x80 != 0}, nil
 }
 
 // decode appends the text of s to what is decoded.
-func (d *Decoder) decode(in []byte, s wireString) (err error) {
+func (d *Decoder) decode(in []byte, s wireString) error {
 	text := in[s.start : s.start+s.length]
 	if s.isHuffman {
-		d.out, err = appendHuffmanDecoded(d.out, text)
-		return err
+		var isValid bool
+		if d.Out, isValid = fieldlist.AppendHuffmanDecoded(d.Out, text); !isValid {
+			return ErrHuffman
+		}
+		return nil
 	}
-	d.out = append(d.out, text...)
+	d.Out = append(d.Out, text...)
 	return nil
 }
 
@@ -377,10 +350,9 @@ func (d *Decoder) maxString() int { return max(d.Limits.MaxHead, 4*d.table.max) 
 
 // literal reads a field with a value of its own (RFC 7541 section 6.2).
 func (d *Decoder) literal(in []byte, prefix int, inserts bool) (used int, err error) {
-	index, at, err := readInteger(in, 0, prefix)
-	if at == 0 {
-		d.need = len(in) + 1
-		return 0, err
+	index, at := fieldlist.ReadInteger(in, 0, prefix)
+	if at <= 0 {
+		return 0, d.await(in, at)
 	}
 	var name, value wireString
 	if index == 0 {
@@ -412,19 +384,19 @@ func (d *Decoder) literal(in []byte, prefix int, inserts bool) (used int, err er
 	if err := d.beginField(); err != nil {
 		return 0, err
 	}
-	start := len(d.out)
+	start := len(d.Out)
 	n, nameLen, err := d.name(in, index, name)
 	if err != nil {
 		return 0, err
 	}
 	if isLong {
-		d.out = d.out[:start]
+		d.Out = d.Out[:start]
 		d.long = longField{n.code, inserts, nameLen}
 		d.skip(inLongValue, value)
 		return value.start, nil
 	}
 	used = value.start + value.length
-	if n.code == pseudoPath && !inserts {
+	if n.code == fieldlist.PseudoPath && !inserts {
 		d.path = pathPlace{len(in) - valueAt, len(in) - used}
 	}
 	return used, d.literalValue(in, n, start, nameLen, value, inserts)
@@ -434,28 +406,28 @@ func (d *Decoder) literal(in []byte, prefix int, inserts bool) (used int, err er
 // string. Its bytes are appended unless the static table has them and nothing else
 // needs them.
 func (d *Decoder) name(in []byte, index int, s wireString) (n fieldName, size int, err error) {
-	start := len(d.out)
+	start := len(d.Out)
 	switch {
 	case index == 0:
 		if err := d.decode(in, s); err != nil {
 			return n, 0, err
 		}
-		name := d.out[start:]
-		n.code = codeOf(name)
-		if n.flaw = nameFlaw(n.code, name); n.flaw == noFlaw {
+		name := d.Out[start:]
+		n.code = fieldlist.CodeOf(name)
+		if n.flaw = fieldlist.NameViolation(n.code, name); n.flaw == fieldlist.None {
 			n.static = staticName(n.code, name)
 		}
-		if n.static != 0 && !d.keepsName(n.code) {
-			d.out = d.out[:start]
+		if n.static != 0 && !d.KeepsName(n.code) {
+			d.Out = d.Out[:start]
 		}
 		return n, len(name), nil
 	case index < len(staticFields):
 		f := &staticFields[index]
-		if n = (fieldName{code: f.code, static: uint8(index)}); f.code != otherField {
+		if n = (fieldName{code: f.code, static: uint8(index)}); f.code != fieldlist.Other {
 			n.static = staticOfCode[f.code]
 		}
-		if d.keepsName(f.code) {
-			d.out = append(d.out, f.name...)
+		if d.KeepsName(f.code) {
+			d.Out = append(d.Out, f.name...)
 		}
 		return n, len(f.name), nil
 	}
@@ -464,13 +436,13 @@ func (d *Decoder) name(in []byte, index int, s wireString) (n fieldName, size in
 	}
 	e := d.table.get(index)
 	n = e.fieldName
-	if n.static == 0 || d.keepsName(n.code) {
-		d.out = d.table.appendName(d.out, e)
+	if n.static == 0 || d.KeepsName(n.code) {
+		d.Out = d.table.appendName(d.Out, e)
 	}
-	if n.flaw != noFlaw { // of the name, or of that entry's value
-		n.flaw = noFlaw
+	if n.flaw != fieldlist.None { // of the name, or of that entry's value
+		n.flaw = fieldlist.None
 		if n.static == 0 {
-			n.flaw = nameFlaw(n.code, d.out[start:])
+			n.flaw = fieldlist.NameViolation(n.code, d.Out[start:])
 		}
 	}
 	return n, e.nameLen(), nil
@@ -479,70 +451,26 @@ func (d *Decoder) name(in []byte, index int, s wireString) (n fieldName, size in
 // literalValue decodes the value of a field whose name is n, puts the field into the
 // table if that is asked for, and adds it to the list.
 func (d *Decoder) literalValue(in []byte, n fieldName, start, nameLen int, s wireString, inserts bool) error {
-	name := d.out[start:]
-	value := d.beginValue(n.code, start)
+	name := d.Out[start:]
+	value := d.BeginValue(n.code, start)
 	if err := d.decode(in, s); err != nil {
 		return err
 	}
-	name = d.out[start : start+len(name)] // decoding may have moved it
-	text := d.out[value:]
-	n.flaw = fieldFlaw(n, name, text)
+	name = d.Out[start : start+len(name)] // decoding may have moved it
+	text := d.Out[value:]
+	n.flaw = fieldlist.FieldViolation(n.code, n.flaw, name, text)
 	if inserts {
 		if n.static != 0 {
 			name = nil
 		}
 		d.table.insert(n, name, text)
 	}
-	if d.counts(n.code, len(text), nameLen+len(text)+entryOverhead) {
-		d.add(n, start, value)
+	if d.Counts(n.code, len(text), nameLen+len(text)+fieldlist.FieldOverhead) {
+		d.Add(n.code, n.flaw, start, value)
 	} else {
-		d.out = d.out[:start]
+		d.Out = d.Out[:start]
 	}
 	return nil
-}
-
-// keepsName reports whether the bytes of a name are stored with the field.
-func (d *Decoder) keepsName(code fieldCode) bool {
-	return code == otherField || d.fields != nil && d.fields.KeepNames && !code.isPseudo()
-}
-
-// beginValue returns where the value of a field begins that begins at start: after its
-// name, and for a cookie that follows another also after the separator that joins the
-// two (RFC 9113 section 8.2.3).
-func (d *Decoder) beginValue(code fieldCode, start int) int {
-	if d.joins(code, start) {
-		d.out = append(d.out, "; "...)
-	}
-	return len(d.out)
-}
-
-// joins reports whether a field that begins at start is joined to the cookie before it.
-func (d *Decoder) joins(code fieldCode, start int) bool {
-	return code == fieldCode(field.Cookie) && d.hasCookie && d.cookie.End == start && !d.keepsName(code)
-}
-
-// counts counts a field against the limits, and reports whether it is added to the list.
-// From the first field on that exceeds a limit, none is.
-func (d *Decoder) counts(code fieldCode, valueLen, size int) bool {
-	if d.excess == nil {
-		d.size += size
-		if !code.isPseudo() {
-			d.count++
-		}
-		switch {
-		case code == pseudoPath && valueLen > d.Limits.MaxLine:
-			d.excess = h1.ErrLineTooLong
-		case d.size > d.Limits.MaxHead:
-			d.excess = h1.ErrHeadTooLarge
-		case d.count > d.Limits.MaxFields:
-			d.excess = h1.ErrTooManyFields
-		}
-	}
-	if d.excess != nil {
-		d.beyond += int64(size)
-		return false
-	}
-	return d.block != UnwantedBlock
 }
 
 // skip passes over a string that is too long.
@@ -566,111 +494,5 @@ func (d *Decoder) endLong() {
 		d.table.evict(d.table.max + 1)
 	}
 	// Its text may be shorter than the limit; the field counts as too large.
-	d.counts(d.long.code, d.long.size, max(d.long.size, d.Limits.MaxHead)+entryOverhead)
-}
-
-// add adds a field within the limits to the list. It begins at start in what is
-// decoded, and its value at value.
-func (d *Decoder) add(n fieldName, start, value int) {
-	span := h1.Span{Start: value, End: len(d.out)}
-	switch {
-	case n.flaw != noFlaw:
-		d.refuse(flawErrors[n.flaw])
-	case n.code.isPseudo():
-		d.addPseudo(n.code, span)
-	}
-	if n.code.isPseudo() {
-		return
-	}
-	d.isPlain = true
-	if d.joins(n.code, start) {
-		d.cookie.End = span.End
-		return
-	}
-	if d.hasCookie {
-		d.flushCookie()
-	}
-	if n.code == fieldCode(field.Cookie) && !d.fields.KeepNames {
-		d.hasCookie, d.cookie = true, span
-		return
-	}
-	id := field.ID(n.code)
-	d.fields.PushParsed(id, start, value, span.Start, span.End)
-	if noted>>id&1 != 0 && d.block != TrailerBlock {
-		d.note(id, span.In(d.out))
-	}
-}
-
-// refuse keeps the first error that makes the message malformed.
-func (d *Decoder) refuse(err error) {
-	if d.refused == nil {
-		d.refused = err
-	}
-}
-
-// addPseudo stores a pseudo-field.
-func (d *Decoder) addPseudo(code fieldCode, value h1.Span) {
-	switch {
-	case !d.block.isExpected(code, d.AcceptsConnect):
-		d.refuse(ErrPseudoForbidden)
-	case d.isPlain:
-		d.refuse(ErrPseudoOrder)
-	case d.head.hasPseudo(code):
-		d.refuse(ErrPseudoRepeated)
-	default:
-		d.head.notePseudo(code, value, d.out)
-	}
-}
-
-// noted is the set of the fields that note handles.
-const noted uint64 = 1<<field.ContentLength | 1<<field.Expect
-
-// note applies a field that frames the message.
-func (d *Decoder) note(id field.ID, value []byte) {
-	role := h1.Requests
-	if d.block == ResponseBlock {
-		role = h1.Responses
-	}
-	switch {
-	case id == field.ContentLength:
-		if d.head.NoteLength(role, value) != nil {
-			d.refuse(ErrLength)
-		}
-	case role == h1.Requests:
-		if err := d.head.NoteExpect(value); err != nil {
-			d.refuse(err)
-		}
-	}
-}
-
-// flushCookie adds the crumbs that were joined.
-func (d *Decoder) flushCookie() {
-	d.hasCookie = false
-	d.fields.PushParsed(field.Cookie, d.cookie.Start, d.cookie.Start, d.cookie.Start, d.cookie.End)
-}
-
-// endCookies joins the cookies that did not follow each other.
-func (d *Decoder) endCookies(t *field.Table) {
-	if d.hasCookie {
-		d.flushCookie()
-	}
-	i := t.Index(field.Cookie)
-	if i < 0 || t.FindID(field.Cookie, i+1) < 0 {
-		return
-	}
-	raw := t.Raw()
-	start := len(raw)
-	if t.KeepNames {
-		raw = append(raw, "cookie"...)
-	}
-	value := len(raw)
-	for first := i; i >= 0; i = t.FindID(field.Cookie, i+1) {
-		if i > first {
-			raw = append(raw, "; "...)
-		}
-		raw = append(raw, t.Value(i)...)
-	}
-	t.SetRaw(raw)
-	t.PushParsed(field.Cookie, start, value, value, len(raw))
-	t.KeepLast(1 << field.Cookie)
+	d.Counts(d.long.code, d.long.size, max(d.long.size, d.Limits.MaxHead)+fieldlist.FieldOverhead)
 }

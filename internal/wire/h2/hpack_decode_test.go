@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -63,27 +64,27 @@ func TestAppendixC(t *testing.T) {
 			"set-cookie: " + cookie + "\ncontent-encoding: gzip\ndate: " + date2, 215},
 	}
 	for section, c := range map[string]struct {
-		kind   FieldBlock
+		kind   fieldlist.Kind
 		size   int
 		blocks [3]block
 		wires  [3]string
 	}{
-		"C.3": {RequestBlock, 4096, requests, [3]string{
+		"C.3": {fieldlist.Request, 4096, requests, [3]string{
 			"828684410f7777772e6578616d706c652e636f6d",
 			"828684be58086e6f2d6361636865",
 			"828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565",
 		}},
-		"C.4": {RequestBlock, 4096, requests, [3]string{
+		"C.4": {fieldlist.Request, 4096, requests, [3]string{
 			"828684418cf1e3c2e5f23a6ba0ab90f4ff",
 			"828684be5886a8eb10649cbf",
 			"828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf",
 		}},
-		"C.5": {ResponseBlock, 256, responses, [3]string{
+		"C.5": {fieldlist.Response, 256, responses, [3]string{
 			"4803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a323120474d546e1768747470733a2f2f7777772e6578616d706c652e636f6d",
 			"4803333037c1c0bf",
 			"88c1611d4d6f6e2c203231204f637420323031332032303a31333a323220474d54c05a04677a69707738666f6f3d4153444a4b48514b425a584f5157454f50495541585157454f49553b206d61782d6167653d333630303b2076657273696f6e3d31",
 		}},
-		"C.6": {ResponseBlock, 256, responses, [3]string{
+		"C.6": {fieldlist.Response, 256, responses, [3]string{
 			"488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3",
 			"4883640effc1c0bf",
 			"88c16196d07abe941054d444a8200595040b8166e084a62d1bffc05a839bd9ab77ad94e7821dd7f2e6c7b335dfdfcd5b3960d5af27087f3672c1ab270fb5291f9587316065c003ed4ee5b1063d5007",
@@ -109,34 +110,10 @@ func TestAppendixC(t *testing.T) {
 	}
 }
 
-// TestIntegers: the examples of RFC 7541 appendix C.1, and the bounds.
-func TestIntegers(t *testing.T) {
-	for _, c := range []struct {
-		n, prefix int
-		wire      string
-	}{{10, 5, "0a"}, {1337, 5, "1f9a0a"}, {42, 8, "2a"}, {0, 1, "00"}, {30, 5, "1e"}, {31, 5, "1f00"}, {maxInteger, 7, "7f80ffffff07"}} {
-		wire := unhex(t, c.wire)
-		if got := appendInteger(nil, 0, c.prefix, c.n); !bytes.Equal(got, wire) {
-			t.Errorf("%d: %x, want %x", c.n, got, wire)
-		}
-		for i := 1; i <= len(wire); i++ {
-			n, next, err := readInteger(wire[:i], 0, c.prefix)
-			if err != nil || i < len(wire) && next != 0 || i == len(wire) && (n != c.n || next != i) {
-				t.Errorf("%x: %d up to %d, %v", wire[:i], n, next, err)
-			}
-		}
-	}
-	for _, wire := range []string{"7f81ffffff07", "7fffffffff08", "7fffffffff7f", "7f8080808080", "7f808080808000", "7fffffffffffffffffff"} {
-		if _, _, err := readInteger(unhex(t, wire), 0, 7); err != ErrInteger {
-			t.Errorf("%s: %v", wire, err)
-		}
-	}
-}
-
 // literal is a literal field without indexing and without Huffman codes.
 func literal(name, value string) []byte {
-	b := appendInteger([]byte{0}, 0, 7, len(name))
-	b = appendInteger(append(b, name...), 0, 7, len(value))
+	b := fieldlist.AppendInteger([]byte{0}, 0, 7, len(name))
+	b = fieldlist.AppendInteger(append(b, name...), 0, 7, len(value))
 	return append(b, value...)
 }
 
@@ -169,7 +146,7 @@ func TestCompressionErrors(t *testing.T) {
 		"8220":             ErrSizeUpdateAt,
 	} {
 		r := newBlockReader()
-		if err := r.read(RequestBlock, unhex(t, wire)); err != want {
+		if err := r.read(fieldlist.Request, unhex(t, wire)); err != want {
 			t.Errorf("%s: %v, want %v", wire, err, want)
 		}
 		if err := r.d.Push([]byte{0x82}); want != ErrTruncated && err != ErrTruncated {
@@ -208,11 +185,11 @@ func TestSizeUpdates(t *testing.T) {
 			r.d.SetLimit(limit)
 		}
 		wire := append(unhex(t, c.wire), request...)
-		if err := r.read(RequestBlock, wire); err != c.want {
+		if err := r.read(fieldlist.Request, wire); err != c.want {
 			t.Errorf("%v, %q: %v, want %v", c.limits, c.wire, err, c.want)
 		}
 		if c.want == nil {
-			if err := r.read(RequestBlock, request); err != nil {
+			if err := r.read(fieldlist.Request, request); err != nil {
 				t.Errorf("%v, %q: the next block: %v", c.limits, c.wire, err)
 			}
 		}
@@ -227,7 +204,7 @@ func requestWith(fields ...[]byte) []byte {
 
 // TestLimits: a list that exceeds a limit is refused, but keeps the table in step.
 func TestLimits(t *testing.T) {
-	const base = (7 + 3) + (7 + 4) + (5 + 1) + (10 + 1) + 4*entryOverhead // of requestWith
+	const base = (7 + 3) + (7 + 4) + (5 + 1) + (10 + 1) + 4*fieldlist.FieldOverhead // of requestWith
 	long := strings.Repeat("v", 300)
 	for name, c := range map[string]struct {
 		limits h1.Limits
@@ -253,11 +230,11 @@ func TestLimits(t *testing.T) {
 			r.d.Limits = c.limits
 			r.d.table.resize(50) // so that 300 bytes are long
 			wire := append(bytes.Clone(c.wire), inserted("x", "y")...)
-			err := r.read(RequestBlock, wire[:cut], wire[cut:])
+			err := r.read(fieldlist.Request, wire[:cut], wire[cut:])
 			if name == "all" {
-				err = r.read(RequestBlock, c.wire[:cut], c.wire[cut:])
+				err = r.read(fieldlist.Request, c.wire[:cut], c.wire[cut:])
 			}
-			beyond := r.d.beyond - 34 // the field that was inserted
+			beyond := r.d.Beyond - 34 // the field that was inserted
 			if name == "all" {
 				if err != nil {
 					t.Fatal(err)
@@ -282,10 +259,10 @@ func TestLongStringEmptiesTheTable(t *testing.T) {
 	} {
 		r := newBlockReader()
 		r.d.Limits.MaxHead = 20000
-		if err := r.read(RequestBlock, requestWith(inserted("a", "b"))); err != nil {
+		if err := r.read(fieldlist.Request, requestWith(inserted("a", "b"))); err != nil {
 			t.Fatal(err)
 		}
-		err := r.read(RequestBlock, requestWith(wire, inserted("c", "d")))
+		err := r.read(fieldlist.Request, requestWith(wire, inserted("c", "d")))
 		if isSmall := len(wire) < 20000; isSmall != (err == nil) {
 			t.Errorf("%d bytes: %v", len(wire), err)
 		}
@@ -300,15 +277,15 @@ func TestTableBounds(t *testing.T) {
 	for _, limit := range []int{0, 100, 4096, 65536} {
 		r := newBlockReader()
 		r.d.SetLimit(limit)
-		update := appendInteger(nil, 0x20, 5, limit)
+		update := fieldlist.AppendInteger(nil, 0x20, 5, limit)
 		for i := range 3000 {
 			block := requestWith(inserted("", ""), inserted("x", strings.Repeat("v", i*7%500)), inserted(fmt.Sprint("name", i), ""))
-			if err := r.read(UnwantedBlock, append(update, block...)); err != nil {
+			if err := r.read(fieldlist.Unwanted, append(update, block...)); err != nil {
 				t.Fatal(err)
 			}
 			update = nil
 			table := &r.d.table
-			if table.size > limit || len(table.bytes) > max(256, limit) || len(table.entries) > max(8, 2*limit/entryOverhead) {
+			if table.size > limit || len(table.bytes) > max(256, limit) || len(table.entries) > max(8, 2*limit/fieldlist.FieldOverhead) {
 				t.Fatalf("limit %d: %d bytes, %d in the ring, %d entries", limit, table.size, len(table.bytes), len(table.entries))
 			}
 		}
@@ -324,7 +301,7 @@ func TestPartialBound(t *testing.T) {
 		r := newBlockReader()
 		r.d.Limits.MaxHead = 8000
 		r.d.table.resize(100)
-		r.d.Begin(RequestBlock, &r.table, &r.head)
+		r.d.Begin(fieldlist.Request, &r.table, &r.head)
 		for i, c := range wire {
 			if err := r.d.Push([]byte{c}); err != nil {
 				t.Fatal(err)
@@ -359,7 +336,7 @@ func TestCookies(t *testing.T) {
 		} {
 			r := newBlockReader()
 			r.table.KeepNames = keepNames
-			if err := r.read(TrailerBlock, bytes.Join(c.fields, nil)); err != nil {
+			if err := r.read(fieldlist.Trailer, bytes.Join(c.fields, nil)); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
@@ -388,7 +365,7 @@ func TestCookies(t *testing.T) {
 // TestKnownNamesCostNoBytes: the table of fields holds values only.
 func TestKnownNamesCostNoBytes(t *testing.T) {
 	r := newBlockReader()
-	if err := r.read(RequestBlock, requestWith(inserted("user-agent", "u"), literal("accept", "a"), []byte{0xbe})); err != nil {
+	if err := r.read(fieldlist.Request, requestWith(inserted("user-agent", "u"), literal("accept", "a"), []byte{0xbe})); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(r.table.Raw()); got != "GET"+"http"+"/"+"a"+"u"+"a"+"u" {
@@ -400,11 +377,11 @@ func TestKnownNamesCostNoBytes(t *testing.T) {
 func TestDiscard(t *testing.T) {
 	blocks := [2][]byte{[]byte("\x88\x40\x03x-a\x0asome value"), {0x88, 0xbe}}
 	for cut := range blocks[0] {
-		d := Decoder{Limits: h1.DefaultLimits}
+		d := Decoder{List: fieldlist.List{Limits: h1.DefaultLimits}}
 		d.Reset()
 		var given, next field.Table
-		var head Head
-		d.Begin(ResponseBlock, &given, &head)
+		var head fieldlist.Head
+		d.Begin(fieldlist.Response, &given, &head)
 		if err := d.Push(blocks[0][:cut]); err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +394,7 @@ func TestDiscard(t *testing.T) {
 		if given.Len() != 1 || string(given.Value(0)) != "mine" {
 			t.Errorf("cut at %d: the table of the discarded block has changed", cut)
 		}
-		d.Begin(ResponseBlock, &next, &head)
+		d.Begin(fieldlist.Response, &next, &head)
 		if err := errors.Join(d.Push(blocks[1]), d.End()); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 const (
@@ -65,7 +66,7 @@ func (e *Encoder) Begin(dst []byte) []byte {
 func (e *Encoder) resize(dst []byte, size int) []byte {
 	e.limit = size
 	e.evict()
-	return appendInteger(dst, 0x20, 5, size)
+	return fieldlist.AppendInteger(dst, 0x20, 5, size)
 }
 
 // evict forgets the entries that the peer's table has no room for.
@@ -120,7 +121,7 @@ func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 		return append(dst, 0x80|14)
 	}
 	var digits [20]byte
-	return e.append(dst, pseudoStatus, nil, strconv.AppendInt(digits[:0], int64(status), 10))
+	return e.append(dst, fieldlist.PseudoStatus, nil, strconv.AppendInt(digits[:0], int64(status), 10))
 }
 
 // RequestFields are the pseudo-fields of a request. Those that are empty are not sent.
@@ -134,7 +135,7 @@ func (e *Encoder) AppendRequest(dst []byte, r RequestFields) []byte {
 	case "POST":
 		dst = append(dst, 0x80|3)
 	default:
-		dst = e.append(dst, pseudoMethod, nil, r.Method)
+		dst = e.append(dst, fieldlist.PseudoMethod, nil, r.Method)
 	}
 	switch string(r.Scheme) {
 	case "":
@@ -143,20 +144,20 @@ func (e *Encoder) AppendRequest(dst []byte, r RequestFields) []byte {
 	case "https":
 		dst = append(dst, 0x80|7)
 	default:
-		dst = e.append(dst, pseudoScheme, nil, r.Scheme)
+		dst = e.append(dst, fieldlist.PseudoScheme, nil, r.Scheme)
 	}
 	if len(r.Authority) > 0 {
-		dst = e.append(dst, pseudoAuthority, nil, r.Authority)
+		dst = e.append(dst, fieldlist.PseudoAuthority, nil, r.Authority)
 	}
 	switch string(r.Path) {
 	case "":
 	case "/":
 		dst = append(dst, 0x80|4)
 	default:
-		dst = e.append(dst, pseudoPath, nil, r.Path)
+		dst = e.append(dst, fieldlist.PseudoPath, nil, r.Path)
 	}
 	if len(r.Protocol) > 0 {
-		dst = e.append(dst, pseudoProtocol, protocolName, r.Protocol)
+		dst = e.append(dst, fieldlist.PseudoProtocol, protocolName, r.Protocol)
 	}
 	return dst
 }
@@ -167,18 +168,18 @@ var protocolName = []byte(":protocol")
 // AppendField appends a field with a valid value. id is that of name, a token in any
 // case. Fields that HTTP/2 forbids, because they concern a connection, are left out.
 func (e *Encoder) AppendField(dst []byte, id field.ID, name, value []byte) []byte {
-	if isConnectionOnly(id, name) {
+	if fieldlist.IsConnectionOnly(id, name) {
 		return dst
 	}
-	return e.append(dst, fieldCode(id), name, value)
+	return e.append(dst, fieldlist.Code(id), name, value)
 }
 
 // AppendLength appends content-length.
 func (e *Encoder) AppendLength(dst []byte, length int64) []byte {
 	if length != e.length || e.lengthSize == 0 {
 		var digits [20]byte
-		text := appendLiteral(e.lengthText[:0], 0, 4, fieldCode(field.ContentLength), nil)
-		text = appendString(text, strconv.AppendInt(digits[:0], length, 10))
+		text := appendLiteral(e.lengthText[:0], 0, 4, fieldlist.Code(field.ContentLength), nil)
+		text = fieldlist.AppendString(text, 0, 7, strconv.AppendInt(digits[:0], length, 10))
 		e.length, e.lengthSize = length, uint8(len(text))
 	}
 	return append(dst, e.lengthText[:e.lengthSize]...)
@@ -193,26 +194,26 @@ func (e *Encoder) AppendDate(dst, date []byte) []byte {
 	case isRepeated && e.dateAt != notHeld:
 		return append(dst, 0x80|byte(len(staticFields)+e.dateAt))
 	case isRepeated && dateEntry <= e.limit:
-		dst = appendLiteral(dst, 0x40, 6, fieldCode(field.Date), nil)
+		dst = appendLiteral(dst, 0x40, 6, fieldlist.Code(field.Date), nil)
 		e.insert(uint16(pairSlots + dateEntry))
 		e.dateAt = 0
 	default:
 		copy(e.date[:], date)
 		e.dateAt = notHeld
-		dst = appendLiteral(dst, 0, 4, fieldCode(field.Date), nil)
+		dst = appendLiteral(dst, 0, 4, fieldlist.Code(field.Date), nil)
 	}
-	return appendString(dst, date)
+	return fieldlist.AppendString(dst, 0, 7, date)
 }
 
 // dateEntry is the size of a date in the peer's table.
-const dateEntry = len("date") + dateSize + entryOverhead
+const dateEntry = len("date") + dateSize + fieldlist.FieldOverhead
 
 // append appends a field: by its index if the peer's table has it, with indexing if it
 // is a pair, otherwise as a literal.
-func (e *Encoder) append(dst []byte, code fieldCode, name, value []byte) []byte {
+func (e *Encoder) append(dst []byte, code fieldlist.Code, name, value []byte) []byte {
 	if isSecret(code, name) {
 		dst = appendLiteral(dst, 0x10, 4, code, name)
-		return appendString(dst, value)
+		return fieldlist.AppendString(dst, 0, 7, value)
 	}
 	for i, id := range e.known[:e.count] {
 		if id < pairSlots && e.pairs.slots[id].Load().is(code, name, value) {
@@ -231,5 +232,5 @@ func (e *Encoder) append(dst []byte, code fieldCode, name, value []byte) []byte 
 		}
 	}
 	dst = appendLiteral(dst, 0, 4, code, name)
-	return appendString(dst, value)
+	return fieldlist.AppendString(dst, 0, 7, value)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 func (e *Encoder) add(dst []byte, name, value string) []byte {
@@ -47,7 +48,7 @@ func TestHello(t *testing.T) {
 	for i := range 2 * sightings {
 		block := appendHello(nil, e, helloServer, helloType, helloDate)
 		sizes = append(sizes, len(block))
-		if err := r.read(ResponseBlock, block); err != nil {
+		if err := r.read(fieldlist.Response, block); err != nil {
 			t.Fatal(err)
 		}
 		want := [][2]string{{":status", "200"}, {"server", "Sluice"}, {"date", date}, {"content-type", "text/plain; charset=utf-8"}, {"content-length", "13"}}
@@ -76,7 +77,7 @@ func TestDates(t *testing.T) {
 		text := fmt.Sprintf("Sun, 06 Nov 1994 08:49:%02d GMT", second)
 		for i := range second % 4 {
 			block := e.AppendDate(e.AppendStatus(e.Begin(nil), 200), []byte(text))
-			if err := r.read(ResponseBlock, block); err != nil {
+			if err := r.read(fieldlist.Response, block); err != nil {
 				t.Fatal(err)
 			}
 			if got := string(r.table.Get(field.Date)); got != text {
@@ -100,7 +101,7 @@ func TestSecretsAreNeverIndexed(t *testing.T) {
 		for range 3 * sightings {
 			block := e.add(nil, name, "secret")
 			r := newBlockReader()
-			if err := r.read(TrailerBlock, block); err != nil || block[0]&0xf0 != 0x10 || r.d.table.count != 0 {
+			if err := r.read(fieldlist.Trailer, block); err != nil || block[0]&0xf0 != 0x10 || r.d.table.count != 0 {
 				t.Fatalf("%s: %x, %v", name, block, err)
 			}
 		}
@@ -119,7 +120,7 @@ func TestVolatileFieldsAreNotIndexed(t *testing.T) {
 		block = e.add(block, "etag", "x")
 		block = e.add(block, "content-length", "1")
 		block = e.add(block, "x-long", strings.Repeat("v", maxPairText))
-		if err := r.read(RequestBlock, block); err != nil || r.d.table.count != 0 {
+		if err := r.read(fieldlist.Request, block); err != nil || r.d.table.count != 0 {
 			t.Fatal(err, r.d.table.lines())
 		}
 	}
@@ -142,7 +143,7 @@ func TestPairsAreBounded(t *testing.T) {
 		for j := range 40 {
 			for range sightings + 2 {
 				block := e.add(e.Begin(nil), fmt.Sprint("X-Name-", i), fmt.Sprint("value", j))
-				if err := r.read(TrailerBlock, block); err != nil {
+				if err := r.read(fieldlist.Trailer, block); err != nil {
 					t.Fatal(err)
 				}
 				if got := fmt.Sprintf("%s=%s", r.table.Name(0), r.table.Value(0)); got != fmt.Sprintf("X-Name-%d=value%d", i, j) {
@@ -191,7 +192,7 @@ func TestEncoderLimits(t *testing.T) {
 			block = e.add(block, "x-a", fmt.Sprint(i))
 			want = append(want, fmt.Sprint(i))
 		}
-		if err := r.read(TrailerBlock, block); err != nil {
+		if err := r.read(fieldlist.Trailer, block); err != nil {
 			t.Fatal(err)
 		}
 		for i, value := range want {
@@ -228,7 +229,7 @@ func TestEncoderLimits(t *testing.T) {
 	limit(40) // less than the date
 	send("3f09")
 	for range 3 {
-		if err := r.read(TrailerBlock, e.AppendDate(e.Begin(nil), []byte(date))); err != nil || string(r.table.Get(field.Date)) != date {
+		if err := r.read(fieldlist.Trailer, e.AppendDate(e.Begin(nil), []byte(date))); err != nil || string(r.table.Get(field.Date)) != date {
 			t.Error(err)
 		}
 	}
@@ -249,7 +250,7 @@ func TestEncodesRequests(t *testing.T) {
 			block := e.add(e.AppendRequest(e.Begin(nil), c), "User-Agent", "Sluice")
 			block = e.add(block, "Access-Control-Request-Method", "X")
 			block = e.add(block, "Accept-Charset", "utf-8")
-			if err := r.read(RequestBlock, block); err != nil {
+			if err := r.read(fieldlist.Request, block); err != nil {
 				t.Fatalf("%q: %v", c, err)
 			}
 			raw := r.table.Raw()
@@ -280,13 +281,13 @@ func TestStatuses(t *testing.T) {
 			if status == 101 {
 				continue
 			}
-			if err := r.read(ResponseBlock, e.AppendStatus(e.Begin(nil), status)); err != nil || r.head.StatusCode != status {
+			if err := r.read(fieldlist.Response, e.AppendStatus(e.Begin(nil), status)); err != nil || r.head.StatusCode != status {
 				t.Errorf("%d became %d: %v", status, r.head.StatusCode, err)
 			}
 		}
 		for _, status := range []int{200, 204, 206, 304, 400, 404, 500} {
 			block := e.AppendStatus(e.Begin(nil), status)
-			if err := r.read(ResponseBlock, block); err != nil || r.head.StatusCode != status || len(block) != 1 {
+			if err := r.read(fieldlist.Response, block); err != nil || r.head.StatusCode != status || len(block) != 1 {
 				t.Errorf("%d became %d: %v", status, r.head.StatusCode, err)
 			}
 		}
@@ -303,7 +304,7 @@ func TestPairsConcurrently(t *testing.T) {
 			for i := range 2000 {
 				value := fmt.Sprint(i * (g + 1) % 20)
 				block := e.add(e.add(e.Begin(nil), "X-A", value), "Server", value)
-				if err := r.read(TrailerBlock, block); err != nil || string(r.table.Value(0)) != value || string(r.table.Value(1)) != value {
+				if err := r.read(fieldlist.Trailer, block); err != nil || string(r.table.Value(0)) != value || string(r.table.Value(1)) != value {
 					t.Errorf("%s became %s: %v", value, r.table.Raw(), err)
 				}
 			}
@@ -337,7 +338,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 	request := func() {
 		for _, b := range blocks {
-			if err := r.read(RequestBlock, b[:len(b)/2], b[len(b)/2:]); err != nil {
+			if err := r.read(fieldlist.Request, b[:len(b)/2], b[len(b)/2:]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -354,7 +355,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 		t.Errorf("decoding: %v allocations", n)
 	}
 	unwanted := func() {
-		r.d.Begin(UnwantedBlock, nil, nil)
+		r.d.Begin(fieldlist.Unwanted, nil, nil)
 		if err := r.d.Push(blocks[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -384,10 +385,10 @@ func browserBlocks(t testing.TB) [][]byte {
 		case "https":
 			first, second = append(first, 0x87), append(second, 0x87)
 		case "/index.html?a=b":
-			first, second = appendString(append(first, 4), []byte(f[1])), appendString(append(second, 4), []byte(f[1]))
+			first, second = fieldlist.AppendString(append(first, 4), 0, 7, []byte(f[1])), fieldlist.AppendString(append(second, 4), 0, 7, []byte(f[1]))
 		default:
-			first = appendLiteral(first, 0x40, 6, codeOf([]byte(f[0])), []byte(f[0]))
-			first = appendString(first, []byte(f[1]))
+			first = appendLiteral(first, 0x40, 6, fieldlist.CodeOf([]byte(f[0])), []byte(f[0]))
+			first = fieldlist.AppendString(first, 0, 7, []byte(f[1]))
 			inserted := len(fields) - 1 - i
 			if i == 1 {
 				inserted -= 2
@@ -397,7 +398,7 @@ func browserBlocks(t testing.TB) [][]byte {
 	}
 	r := newBlockReader()
 	for i, block := range [][]byte{first, second} {
-		if err := r.read(RequestBlock, block); err != nil {
+		if err := r.read(fieldlist.Request, block); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.list(); len(got) != len(fields)-1 || got[0][1] != "www.example.com" || got[len(got)-1][1] != "u=0, i" {
@@ -426,7 +427,7 @@ func BenchmarkDecodeBrowser(b *testing.B) {
 	b.Run("First", func(b *testing.B) {
 		for b.Loop() {
 			r.d.Reset()
-			if err := r.read(RequestBlock, blocks[0]); err != nil {
+			if err := r.read(fieldlist.Request, blocks[0]); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -434,11 +435,11 @@ func BenchmarkDecodeBrowser(b *testing.B) {
 	})
 	b.Run("Repeated", func(b *testing.B) {
 		r.d.Reset()
-		if err := r.read(RequestBlock, blocks[0]); err != nil {
+		if err := r.read(fieldlist.Request, blocks[0]); err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if err := r.read(RequestBlock, blocks[1]); err != nil {
+			if err := r.read(fieldlist.Request, blocks[1]); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -456,14 +457,14 @@ func TestEncodesStories(t *testing.T) {
 			e, r := newEncoder(&pairs), newBlockReader()
 			for _, list := range lists {
 				list = slices.DeleteFunc(slices.Clone(list), func(f [2]string) bool {
-					return isConnectionOnly(field.Lookup(f[0]), []byte(f[0])) || strings.TrimSpace(f[1]) != f[1]
+					return fieldlist.IsConnectionOnly(field.Lookup(f[0]), []byte(f[0])) || strings.TrimSpace(f[1]) != f[1]
 				})
 				if wantError(list) != nil {
 					continue
 				}
 				block := e.Begin(nil)
 				for _, f := range list {
-					block = e.append(block, codeOf([]byte(f[0])), []byte(f[0]), []byte(f[1]))
+					block = e.append(block, fieldlist.CodeOf([]byte(f[0])), []byte(f[0]), []byte(f[1]))
 				}
 				half := len(block) / 2
 				r.check(t, "encoded", list, r.read(storyKind(list), block[:half], block[half:]))

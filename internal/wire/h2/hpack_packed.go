@@ -1,6 +1,10 @@
 package h2
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
+)
 
 // Integers in packed state are uvarints in their shortest form, so that a state has
 // one packed form.
@@ -40,10 +44,10 @@ func CutUvarint(b []byte) (n uint64, rest []byte, ok bool) {
 	return n, b[used:], true
 }
 
-// cutInteger reads an integer of at most maxInteger.
+// cutInteger reads an integer of at most fieldlist.MaxInteger.
 func cutInteger(b []byte) (n int, rest []byte, ok bool) {
 	v, rest, ok := CutUvarint(b)
-	if !ok || v > maxInteger {
+	if !ok || v > fieldlist.MaxInteger {
 		return 0, nil, false
 	}
 	return int(v), rest, true
@@ -139,7 +143,7 @@ func (e *Encoder) unpack(b []byte, pairs *Pairs, cut func([]byte, *Pairs) (uint1
 func cutIndex(b []byte, pairs *Pairs) (id uint16, size int, rest []byte, ok bool) {
 	n, b, ok := cutInteger(b)
 	switch {
-	case !ok, n > pairSlots+DefaultTableSize, n >= pairSlots && n < pairSlots+entryOverhead:
+	case !ok, n > pairSlots+DefaultTableSize, n >= pairSlots && n < pairSlots+fieldlist.FieldOverhead:
 		return 0, 0, nil, false
 	case n >= pairSlots:
 		return uint16(n), n - pairSlots, b, true
@@ -156,7 +160,7 @@ func cutIndex(b []byte, pairs *Pairs) (id uint16, size int, rest []byte, ok bool
 func cutEntry(b []byte, pairs *Pairs) (id uint16, size int, rest []byte, ok bool) {
 	size, b, ok = cutInteger(b)
 	switch {
-	case !ok, size > DefaultTableSize, size > 0 && size < entryOverhead:
+	case !ok, size > DefaultTableSize, size > 0 && size < fieldlist.FieldOverhead:
 		return 0, 0, nil, false
 	case size > 0:
 		return pairSlots + uint16(size), size, b, true
@@ -166,12 +170,12 @@ func cutEntry(b []byte, pairs *Pairs) (id uint16, size int, rest []byte, ok bool
 	if !isName || !isValue {
 		return 0, 0, nil, false
 	}
-	code := codeOf(name)
-	n := fieldName{code: code, flaw: nameFlaw(code, name)}
-	if fieldFlaw(n, name, value) != noFlaw || !mayRepeat(code, name, value) {
+	code := fieldlist.CodeOf(name)
+	n := fieldName{code: code, flaw: fieldlist.NameViolation(code, name)}
+	if fieldlist.FieldViolation(n.code, n.flaw, name, value) != fieldlist.None || !mayRepeat(code, name, value) {
 		return 0, 0, nil, false
 	}
-	size = len(name) + len(value) + entryOverhead
+	size = len(name) + len(value) + fieldlist.FieldOverhead
 	hash := hashField(code, name, value)
 	p, slot := pairs.find(hash, code, name, value)
 	if p == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -14,9 +15,9 @@ func TestPackedFlaws(t *testing.T) {
 		var d Decoder
 		d.Limits = h1.Limits{MaxHead: 1 << 10, MaxLine: 1 << 10, MaxFields: 10}
 		d.Reset()
-		d.Begin(UnwantedBlock, nil, nil)
-		block := appendInteger([]byte{0x40}, 0, 7, len(name))
-		block = append(appendInteger(append(block, name...), 0, 7, 1), 'v')
+		d.Begin(fieldlist.Unwanted, nil, nil)
+		block := fieldlist.AppendInteger([]byte{0x40}, 0, 7, len(name))
+		block = append(fieldlist.AppendInteger(append(block, name...), 0, 7, 1), 'v')
 		if err := d.Push(block); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 const (
@@ -33,23 +34,23 @@ type Pairs struct {
 
 // A pair is a field that repeats. It does not change.
 type pair struct {
-	code        fieldCode
+	code        fieldlist.Code
 	name, value []byte // name in lower case
 	literal     []byte // literal field with incremental indexing
 	size        int    // as RFC 7541 section 4.1 counts
 }
 
-func (p *pair) is(code fieldCode, name, value []byte) bool {
+func (p *pair) is(code fieldlist.Code, name, value []byte) bool {
 	return p.code == code && string(p.value) == string(value) &&
-		(code != otherField || ascii.EqualFold(p.name, name))
+		(code != fieldlist.Other || ascii.EqualFold(p.name, name))
 }
 
-// hashField hashes a field by parts of its value and, if code is otherField, of its
+// hashField hashes a field by parts of its value and, if code is fieldlist.Other, of its
 // name, in any case.
-func hashField(code fieldCode, name, value []byte) uint32 {
+func hashField(code fieldlist.Code, name, value []byte) uint32 {
 	h := (uint64(code)<<32 + uint64(len(value))) * 0x9e3779b97f4a7c15
 	h = mix(h, value, 0)
-	if code == otherField {
+	if code == fieldlist.Other {
 		h = mix(h, name, 0x2020202020202020)
 	}
 	return uint32(h >> 32)
@@ -73,7 +74,7 @@ func mix(h uint64, s []byte, fold uint64) uint64 {
 }
 
 // find returns the pair of a field and its slot, or nil.
-func (l *Pairs) find(hash uint32, code fieldCode, name, value []byte) (p *pair, slot int) {
+func (l *Pairs) find(hash uint32, code fieldlist.Code, name, value []byte) (p *pair, slot int) {
 	for i := hash; ; i++ {
 		slot = int(i & (pairSlots - 1))
 		if p = l.slots[slot].Load(); p == nil || p.is(code, name, value) {
@@ -83,7 +84,7 @@ func (l *Pairs) find(hash uint32, code fieldCode, name, value []byte) (p *pair, 
 }
 
 // sight counts a field that is no pair, and makes it one if it repeats.
-func (l *Pairs) sight(hash uint32, code fieldCode, name, value []byte) {
+func (l *Pairs) sight(hash uint32, code fieldlist.Code, name, value []byte) {
 	if l.count.Load() >= maxPairs || !mayRepeat(code, name, value) {
 		return
 	}
@@ -112,33 +113,33 @@ const secret uint64 = 1<<field.Cookie | 1<<field.SetCookie | 1<<field.Authorizat
 
 // isSecret reports whether no party may put the field into a table (RFC 7541 section
 // 7.1.3).
-func isSecret(code fieldCode, name []byte) bool {
-	if code == otherField {
+func isSecret(code fieldlist.Code, name []byte) bool {
+	if code == fieldlist.Other {
 		return len(name) == len("proxy-authorization") && ascii.EqualFold(name, "proxy-authorization")
 	}
-	return !code.isPseudo() && secret>>code&1 != 0
+	return !code.IsPseudo() && secret>>code&1 != 0
 }
 
 // mayRepeat reports whether a field can become a pair.
-func mayRepeat(code fieldCode, name, value []byte) bool {
+func mayRepeat(code fieldlist.Code, name, value []byte) bool {
 	text := len(value)
-	if code == otherField {
+	if code == fieldlist.Other {
 		text += len(name)
 	}
 	if text > maxPairText || isSecret(code, name) {
 		return false
 	}
-	if code.isPseudo() {
-		return code != pseudoPath
+	if code.IsPseudo() {
+		return code != fieldlist.PseudoPath
 	}
 	return volatile>>code&1 == 0
 }
 
 // add makes a field a pair, if the list has room.
-func (l *Pairs) add(hash uint32, code fieldCode, name, value []byte) {
+func (l *Pairs) add(hash uint32, code fieldlist.Code, name, value []byte) {
 	namesakes := 0
 	for i := range l.slots {
-		if p := l.slots[i].Load(); p != nil && p.code == code && (code != otherField || ascii.EqualFold(p.name, name)) {
+		if p := l.slots[i].Load(); p != nil && p.code == code && (code != fieldlist.Other || ascii.EqualFold(p.name, name)) {
 			namesakes++
 		}
 	}
@@ -162,27 +163,27 @@ func (l *Pairs) add(hash uint32, code fieldCode, name, value []byte) {
 	}
 }
 
-func newPair(code fieldCode, name, value []byte) *pair {
+func newPair(code fieldlist.Code, name, value []byte) *pair {
 	p := &pair{code: code, name: ascii.AppendLower(nil, name), value: bytes.Clone(value)}
 	if static := staticOfCode[code]; static != 0 {
 		p.name = []byte(staticFields[static].name)
 	}
-	p.size = len(p.name) + len(value) + entryOverhead
+	p.size = len(p.name) + len(value) + fieldlist.FieldOverhead
 	p.literal = appendLiteral(nil, 0x40, 6, code, p.name)
-	p.literal = appendString(p.literal, value)
+	p.literal = fieldlist.AppendString(p.literal, 0, 7, value)
 	return p
 }
 
 // appendLiteral appends the beginning of a literal field: the first bits and the name
 // (RFC 7541 section 6.2).
-func appendLiteral(dst []byte, first byte, prefix int, code fieldCode, name []byte) []byte {
+func appendLiteral(dst []byte, first byte, prefix int, code fieldlist.Code, name []byte) []byte {
 	if static := staticOfCode[code]; static != 0 {
-		return appendInteger(dst, first, prefix, int(static))
+		return fieldlist.AppendInteger(dst, first, prefix, int(static))
 	}
 	var room [64]byte
 	lower := ascii.AppendLower(room[:0], name)
 	if static := staticName(code, lower); static != 0 {
-		return appendInteger(dst, first, prefix, int(static))
+		return fieldlist.AppendInteger(dst, first, prefix, int(static))
 	}
-	return appendString(append(dst, first), lower)
+	return fieldlist.AppendString(append(dst, first), 0, 7, lower)
 }

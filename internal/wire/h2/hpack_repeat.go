@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -24,7 +25,7 @@ type repeated struct {
 	changes uint32 // of the table
 	size    int    // of the list
 	fields  field.Table
-	head    Head
+	head    fieldlist.Head
 }
 
 // A pathPlace is where a block has the string that is the value of :path: how many bytes of
@@ -51,12 +52,12 @@ func markOf(block []byte, path pathPlace) uint32 {
 func (d *Decoder) repeats(block []byte) bool {
 	r := d.last
 	if r == nil || r.changes != d.table.changes ||
-		d.block != RequestBlock || d.table.max > d.low || r.fields.KeepNames != d.fields.KeepNames {
+		d.Kind != fieldlist.Request || d.table.max > d.low || r.fields.KeepNames != d.Table.KeepNames {
 		return false
 	}
 	if string(block) == string(r.block) {
-		r.fields.CopyTo(d.fields)
-		*d.head = r.head
+		r.fields.CopyTo(d.Table)
+		*d.Head = r.head
 	} else if r.path.from == 0 || !d.repeatsWith(r, block) {
 		return false
 	}
@@ -76,10 +77,10 @@ func (d *Decoder) repeatsWith(r *repeated, block []byte) bool {
 	if err != nil || s.start+s.length != end || s.length > d.maxString() {
 		return false
 	}
-	d.out = d.scratch[:0]
+	d.Out = d.scratch[:0]
 	err = d.decode(block, s)
-	path, was := d.out, r.head.Target
-	d.scratch, d.out = d.out, nil
+	path, was := d.Out, r.head.Target
+	d.scratch, d.Out = d.Out, nil
 	if err != nil || len(path) == 0 || path[0] != '/' || !h1.IsPath(path) {
 		return false
 	}
@@ -87,8 +88,8 @@ func (d *Decoder) repeatsWith(r *repeated, block []byte) bool {
 	if len(path) > d.Limits.MaxLine || r.size+delta > d.Limits.MaxHead {
 		return false
 	}
-	r.fields.CopyWith(d.fields, was.Start, was.End, path)
-	h := d.head
+	r.fields.CopyWith(d.Table, was.Start, was.End, path)
+	h := d.Head
 	*h = r.head
 	h.Target.End += delta
 	for _, s := range [...]*h1.Span{&h.Method, &h.Authority, &h.Scheme, &h.Connect} {
@@ -105,15 +106,15 @@ func (d *Decoder) keep(block []byte, before uint32) {
 	mark := markOf(block, d.path)
 	isAgain := mark != 0 && mark == d.mark
 	d.mark = mark
-	if !isAgain || d.block != RequestBlock || before != d.table.changes || len(d.fields.Raw()) > maxKept {
+	if !isAgain || d.Kind != fieldlist.Request || before != d.table.changes || len(d.Table.Raw()) > maxKept {
 		return
 	}
 	if d.last == nil {
 		d.last = &repeated{}
 	}
 	r := d.last
-	r.block, r.path, r.changes, r.size, r.head = append(r.block[:0], block...), d.path, before, d.size, *d.head
-	d.fields.CopyTo(&r.fields)
+	r.block, r.path, r.changes, r.size, r.head = append(r.block[:0], block...), d.path, before, d.Size, *d.Head
+	d.Table.CopyTo(&r.fields)
 }
 
 // Forget gives up what is kept of blocks that repeat.

@@ -7,20 +7,21 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // receive decodes block as one frame.
-func (d *Decoder) receive(kind FieldBlock, block []byte) (t field.Table, h Head, violation *Error, err error) {
+func (d *Decoder) receive(kind fieldlist.Kind, block []byte) (t field.Table, h fieldlist.Head, violation *Error, err error) {
 	return d.receiveTo(field.Table{}, kind, block)
 }
 
 // receiveWith is receive for a request, with Table.KeepNames.
-func (d *Decoder) receiveWith(names bool, block []byte) (t field.Table, h Head, violation *Error, err error) {
-	return d.receiveTo(field.Table{KeepNames: names}, RequestBlock, block)
+func (d *Decoder) receiveWith(names bool, block []byte) (t field.Table, h fieldlist.Head, violation *Error, err error) {
+	return d.receiveTo(field.Table{KeepNames: names}, fieldlist.Request, block)
 }
 
-func (d *Decoder) receiveTo(to field.Table, kind FieldBlock, block []byte) (t field.Table, h Head, violation *Error, err error) {
+func (d *Decoder) receiveTo(to field.Table, kind fieldlist.Kind, block []byte) (t field.Table, h fieldlist.Head, violation *Error, err error) {
 	t = to
 	d.Begin(kind, &t, &h)
 	ev := Event{Kind: EventHeaders, Length: uint32(len(block)), Payload: block, Marks: FrameStart | BlockStart | EndHeaders}
@@ -52,10 +53,10 @@ func TestRepeatedBlocks(t *testing.T) {
 		if random.IntN(3) == 0 {
 			i = random.IntN(len(blocks))
 		}
-		kind := RequestBlock
+		kind := fieldlist.Request
 		switch random.IntN(40) {
 		case 0:
-			kind = UnwantedBlock
+			kind = fieldlist.Unwanted
 		case 1:
 			kept.SetLimit(2100)
 			plain.SetLimit(2100)
@@ -99,12 +100,12 @@ func withPath(first byte, wire []byte) []byte {
 }
 
 // plainString is a string literal without Huffman codes.
-func plainString(s string) []byte { return append(appendInteger(nil, 0, 7, len(s)), s...) }
+func plainString(s string) []byte { return append(fieldlist.AppendInteger(nil, 0, 7, len(s)), s...) }
 
 // TestRepeatedPaths is TestRepeatedBlocks for blocks that differ in their paths.
 func TestRepeatedPaths(t *testing.T) {
 	paths := [][]byte{
-		appendString(nil, []byte("/")), appendString(nil, []byte("/articles?page=1")), appendString(nil, []byte("/articles?page=21")),
+		fieldlist.AppendString(nil, 0, 7, []byte("/")), fieldlist.AppendString(nil, 0, 7, []byte("/articles?page=1")), fieldlist.AppendString(nil, 0, 7, []byte("/articles?page=21")),
 		plainString("/a"), plainString("/%41"), plainString("/" + strings.Repeat("x", 80)), plainString("/" + strings.Repeat("x", 130)),
 		plainString(""), plainString("*"), plainString("a"), plainString("/%4"), plainString("/ "), plainString("/\x00"), plainString("/\xff"), // no paths
 		{0x81, 0xff}, {0x82, 0x60, 0xff}, {0x84, 0x60, 0x75, 0x99}, // faults of Huffman codes, and a code whose text differs
@@ -175,14 +176,14 @@ func FuzzRepeatedPath(f *testing.F) {
 			d.Limits = h1.Limits{MaxLine: 40, MaxHead: 200, MaxFields: 10}
 			d.Reset()
 			for range 2 {
-				if _, _, violation, _ := d.receive(RequestBlock, first); violation != nil {
+				if _, _, violation, _ := d.receive(fieldlist.Request, first); violation != nil {
 					return
 				}
 			}
 		}
 		plain.Forget()
-		t1, h1, v1, err1 := kept.receive(RequestBlock, second)
-		t2, h2, v2, err2 := plain.receive(RequestBlock, second)
+		t1, h1, v1, err1 := kept.receive(fieldlist.Request, second)
+		t2, h2, v2, err2 := plain.receive(fieldlist.Request, second)
 		if v1 != v2 || err1 != err2 || err1 == nil && v1 == nil && (h1 != h2 || !isSameTable(t1, t2)) {
 			t.Fatalf("%+v %+v %v %v, want %+v %+v %v %v", h1, t1, v1, err1, h2, t2, v2, err2)
 		}
@@ -194,12 +195,12 @@ func FuzzRepeatedPath(f *testing.F) {
 
 // TestRepeatedBlocksAreBounded: long blocks are not kept.
 func TestRepeatedBlocksAreBounded(t *testing.T) {
-	d := Decoder{Limits: h1.DefaultLimits}
+	d := Decoder{List: fieldlist.List{Limits: h1.DefaultLimits}}
 	d.Reset()
 	for _, size := range []int{maxRepeated, maxRepeated / 2} {
 		block := requestWith(literal("a", strings.Repeat("x", size)))
 		for range 3 {
-			if _, _, violation, err := d.receive(RequestBlock, block); violation != nil || err != nil {
+			if _, _, violation, err := d.receive(fieldlist.Request, block); violation != nil || err != nil {
 				t.Fatal(violation, err)
 			}
 		}

@@ -3,7 +3,7 @@ package h2
 import (
 	"encoding/binary"
 
-	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 const (
@@ -12,32 +12,12 @@ const (
 	DefaultTableSize = 4096
 	// MaxTableSize is the largest dynamic table that a Decoder keeps.
 	MaxTableSize = 1 << 16
-
-	// entryOverhead is what an entry counts beside its name and value (RFC 7541
-	// section 4.1).
-	entryOverhead = 32
 )
-
-// A fieldCode is a field.ID or, from pseudoAuthority on, a pseudo-field.
-type fieldCode uint8
-
-const (
-	otherField      = fieldCode(field.Other)
-	pseudoAuthority = fieldCode(0x80) + iota - 1
-	pseudoMethod
-	pseudoPath
-	pseudoScheme
-	pseudoStatus
-	pseudoProtocol
-	pseudoUnknown
-)
-
-func (c fieldCode) isPseudo() bool { return c >= pseudoAuthority }
 
 // staticOfCode has the first index in the static table for each code, or 0.
 var staticOfCode = func() (indices [256]uint8) {
 	for i := len(staticFields) - 1; i > 0; i-- {
-		if code := staticFields[i].code; code != otherField {
+		if code := staticFields[i].code; code != fieldlist.Other {
 			indices[code] = uint8(i)
 		}
 	}
@@ -46,8 +26,8 @@ var staticOfCode = func() (indices [256]uint8) {
 
 // staticName returns the first index in the static table for a name in lower case,
 // whose code is code, or 0.
-func staticName(code fieldCode, name []byte) uint8 {
-	if code != otherField {
+func staticName(code fieldlist.Code, name []byte) uint8 {
+	if code != fieldlist.Other {
 		return staticOfCode[code]
 	}
 	for _, i := range otherStatics {
@@ -61,35 +41,19 @@ func staticName(code fieldCode, name []byte) uint8 {
 // otherStatics are the indices of the names in the static table that have no code.
 var otherStatics = func() (indices []uint8) {
 	for i := range staticFields {
-		if i > 0 && staticFields[i].code == otherField {
+		if i > 0 && staticFields[i].code == fieldlist.Other {
 			indices = append(indices, uint8(i))
 		}
 	}
 	return indices
 }()
 
-// codeOf returns the code of a name in lower case.
-func codeOf(name []byte) fieldCode {
-	if len(name) == 0 || name[0] != ':' {
-		return fieldCode(field.Lookup(name))
-	}
-	if string(name) == ":protocol" {
-		return pseudoProtocol
-	}
-	for i := range staticFields {
-		if f := &staticFields[i]; f.code.isPseudo() && f.name == string(name) {
-			return f.code
-		}
-	}
-	return pseudoUnknown
-}
-
 // A fieldName is the name of a field, without the bytes of those that the static
 // table has.
 type fieldName struct {
-	code   fieldCode
-	static uint8 // the first index in the static table, or 0: the name is written out
-	flaw   flaw  // of the name or, in an entry, of name or value
+	code   fieldlist.Code
+	static uint8               // the first index in the static table, or 0: the name is written out
+	flaw   fieldlist.Violation // of the name or, in an entry, of name or value
 }
 
 // A tableEntry locates an entry in the bytes of its table.
@@ -106,7 +70,7 @@ func (e *tableEntry) nameLen() int {
 	return int(e.nameSize)
 }
 
-func (e *tableEntry) size() int { return e.nameLen() + int(e.valueSize) + entryOverhead }
+func (e *tableEntry) size() int { return e.nameLen() + int(e.valueSize) + fieldlist.FieldOverhead }
 
 // A dynamicTable is the dynamic table of a decoder (RFC 7541 section 2.3.2). Bytes and
 // entries are in rings whose sizes are powers of two. These grow with use; max bounds
@@ -175,7 +139,7 @@ func (t *dynamicTable) evict(size int) {
 // insert adds an entry. name has the bytes of a name that is not in the static table.
 // An entry that is larger than the table empties it (RFC 7541 section 4.4).
 func (t *dynamicTable) insert(n fieldName, name, value []byte) {
-	size := len(name) + len(value) + entryOverhead
+	size := len(name) + len(value) + fieldlist.FieldOverhead
 	if n.static != 0 {
 		size += len(staticFields[n.static].name)
 	}
@@ -257,8 +221,8 @@ func (t *dynamicTable) unpack(b []byte) error {
 			if name, b, ok = cutPacked(b); !ok {
 				return ErrPackedDecoder
 			}
-			n.code = codeOf(name) // in any case: of "Host", too, which is no name of HTTP/2
-			if n.flaw = nameFlaw(n.code, name); n.flaw == noFlaw && staticName(n.code, name) != 0 {
+			n.code = fieldlist.CodeOf(name) // in any case: of "Host", too, which is no name of HTTP/2
+			if n.flaw = fieldlist.NameViolation(n.code, name); n.flaw == fieldlist.None && staticName(n.code, name) != 0 {
 				return ErrPackedDecoder
 			}
 		} else {
@@ -273,7 +237,7 @@ func (t *dynamicTable) unpack(b []byte) error {
 		if value, b, ok = cutPacked(b); !ok {
 			return ErrPackedDecoder
 		}
-		n.flaw = fieldFlaw(n, name, value)
+		n.flaw = fieldlist.FieldViolation(n.code, n.flaw, name, value)
 		count := t.count
 		if t.insert(n, name, value); t.count != count+1 {
 			return ErrPackedDecoder // it did not fit, or evicted another

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -137,7 +138,7 @@ type session struct {
 	parser  h2.Parser
 	decoder h2.Decoder
 	encoder h2.Encoder
-	head    h2.Head
+	head    fieldlist.Head
 	fields  field.Table
 	out     []byte // what is to be sent
 
@@ -157,7 +158,7 @@ type session struct {
 	isSteady bool   // and of all that follow
 
 	block    *exchange // whose field block arrives; nil: nobody's
-	kind     h2.FieldBlock
+	kind     fieldlist.Kind
 	last     []byte // the block of the last response
 	outcome  outcome
 	isKnown  bool // a block like last means outcome, and leaves the table as it is
@@ -502,13 +503,13 @@ func (s *session) fieldsReceived(ev *h2.Event) (n news, err error) {
 		if isHead && !s.isPieced && s.isKnown && ev.Err == nil && bytes.Equal(ev.Payload, s.last) {
 			return s.headReceived(ev.Has(h2.EndStream)), nil
 		}
-		s.kind = h2.UnwantedBlock
+		s.kind = fieldlist.Unwanted
 		s.fields.Reset()
 		switch {
 		case isHead:
-			s.kind = h2.ResponseBlock
+			s.kind = fieldlist.Response
 		case s.block != nil:
-			s.kind = h2.TrailerBlock
+			s.kind = fieldlist.Trailer
 		}
 		s.decoder.Begin(s.kind, &s.fields, &s.head)
 	}
@@ -532,9 +533,9 @@ func (s *session) fieldsReceived(ev *h2.Event) (n news, err error) {
 		return n, nil
 	case err != nil:
 		return s.invalid(s.block, err), nil
-	case s.kind == h2.TrailerBlock && !ev.Has(h2.EndStream):
+	case s.kind == fieldlist.Trailer && !ev.Has(h2.EndStream):
 		return s.invalid(s.block, h2.ErrTrailerNotLast), nil
-	case s.kind == h2.TrailerBlock:
+	case s.kind == fieldlist.Trailer:
 		return s.ended(s.block), nil
 	}
 	s.outcome = outcome{status: s.head.StatusCode, flags: s.head.Flags, length: s.head.ContentLength}

@@ -1,4 +1,4 @@
-package h2
+package fieldlist
 
 import (
 	"encoding/binary"
@@ -8,9 +8,9 @@ import (
 // minHuffmanBits is the length of the shortest codes.
 const minHuffmanBits = 5
 
-// appendHuffmanDecoded appends the text of the Huffman-coded string src (RFC 7541
-// section 5.2).
-func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
+// AppendHuffmanDecoded appends the text of the Huffman-coded string src (RFC 7541
+// section 5.2). isValid is false if src is none.
+func AppendHuffmanDecoded(dst, src []byte) (text []byte, isValid bool) {
 	at := len(dst)
 	dst = slices.Grow(dst, len(src)*8/minHuffmanBits+2) // a pair writes two bytes
 	out := dst[:cap(dst)]
@@ -45,9 +45,9 @@ func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
 		symbol, used := firstSymbol(bits)
 		if used == 0 || used > have {
 			if i < len(src) || have >= 8 || bits>>56 != 0xff<<(8-have)&0xff { // the padding is ones
-				return dst[:at], ErrHuffman
+				return dst[:at], false
 			}
-			return dst[:at], nil
+			return dst[:at], true
 		}
 		out[at] = symbol
 		at++
@@ -103,56 +103,4 @@ func appendHuffman(dst, s []byte) []byte {
 		dst = append(dst, byte(bits>>(have-8)))
 	}
 	return dst
-}
-
-// appendString appends a string literal (RFC 7541 section 5.2): in Huffman codes if
-// that is shorter.
-func appendString(dst, s []byte) []byte {
-	if n := huffmanLength(s); n < len(s) {
-		dst = appendInteger(dst, 0x80, 7, n)
-		return appendHuffman(dst, s)
-	}
-	dst = appendInteger(dst, 0, 7, len(s))
-	return append(dst, s...)
-}
-
-// appendInteger appends n with a prefix of some bits (RFC 7541 section 5.1), in whose
-// byte first has the other bits.
-func appendInteger(dst []byte, first byte, prefix, n int) []byte {
-	full := 1<<prefix - 1
-	if n < full {
-		return append(dst, first|byte(n))
-	}
-	dst = append(dst, first|byte(full))
-	for n -= full; n >= 0x80; n >>= 7 {
-		dst = append(dst, byte(n)|0x80)
-	}
-	return append(dst, byte(n))
-}
-
-// maxInteger is the largest integer that is accepted: what an int holds everywhere.
-const maxInteger = 1<<31 - 1
-
-// readInteger reads the integer at in[at], which exists, with a prefix of some bits.
-// next is the position after it, or 0 if it is incomplete.
-func readInteger(in []byte, at, prefix int) (n, next int, err error) {
-	full := 1<<prefix - 1
-	n = int(in[at]) & full
-	at++
-	if n < full {
-		return n, at, nil
-	}
-	sum := uint64(n)
-	for shift := 0; at < len(in); shift += 7 {
-		c := in[at]
-		at++
-		sum += uint64(c&0x7f) << shift
-		if sum > maxInteger || c >= 0x80 && shift == 28 {
-			return 0, 0, ErrInteger
-		}
-		if c < 0x80 {
-			return int(sum), at, nil
-		}
-	}
-	return 0, 0, nil
 }

@@ -1,4 +1,4 @@
-package h2
+package fieldlist
 
 // endOfString is the symbol EOS, whose code may only begin the padding (RFC 7541
 // section 5.2).

@@ -1,4 +1,4 @@
-package h2
+package fieldlist
 
 import (
 	"bytes"
@@ -46,9 +46,9 @@ func TestHuffmanRoundTrip(t *testing.T) {
 			if len(coded) != huffmanLength(s) {
 				t.Errorf("%q: %d bytes, want %d", s, len(coded), huffmanLength(s))
 			}
-			got, err := appendHuffmanDecoded([]byte("y"), coded)
-			if err != nil || string(got) != "y"+string(s) {
-				t.Fatalf("%q became %q, %v", s, got, err)
+			got, ok := AppendHuffmanDecoded([]byte("y"), coded)
+			if !ok || string(got) != "y"+string(s) {
+				t.Fatalf("%q became %q, %v", s, got, ok)
 			}
 		}
 	}
@@ -59,8 +59,8 @@ func TestHuffmanPadding(t *testing.T) {
 	for coded, want := range map[string]string{
 		"": "", "\x1f": "a", "\x07": "0", "\xf8": "&", "\xf9": "*", "\xfe\x3f": "!", "\x18\xff": "aa",
 	} {
-		if got, err := appendHuffmanDecoded(nil, []byte(coded)); err != nil || string(got) != want {
-			t.Errorf("%x: %q, %v, want %q", coded, got, err, want)
+		if got, ok := AppendHuffmanDecoded(nil, []byte(coded)); !ok || string(got) != want {
+			t.Errorf("%x: %q, %v, want %q", coded, got, ok, want)
 		}
 	}
 	for _, coded := range []string{
@@ -69,8 +69,8 @@ func TestHuffmanPadding(t *testing.T) {
 		"\xfe", "\xff\xff", "\xff\xfe", // half a code
 		"\xff\xff\xff\xfc", "\xff\xff\xff\xff", "\x1f\xff\xff\xff\xff\xff", // EOS
 	} {
-		if got, err := appendHuffmanDecoded(nil, []byte(coded)); err != ErrHuffman {
-			t.Errorf("%x: %q, %v", coded, got, err)
+		if got, ok := AppendHuffmanDecoded(nil, []byte(coded)); ok {
+			t.Errorf("%x is %q", coded, got)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func FuzzHuffman(f *testing.F) {
 	f.Add([]byte("\xff\xff\xff\xfc"))
 	f.Add([]byte(strings.Repeat("\x9c", 20)))
 	f.Fuzz(func(t *testing.T, coded []byte) {
-		if text, err := appendHuffmanDecoded(nil, coded); err == nil {
+		if text, ok := AppendHuffmanDecoded(nil, coded); ok {
 			if again := appendHuffman(nil, text); !bytes.Equal(again, coded) {
 				t.Fatalf("%x is %q, which is %x", coded, text, again)
 			}
@@ -89,9 +89,9 @@ func FuzzHuffman(f *testing.F) {
 				t.Fatalf("%d bytes of %d", len(text), len(coded))
 			}
 		}
-		got, err := appendHuffmanDecoded(nil, appendHuffman(nil, coded))
-		if err != nil || !bytes.Equal(got, coded) {
-			t.Fatalf("%q became %q, %v", coded, got, err)
+		got, ok := AppendHuffmanDecoded(nil, appendHuffman(nil, coded))
+		if !ok || !bytes.Equal(got, coded) {
+			t.Fatalf("%q became %q, %v", coded, got, ok)
 		}
 	})
 }
@@ -101,6 +101,6 @@ func BenchmarkHuffmanDecode(b *testing.B) {
 	coded, out := appendHuffman(nil, []byte(text)), []byte(nil)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		out, _ = appendHuffmanDecoded(out[:0], coded)
+		out, _ = AppendHuffmanDecoded(out[:0], coded)
 	}
 }

@@ -1,0 +1,97 @@
+package fieldlist
+
+import (
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
+)
+
+// connectionOnly is the set of the known fields that concern a connection (RFC 9113
+// section 8.2.2, RFC 9114 section 4.2).
+const connectionOnly uint64 = 1<<field.Connection | 1<<field.KeepAlive | 1<<field.TransferEncoding | 1<<field.Upgrade
+
+// IsConnectionOnly reports whether HTTP/2 and HTTP/3 forbid a field of that name, in any case.
+func IsConnectionOnly(id field.ID, name []byte) bool {
+	if id != field.Other {
+		return connectionOnly>>id&1 != 0
+	}
+	return len(name) == len("proxy-connection") && ascii.EqualFold(name, "proxy-connection")
+}
+
+// NameViolation examines a name that was sent as a string.
+func NameViolation(code Code, name []byte) Violation {
+	if code.IsPseudo() {
+		if code == PseudoNone {
+			return ErrPseudoUnknown
+		}
+		return None
+	}
+	for _, c := range name {
+		if !ascii.Is(c, ascii.Token) || 'A' <= c && c <= 'Z' {
+			return ErrFieldName
+		}
+	}
+	if len(name) == 0 {
+		return ErrFieldName
+	}
+	return None
+}
+
+// FieldViolation examines a field. ofName is the violation of its name, which may be absent if
+// code or a table says it: no name in a table but "te" needs another look.
+func FieldViolation(code Code, ofName Violation, name, value []byte) Violation {
+	switch {
+	case ofName != None:
+		return ofName
+	case code.IsPseudo():
+		return pseudoViolation(code, value)
+	case IsConnectionOnly(field.ID(code), name):
+		return ErrConnectionOnly
+	case string(name) == "te" && !ascii.EqualFold(value, "trailers"):
+		return ErrTE
+	case !h1.IsFieldValue(value):
+		return ErrFieldValue
+	}
+	return None
+}
+
+// pseudoViolation examines the value of a pseudo-field (RFC 9113 sections 8.3.1, 8.3.2, RFC
+// 9114 section 4.3).
+func pseudoViolation(code Code, value []byte) Violation {
+	switch code {
+	case PseudoMethod:
+		return unless(h1.IsToken(value), ErrMethod)
+	case PseudoScheme:
+		return unless(isScheme(value), ErrScheme)
+	case PseudoPath:
+		isPath := len(value) > 0 && value[0] == '/' && h1.IsPath(value)
+		return unless(isPath || string(value) == "*", ErrPath)
+	case PseudoAuthority:
+		return unless(h1.ValidHost(value), ErrAuthority)
+	case PseudoStatus:
+		isStatus := len(value) == 3 && value[0] != '0' && ascii.All(value, ascii.Digit)
+		return unless(isStatus, ErrStatus)
+	case PseudoProtocol:
+		return unless(h1.IsToken(value), ErrProtocol)
+	}
+	return ErrPseudoUnknown
+}
+
+// unless returns v, or None if what it is about is valid.
+func unless(isValid bool, v Violation) Violation {
+	if isValid {
+		return None
+	}
+	return v
+}
+
+// isScheme reports whether s is a scheme (RFC 3986 section 3.1).
+func isScheme(s []byte) bool {
+	for i, c := range s {
+		isLetter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !isLetter && (i == 0 || !ascii.Is(c, ascii.Digit) && c != '+' && c != '-' && c != '.') {
+			return false
+		}
+	}
+	return len(s) > 0
+}
