@@ -212,7 +212,7 @@ func bodySize(ctx *sluice.RequestCtx) int {
 	case ctx.IsHead(), resp.SkipBody, status < sluice.StatusOK,
 		status == sluice.StatusNoContent, status == sluice.StatusNotModified:
 		return 0
-	case resp.IsBodyStream():
+	case resp.IsBodyStream(), ctx.HeadSent(): // by Flush, which has sent parts of the body, too
 		return max(resp.Header.ContentLength(), -1)
 	}
 	return len(resp.Body())

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/server/requestid"
 	"github.com/sluicehttp/sluice/router"
+	"github.com/sluicehttp/sluice/sluicetest"
 )
 
 // request returns a RequestCtx with the request.
@@ -59,6 +60,24 @@ func TestRoutes(t *testing.T) {
 	Handler(r.Handler, Options{Logger: logger})(request(t, plain))
 	if want := `path=/a%20b query="c=%0a" route=/{x} status=200`; !strings.Contains(out.String(), want) {
 		t.Errorf("%s does not have %s", out, want)
+	}
+}
+
+// TestFlushedBodies: their length is known if the handler has told it.
+func TestFlushedBodies(t *testing.T) {
+	for length, want := range map[int]int{-1: -1, 5: 5} {
+		got := 0
+		handler := Handler(func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.SetContentLength(length)
+			ctx.WriteString("123")
+			ctx.Flush()
+			ctx.WriteString("45")
+			ctx.Flush()
+		}, Options{Write: func(_ *sluice.RequestCtx, e Entry) { got = e.Bytes }})
+		resp := sluicetest.Record(t, handler, sluicetest.NewRequest("GET", "/", ""))
+		if got != want || string(resp.Body()) != "12345" {
+			t.Errorf("length %d: logged %d, want %d; %s", length, got, want, resp)
+		}
 	}
 }
 
