@@ -1,6 +1,6 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
-comparisons := ratios wire idle fairness mix hold files stall prefork seeds
+comparisons := ratios wire idle fairness mix hold files stall prefork seeds proxy
 .PHONY: check help hooks test race fuzz bench $(comparisons) api release tidy cover cross fmt vet
 
 check: ## everything that CI runs

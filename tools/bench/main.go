@@ -23,6 +23,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/late"
 	"github.com/sluicehttp/sluice/tools/bench/internal/mix"
 	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
+	"github.com/sluicehttp/sluice/tools/bench/internal/proxies"
 	"github.com/sluicehttp/sluice/tools/bench/internal/ratios"
 	"github.com/sluicehttp/sluice/tools/bench/internal/seeds"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
@@ -38,7 +39,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(), proxies.Command(),
 		prefork.Command(), ratios.Command(), instructions.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -50,7 +51,7 @@ func main() {
 // roles are what the processes do that subcommands start.
 func roles() map[string]process.Role {
 	all := servers.Roles()
-	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles(), h2.Roles(), websockets.Roles()} {
+	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles(), h2.Roles(), websockets.Roles(), proxies.Roles()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -24,9 +24,10 @@ const role = "load"
 type Load struct {
 	Conns    int
 	Threads  int           // that share the connections; 0: one
-	Depth    int           // pipelined requests; 0 and 1: none
+	Depth    int           // pipelined requests, or streams of HTTP/2; 0 and 1: none
 	Close    bool          // a connection per request
 	TLS      bool          // goroutines instead of threads that wait for many connections
+	HTTP2    bool          // the request is translated to HTTP/2
 	Rate     float64       // requests per second; 0: each connection's next one when its last was answered
 	Requests int64         // ends the load; 0: Duration does, or with Rate as many as are due in it
 	Duration time.Duration // does not count with Requests
@@ -42,6 +43,7 @@ type Result struct {
 	Requests     int // answered with 200, and messages
 	Failures     int // requests that failed, and other answers
 	FirstFailure string
+	Received     int64 // bytes of the answers, with their heads
 	Elapsed      time.Duration
 	// Latency counts from when a request was sent or its connection begun; with
 	// Rate, from when it was due.
@@ -138,10 +140,13 @@ func Measure[Usage any](g *Generator, l Load, usage func() (Usage, error)) (r Re
 	return results[0], before, after, err
 }
 
+// longestLine bounds what a generator is told in one line, in bytes: a request may have a body.
+const longestLine = 4 << 20
+
 // generate is the role of the generator's process.
 func generate([]byte) error {
 	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		var loads []Load
 		if err := json.Unmarshal(lines.Bytes(), &loads); err != nil {
@@ -201,6 +206,7 @@ func (l Load) put(ctx context.Context, begin func()) (r Result, err error) {
 	config := load.Config{
 		Network: "tcp", Address: l.Addr, Request: l.Request, Connections: l.Conns, Threads: l.Threads, Depth: l.Depth,
 		Duration: l.Duration, Requests: l.Requests, Rate: l.Rate, OncePerConn: l.Close, Timeout: patience, Begin: begin,
+		HTTP2: l.HTTP2,
 	}
 	if l.Message != nil {
 		config.WebSocket = &load.WebSocket{Message: l.Message, IsText: true}
@@ -236,6 +242,7 @@ func (r *Result) Add(other Result) {
 	}
 	r.Requests += other.Requests
 	r.Failures += other.Failures
+	r.Received += other.Received
 	r.Elapsed += other.Elapsed
 	r.Latency.Add(other.Latency)
 	if r.FirstFailure == "" {
@@ -266,6 +273,7 @@ func (r *Result) add(result *load.Result) {
 	good := result.Status[200] + result.Status[0] // messages of a WebSocket have no status
 	r.Requests += int(good)
 	r.Failures += int(result.ErrorSum() + result.Answered - good)
+	r.Received += result.BytesRead
 	r.Elapsed += result.Elapsed
 	r.Latency.Add(latency.Of(result.Latency))
 	for _, err := range result.Examples {

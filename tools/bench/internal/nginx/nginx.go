@@ -34,9 +34,10 @@ type Options struct {
 	CPU       int // or process.AnyCPU
 	Workers   int
 	Text      string // what every request gets; "": it gets files of the folder
+	To        string // address of a server to which requests are forwarded; "": none
 	GzipLevel int    // 0: nothing is compressed
 	TLS       bool   // TLS 1.3, with a certificate made for the occasion
-	HTTP2     bool   // instead of HTTP/1.1
+	HTTP2     bool   // instead of HTTP/1.1, or beside it over TLS
 	Cache     bool   // open_file_cache, without which each request opens the file
 }
 
@@ -77,6 +78,9 @@ func (o Options) config(addr, folder string, asRoot bool) string {
 	if o.Text != "" {
 		location = fmt.Sprintf("return 200 %q;", o.Text)
 	}
+	if o.To != "" {
+		settings, location = o.upstream(), forwarded+`proxy_set_header Connection "";`
+	}
 	if o.HTTP2 {
 		listen += " http2"
 	}
@@ -114,7 +118,33 @@ http {
 		location / {
 			` + location + `
 		}
-	}
+` + o.streams() + `	}
 }
 `
+}
+
+// forwarded has requests forwarded, while their bodies arrive, with what the server is to know of
+// the client.
+const forwarded = `proxy_pass http://upstream;
+			proxy_http_version 1.1;
+			proxy_request_buffering off;
+			proxy_set_header Host $host;
+			proxy_set_header X-Forwarded-For $remote_addr;
+			proxy_set_header X-Forwarded-Host $host;
+			proxy_set_header X-Forwarded-Proto $scheme;
+			`
+
+// upstream has connections to the server kept.
+func (o Options) upstream() string {
+	return "	client_max_body_size 0;\n	proxy_read_timeout 3600s;\n	upstream upstream {\n		server " + o.To +
+		";\n		keepalive 8192;\n		keepalive_timeout 3600s;\n		keepalive_requests 1000000000;\n	}\n"
+}
+
+// streams are the locations of WebSockets and of events, which need settings of their own.
+func (o Options) streams() string {
+	if o.To == "" {
+		return ""
+	}
+	return "		location /ws {\n			" + forwarded + "proxy_set_header Upgrade $http_upgrade;\n			proxy_set_header Connection upgrade;\n		}\n" +
+		"		location /events {\n			" + forwarded + "proxy_set_header Connection \"\";\n			proxy_buffering off;\n		}\n"
 }

@@ -30,7 +30,7 @@ func newFiber(o Options) (Server, error) {
 	if !o.TLS {
 		return serveFunc(serve), nil
 	}
-	config, err := newTLSConfig()
+	config, err := TLSConfig()
 	return serveFunc(func(ln net.Listener) error { return serve(tls.NewListener(ln, config)) }), err
 }
 

@@ -25,7 +25,7 @@ func newHertz(o Options) (Server, error) {
 	// others' do.
 	options := []config.Option{server.WithKeepAliveTimeout(time.Hour), server.WithIdleTimeout(time.Hour)}
 	if o.TLS {
-		c, err := newTLSConfig()
+		c, err := TLSConfig()
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func newNetHTTP(o Options) (Server, error) {
 	if !o.TLS {
 		return server, nil
 	}
-	server.TLSConfig, err = newTLSConfig()
+	server.TLSConfig, err = TLSConfig()
 	return serveFunc(func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }), err
 }
 

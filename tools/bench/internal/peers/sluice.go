@@ -12,8 +12,8 @@ import (
 
 const certificateHost = "127.0.0.1"
 
-// newTLSConfig returns a configuration with a certificate made for the occasion.
-func newTLSConfig() (*tls.Config, error) {
+// TLSConfig returns a configuration for TLS 1.3 with a certificate made for the occasion.
+func TLSConfig() (*tls.Config, error) {
 	certificate, key, err := sluice.GenerateTestCertificate(certificateHost)
 	if err != nil {
 		return nil, err
