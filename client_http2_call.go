@@ -74,7 +74,12 @@ func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, re
 	if trace := call.trace; trace != nil && trace.WroteRequest != nil {
 		guarded(func() { trace.WroteRequest(nil) }, x.end)
 	}
-	err := m.Conn.conn.Do(&x.stream)
+	var err error
+	if x.stream.WantsInterims {
+		guarded(func() { err = m.Conn.conn.Do(&x.stream) }, x.end)
+	} else {
+		err = m.Conn.conn.Do(&x.stream)
+	}
 	if errors.Is(err, errUnwantedBody) {
 		err = nil
 	}
@@ -105,7 +110,8 @@ func (x *http2Call) prepare() error {
 	}
 	s.Request = x
 	s.IsHead = req.Header.IsHead()
-	s.HasTrailer = req.Header.m.HasTrailers()
+	s.WantsInterims = x.resp.OnInterim != nil
+	s.HasTrailer = req.Header.m.HasTrailers() || mayHaveTrailers(req.streamed())
 	if s.HasTrailer && x.resp.StreamBody {
 		// The caller owns the request again before they may have been sent.
 		x.late = new(RequestHeader)
@@ -224,10 +230,17 @@ var (
 )
 
 // A trailerStream is a body stream that knows trailer fields at its end, when the request may be
-// another's already. fasthttpadaptor makes them.
+// another's already. fasthttpadaptor and package proxy make them.
 type trailerStream interface {
-	// ReadTrailers adds the values of the fields that h announces.
+	// ReadTrailers adds the fields to h, which has what the request announces.
 	ReadTrailers(h *RequestHeader)
+}
+
+// mayHaveTrailers reports whether a body stream says that it may have trailer fields which the
+// request does not announce. Those of package proxy do.
+func mayHaveTrailers(stream io.Reader) bool {
+	s, ok := stream.(interface{ MayHaveTrailers() bool })
+	return ok && s.MayHaveTrailers()
 }
 
 // AppendTrailer implements http2client.Request.
@@ -279,6 +292,17 @@ func (x *http2Call) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed 
 		x.form = bodyKept
 	}
 	return x.form == bodyStreamed, nil
+}
+
+// InterimReceived implements http2client.Request.
+func (x *http2Call) InterimReceived(head *fieldlist.Head, t *field.Table) {
+	if head.StatusCode == StatusContinue {
+		return
+	}
+	var h ResponseHeader
+	t.CopyTo(&h.m.Table)
+	h.m.SetReceived(head, false)
+	x.resp.OnInterim(&h)
 }
 
 // BodyReceived implements http2client.Request.

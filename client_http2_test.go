@@ -318,14 +318,14 @@ func TestHTTP2CallForgets(t *testing.T) {
 	x.framing, x.source = message.Framing{Length: 1}, body.Upload{Count: 1}
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()
-	s.Length, s.HasTrailer, s.IsHead = 1, true, true
+	s.Length, s.HasTrailer, s.IsHead, s.WantsInterims = 1, true, true, true
 	x.trailers.Add(0, []byte("x"), []byte("y"))
 	releaseHTTP2Call(x)
 	if x.c != nil || x.call != nil || x.req != nil || x.resp != nil || x.member != nil || x.content != nil || x.late != nil || x.form != noFinalHead ||
 		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source.Count != 0 || x.trailers.Len() != 0 {
 		t.Errorf("the call keeps %+v", x)
 	}
-	if s.Request != nil || s.Content != nil || s.Source != nil || s.Context != nil || s.Length != 0 || s.HasTrailer || s.IsHead {
+	if s.Request != nil || s.Content != nil || s.Source != nil || s.Context != nil || s.Length != 0 || s.HasTrailer || s.IsHead || s.WantsInterims {
 		t.Errorf("the stream keeps %+v", s)
 	}
 }

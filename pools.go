@@ -196,7 +196,7 @@ func acquireHTTP2Call() *http2Call { return http2CallPool.Get().(*http2Call) }
 func releaseHTTP2Call(x *http2Call) {
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
-	s.Length, s.HasTrailer, s.IsHead = 0, false, false
+	s.Length, s.HasTrailer, s.IsHead, s.WantsInterims = 0, false, false, false
 	x.c, x.member, x.req, x.resp, x.call, x.content, x.late = nil, nil, nil, nil, nil, nil, nil
 	x.framing, x.source = message.Framing{}, body.Upload{}
 	x.form, x.unwanted = noFinalHead, 0

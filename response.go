@@ -31,10 +31,9 @@ type Response struct {
 	// body out. Set it for responses to HEAD.
 	SkipBody bool
 
-	// OnInterim is called by a client for each interim response that it receives over
-	// HTTP/1.1 before the final one (RFC 9110 section 15.2), such as 103, except 100 and 101.
-	// It runs on the goroutine that sends the request, and must not retain h. nil: they are
-	// skipped, as those of HTTP/2 always are.
+	// OnInterim is called by a client for each interim response that it receives before the
+	// final one (RFC 9110 section 15.2), such as 103, except 100 and 101. It runs on the
+	// goroutine that sends the request, and must not retain h. nil: they are skipped.
 	OnInterim func(h *ResponseHeader)
 
 	// KeepBodyBuffer makes Reset keep the memory of the body, whatever its size;

@@ -38,7 +38,7 @@ func (x *exchange) answer() error {
 		}
 	}
 	if length < 0 {
-		x.announceTrailers()
+		announceTrailers(&x.resp.Header, &ctx.Response.Header)
 		// The body may begin much later. Flush would send the head before middleware around
 		// Handle has set its fields.
 		ctx.Response.ImmediateHeaderFlush = true
@@ -65,16 +65,6 @@ func (x *exchange) copyHead(h *sluice.ResponseHeader) {
 	out.SetNoDefaultContentType(true)
 	if x.proxy.options.Via != "" {
 		out.Add("Via", x.via(protocol))
-	}
-}
-
-// announceTrailers announces the trailer fields that the upstream has announced.
-func (x *exchange) announceTrailers() {
-	out := &x.ctx.Response.Header
-	for name := range x.resp.Header.Trailers() {
-		if kindOf(name) == endToEnd && len(out.PeekBytes(name)) == 0 {
-			_ = out.AddTrailerBytes(name) // the parser has dropped what must not be one
-		}
 	}
 }
 

@@ -356,6 +356,14 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// MayHaveTrailers tells the client of HTTP/2 that trailer fields may follow which the request does
+// not announce.
+func (u *upload) MayHaveTrailers() bool { return u.due < 0 || u.x.ctx.StreamID() != 0 }
+
+// ReadTrailers adds the trailer fields to h. The client of HTTP/2 calls it after the end, when its
+// request may be over.
+func (u *upload) ReadTrailers(h *sluice.RequestHeader) { forwardTrailers(&u.x.req.Header, h) }
+
 // limit ends the exchange if the upstream has not taken what Read returns within d; 0: there is
 // no limit. The client of package sluice limits only the whole of a request. u.reading is held.
 func (u *upload) limit(d time.Duration) {
@@ -442,6 +450,7 @@ func (x *exchange) takeBody() error {
 		return sluice.ErrBodyTooLarge
 	}
 	x.upload.body, x.upload.left, x.upload.due = body, o.MaxBody, int64(length)
+	announceTrailers(&in.Header, &x.req.Header)
 	if length >= 0 && length <= min(o.BufferBody, blockSize) {
 		content := x.takeBlock()[:length]
 		if _, err := io.ReadFull(&x.upload, content); err != nil {

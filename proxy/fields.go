@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"iter"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -221,6 +222,16 @@ func (x *exchange) setMissing(name, value string) {
 	}
 }
 
+// announceTrailers announces to the receiver of to what the sender of from has announced. A field
+// of the head of to stays there.
+func announceTrailers(from, to trailers) {
+	for name := range from.Trailers() {
+		if kindOf(name) == endToEnd && len(to.PeekBytes(name)) == 0 {
+			_ = to.AddTrailerBytes(name) // the parser has dropped what must not be one
+		}
+	}
+}
+
 // forwardTrailers gives the trailer fields of from to to. They never become fields of the
 // head, and those that are no end-to-end fields are left out.
 func forwardTrailers(from trailers, to trailers) {
@@ -239,6 +250,9 @@ func forwardTrailers(from trailers, to trailers) {
 
 // trailers has the methods of trailer sections of requests and responses.
 type trailers interface {
+	Trailers() iter.Seq[[]byte]
+	PeekBytes(name []byte) []byte
+	AddTrailerBytes(name []byte) error
 	TrailerHeader() []byte
 	ReadTrailer(r *bufio.Reader) error
 }

@@ -47,7 +47,9 @@ func serveUntilEnd(t testing.TB, serve func(net.Listener) error, stop func() err
 // for our mistakes.
 func upstreamOf(t testing.TB, handler http.HandlerFunc) string {
 	t.Helper()
-	s := &http.Server{Handler: handler, ErrorLog: silent}
+	s := &http.Server{Handler: handler, ErrorLog: silent, Protocols: new(http.Protocols)}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
 	return "http://" + serveUntilEnd(t, s.Serve, s.Close)
 }
 
@@ -89,9 +91,20 @@ func dialFront(t testing.TB, addr string) *net.TCPConn {
 
 // onEachEngine runs test with a proxy in front of a handler of net/http, on both engines.
 func onEachEngine(t *testing.T, o Options, handler http.HandlerFunc, test func(t *testing.T, p *Proxy, conn *net.TCPConn)) {
+	onEach(t, o, "http", handler, test)
+}
+
+// onEachProtocol is onEachEngine with HTTP/1.1 and HTTP/2 to the upstream.
+func onEachProtocol(t *testing.T, o Options, handler http.HandlerFunc, test func(t *testing.T, p *Proxy, conn *net.TCPConn)) {
+	for _, scheme := range []string{"http", "h2c"} {
+		t.Run(scheme, func(t *testing.T) { onEach(t, o, scheme, handler, test) })
+	}
+}
+
+func onEach(t *testing.T, o Options, scheme string, handler http.HandlerFunc, test func(t *testing.T, p *Proxy, conn *net.TCPConn)) {
 	for _, engine := range engines {
 		t.Run(engine.String(), func(t *testing.T) {
-			o.To = []string{upstreamOf(t, handler)}
+			o.To = []string{strings.Replace(upstreamOf(t, handler), "http", scheme, 1)}
 			p := newProxy(t, o)
 			test(t, p, dialFront(t, front(t, p, engine)))
 		})

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -156,7 +157,7 @@ func TestUpload(t *testing.T) {
 		{chunked + "Trailer: X-Sum\r\n", "3\r\none\r\n", "3\r\ntwo\r\n0\r\nX-Sum: 7\r\n\r\n", "EOF7"},
 	} {
 		t.Run(framing.fields, func(t *testing.T) {
-			onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+			onEachProtocol(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
 				r := bufio.NewReader(conn)
 				send(t, conn, post(framing.fields, ""))
 				if strings.Contains(framing.fields, "Expect") {
@@ -180,6 +181,76 @@ func TestUpload(t *testing.T) {
 		})
 	}
 }
+
+// TestTrailersOfRequests: trailer fields arrive as such, whether they are announced or not, and
+// whatever client and upstream speak. Without them the request ends as others do.
+func TestTrailersOfRequests(t *testing.T) {
+	up := &sluice.Server{StreamRequestBody: true, Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+		body, err := io.ReadAll(ctx.RequestBodyStream())
+		fmt.Fprintf(ctx, "%s %v %q", body, err, ctx.Request.Header.TrailerHeader())
+	}}
+	for _, to := range []string{"http://", "h2c://"} {
+		to += serveUntilEnd(t, up.Serve, up.Shutdown)
+		for _, mode := range []sluice.HTTP2Mode{sluice.HTTP2Off, sluice.HTTP2Only} {
+			client := &sluice.HostClient{Addr: front(t, newProxy(t, Options{To: []string{to}}), sluice.EngineAuto), HTTP2: mode}
+			defer client.CloseIdleConnections()
+			for _, c := range []struct{ announced, later, want string }{
+				{"", "", `"\r\n"`},
+				{"X-Sum", "", `"X-Sum: 1\r\n\r\n"`},
+				{"", "X-Late: 2\r\n\r\n", `"X-Late: 2\r\n\r\n"`},
+				{"X-Sum", "X-Late: 2\r\nConnection: x\r\nX-Forwarded-For: y\r\n\r\n", `"X-Sum: 1\r\nX-Late: 2\r\n\r\n"`},
+			} {
+				for _, length := range []int{-1, 4, 40_000} {
+					var req sluice.Request
+					var resp sluice.Response
+					req.SetRequestURI("http://a/")
+					req.Header.SetMethod("POST")
+					text := strings.Repeat("x", max(length, 4))
+					if length == 4 && mode == sluice.HTTP2Only { // HTTP/1.1 would send it in chunks
+						req.SetBodyString(text)
+					} else {
+						req.SetBodyStream(&withTrailers{Reader: iotest.DataErrReader(strings.NewReader(text)), h: &req.Header, section: c.later}, length)
+					}
+					if c.announced != "" {
+						_ = req.Header.AddTrailer(c.announced)
+						req.Header.Set(c.announced, "1")
+					}
+					want := text + " <nil> " + c.want
+					switch {
+					case length >= 0 && mode == sluice.HTTP2Off: // there is no such message
+						continue
+					case length == 40_000 && to[:4] == "http" && c.announced == "": // there is no place after a length
+						want = strings.Replace(want, `X-Late: 2\r\n`, "", 1)
+					case length == 4 && mode == sluice.HTTP2Only: // nothing is late
+						want = strings.Replace(want, `X-Late: 2\r\n`, "", 1)
+					}
+					if err := client.DoTimeout(&req, &resp, longEnough); err != nil || string(resp.Body()) != want {
+						t.Errorf("%s, %v, %+v, %d bytes: %.200q, %v", to, mode, c, length, resp.Body(), err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// withTrailers has trailer fields when it ends.
+type withTrailers struct {
+	io.Reader
+	h       *sluice.RequestHeader
+	section string
+}
+
+func (w *withTrailers) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err == io.EOF && w.section != "" {
+		_ = w.h.ReadTrailer(bufio.NewReader(strings.NewReader(w.section)))
+		w.section = ""
+	}
+	return n, err
+}
+
+// MayHaveTrailers is for the client of HTTP/2.
+func (w *withTrailers) MayHaveTrailers() bool { return true }
 
 // TestEarlyAnswer: the answer to a part of an upload arrives, and the rest is not taken for a
 // request.
@@ -209,7 +280,7 @@ func TestEarlyHints(t *testing.T) {
 		w.Header().Set("Link", "</b.css>")
 		w.WriteHeader(200)
 	}
-	onEachEngine(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+	onEachProtocol(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
 		hints := make(chan string, 1)
 		req, _ := http.NewRequest("GET", "http://"+conn.RemoteAddr().String()+"/", nil)
 		req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{

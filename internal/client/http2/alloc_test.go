@@ -115,6 +115,7 @@ func (r *plainRequest) Fields() *field.Table                             { r.tab
 func (r *plainRequest) HeadReceived(*fieldlist.Head, bool) (bool, error) { return false, nil }
 func (r *plainRequest) BodyReceived(p []byte) error                      { r.size += len(p); return nil }
 func (r *plainRequest) TrailerReceived(*field.Table)                     {}
+func (r *plainRequest) InterimReceived(*fieldlist.Head, *field.Table)    {}
 
 func TestNoAllocations(t *testing.T) {
 	if invariants.Enabled {

@@ -141,8 +141,14 @@ func (c *Conn) Do(s *Stream) error {
 		return err
 	}
 	c.flush(&s.receiver)
-	for s.state == streamOpen && s.input < inputStreamed {
-		c.await(&s.receiver)
+	for {
+		if len(s.heads) > 0 {
+			c.passInterims(s)
+		} else if s.state != streamOpen || s.input >= inputStreamed {
+			break
+		} else {
+			c.await(&s.receiver)
+		}
 	}
 	if s.input < inputStreamed || s.err != nil {
 		s.join()
@@ -155,6 +161,25 @@ func (c *Conn) Do(s *Stream) error {
 		c.endWatch(s)
 	}
 	return nil
+}
+
+// passInterims gives the Request the interim heads that have come, without the lock.
+func (c *Conn) passInterims(s *Stream) {
+	heads, hasReturned := s.heads, false
+	s.heads = nil
+	c.unlock()
+	defer func() {
+		c.mu.Lock()
+		if !hasReturned { // the Request panics
+			c.cancel(s, ErrClosed)
+			c.flush(nil)
+			s.join()
+		}
+	}()
+	for i := range heads {
+		s.Request.InterimReceived(&heads[i].head, &heads[i].fields)
+	}
+	hasReturned = true
 }
 
 // awaitSettings waits for the first SETTINGS of the peer, for as long as s may be opened.

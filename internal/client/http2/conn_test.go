@@ -69,6 +69,88 @@ func TestPostWithTrailer(t *testing.T) {
 	})
 }
 
+// Interim heads are passed on when they come, and all of them before Do returns. Who gets them
+// may take its time: other streams go on.
+func TestInterims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		slow, goOn, heads := newRequest("GET", ""), make(chan bool), make(chan string, 5)
+		slow.stream.WantsInterims = true
+		slow.interim = func(status int, fields string) {
+			heads <- fmt.Sprint(status, " ", fields)
+			<-goOn
+		}
+		done := do(c, slow)
+		p.await("1 GET")
+		p.send(settings(nil), p.respond(1, 103, false, "link", "a"))
+		if got := <-heads; got != "103 link=a;" {
+			t.Errorf("got %q", got)
+		}
+		other := do(c, newRequest("GET", ""))
+		p.await("3 GET")
+		p.send(p.respond(1, 102, false), p.respond(1, 103, false, "link", "b"), p.respond(1, 204, true), p.respond(3, 204, true))
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+		close(goOn)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if first, second := <-heads, <-heads; first != "102 " || second != "103 link=b;" || len(heads) > 0 {
+			t.Errorf("got %q and %q", first, second)
+		}
+		if want := "[103 102 103 204] link=a;link=b;\"\" "; slow.String() != want {
+			t.Errorf("%s, want %s", slow, want)
+		}
+	})
+}
+
+// A panic with an interim head ends its stream alone.
+func TestInterimPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		r, panicked := newRequest("GET", ""), make(chan any)
+		r.stream.WantsInterims = true
+		r.interim = func(int, string) { panic("on purpose") }
+		go func() {
+			defer func() { panicked <- recover() }()
+			_ = c.Do(&r.stream)
+		}()
+		p.await("1 GET")
+		p.send(settings(nil), p.respond(1, 103, false))
+		if got := <-panicked; got != "on purpose" {
+			t.Errorf("recovered %v", got)
+		}
+		p.await("1 reset CANCEL")
+		done := do(c, newRequest("GET", ""))
+		p.await("3 GET")
+		p.send(p.respond(3, 204, true))
+		if err := <-done; err != nil || c.Streams() != 0 {
+			t.Errorf("%v, %d streams", err, c.Streams())
+		}
+	})
+}
+
+// TestNoTrailerAfterAll: who may have trailer fields, and has none, ends the request as others do.
+func TestNoTrailerAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		r := &plainRequest{fields: h2.RequestFields{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}}
+		r.stream.Request, r.stream.Content, r.stream.HasTrailer = r, []byte("abc"), true
+		done := make(chan error, 1)
+		go func() { done <- c.Do(&r.stream) }()
+		p.await("1 POST /")
+		p.await("1 data 3 end")
+		p.send(settings(nil), p.respond(1, 204, true))
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // A violation of the protocol on a stream ends only that stream.
 func TestStreamViolations(t *testing.T) {
 	tests := []struct {

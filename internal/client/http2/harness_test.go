@@ -26,6 +26,7 @@ type testRequest struct {
 	streams bool   // the response is streamed
 	connect string // the protocol of an extended CONNECT
 	refuses error
+	interim func(status int, fields string) // without the lock
 
 	table    field.Table
 	statuses []int
@@ -77,6 +78,10 @@ func (r *testRequest) BodyReceived(p []byte) error {
 }
 
 func (r *testRequest) TrailerReceived(t *field.Table) { r.trailer = textOf(t) }
+
+func (r *testRequest) InterimReceived(head *fieldlist.Head, t *field.Table) {
+	r.interim(head.StatusCode, textOf(t))
+}
 
 // String says what the response is.
 func (r *testRequest) String() string {

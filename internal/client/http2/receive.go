@@ -259,6 +259,11 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 			c.cancel(s, err)
 			return nil
 		}
+		if s.WantsInterims {
+			s.heads = append(s.heads, interim{head: c.head})
+			s.Request.Fields().CopyTo(&s.heads[len(s.heads)-1].fields)
+			c.signal(&s.receiver)
+		}
 		s.Request.Fields().Reset()
 		return nil
 	}

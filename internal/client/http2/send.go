@@ -134,17 +134,26 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 }
 
 // appendEnd appends what ends the request after its content: trailer fields, or an empty
-// frame.
+// frame if there are none.
 func (c *Conn) appendEnd(s *Stream, now int64) {
-	if s.HasTrailer {
-		start := len(c.out)
-		c.out = h2.BeginHeaders(c.out)
-		c.out = s.Request.AppendTrailer(c.encoder.Begin(c.out), &c.encoder)
-		c.out = h2.FinishHeaders(c.out, start, s.id, true, c.peer.MaxFrameSize)
-	} else {
+	if !s.HasTrailer || !c.appendTrailer(s) {
 		c.out = h2.AppendDataHead(c.out, s.id, 0, true)
 	}
 	c.requestSent(s, now)
+}
+
+// appendTrailer appends the trailer fields. It returns false if there are none.
+func (c *Conn) appendTrailer(s *Stream) bool {
+	start := len(c.out)
+	c.out = h2.BeginHeaders(c.out)
+	block := len(c.out)
+	c.out = s.Request.AppendTrailer(c.encoder.Begin(c.out), &c.encoder)
+	if len(c.out) == block {
+		c.out = c.out[:start]
+		return false
+	}
+	c.out = h2.FinishHeaders(c.out, start, s.id, true, c.peer.MaxFrameSize)
+	return true
 }
 
 // requestSent notes that the request is complete. From now on, ReadTimeout bounds it. A

@@ -14,7 +14,7 @@ import (
 
 // A Request is a request and its response. Its methods are called with the Conn locked,
 // one after the other, on any goroutine that uses the Conn: they must neither block nor
-// call the Conn or the Stream. None is called after Do has returned, but
+// call the Conn or the Stream; InterimReceived is the exception. None is called after Do has returned, but
 // TrailerReceived for a streamed body until Read returns io.EOF or an error, or Close
 // returns.
 type Request interface {
@@ -26,7 +26,8 @@ type Request interface {
 	// Fields returns the empty table that the next head of the response is decoded to.
 	Fields() *field.Table
 	// HeadReceived is called with a valid head. An interim one has a status below 200;
-	// its results have no meaning but err, and the table is emptied after the call. With
+	// its results have no meaning but err, and the table is emptied after the call (see
+	// InterimReceived). With
 	// isLast, the response is complete. Otherwise a body may follow: isStreamed makes Do
 	// return, and the body is read with Stream.Read. An error resets the stream, and is
 	// the cause of Do's.
@@ -37,6 +38,10 @@ type Request interface {
 	// TrailerReceived gets the trailer fields, without those that may not be there. t
 	// belongs to the Conn.
 	TrailerReceived(t *field.Table)
+	// InterimReceived is called for each interim head, in their order and before Do
+	// returns, if Stream.WantsInterims. It is called without the lock, on the goroutine of
+	// Do: it may block, and then other streams go on. It must not retain head and t.
+	InterimReceived(head *fieldlist.Head, t *field.Table)
 }
 
 // A Stream carries one request and its response. The caller sets the exported fields,
@@ -56,10 +61,12 @@ type Stream struct {
 	// Length is how many bytes of Source are sent; negative: all. If Source has less, the
 	// request fails with ErrSourceLength.
 	Length int64
-	// HasTrailer: trailer fields follow the body.
+	// HasTrailer: trailer fields may follow the body.
 	HasTrailer bool
 	// IsHead: the method is HEAD, so the response has no body.
 	IsHead bool
+	// WantsInterims makes Do call Request.InterimReceived.
+	WantsInterims bool
 	// IsConnect: the request is an extended CONNECT (RFC 8441 section 4). Do waits until
 	// the peer has said whether it admits that; if not, the cause is ErrNoConnect. A 2xx
 	// response, which Request.HeadReceived must make a streamed one, makes the stream a
@@ -88,8 +95,9 @@ type Stream struct {
 	// Input.
 	input    inputState
 	interims uint8
-	declared int64 // bytes of the body according to the head; -1: unknown
-	received int64 // bytes of the body
+	heads    []interim // that Request.InterimReceived has not got
+	declared int64     // bytes of the body according to the head; -1: unknown
+	received int64     // bytes of the body
 	window   h2.ReceiveWindow
 	inbox    []byte
 	taken    int // bytes of inbox that Read has returned
@@ -102,6 +110,12 @@ type Stream struct {
 	upload     uploadState
 	moved      sync.Cond // content was sent, the stream or the upload has ended
 	sender     waiter    // in Tunnel.Write
+}
+
+// An interim is an interim head.
+type interim struct {
+	head   fieldlist.Head
+	fields field.Table
 }
 
 // A streamState is whether a Stream carries a request.
@@ -160,6 +174,7 @@ func (s *Stream) begin(c *Conn, now int64) {
 	}
 	s.input, s.interims, s.declared, s.received = inputHead, 0, -1, 0
 	s.dropInbox()
+	s.heads = nil
 	s.content, s.output, s.upload = nil, outputOpen, uploadNone
 	s.moved.L = &c.mu
 	s.node.Owner, s.node.ID = s, s.id
