@@ -154,6 +154,22 @@ func TestDialHangs(t *testing.T) {
 	all.Wait()
 }
 
+// One that is refused is not made again for the same request.
+func TestDialOnce(t *testing.T) {
+	var dials atomic.Int64
+	store, err := New(&redis.UniversalOptions{Addrs: []string{"x:1"}, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		return nil, errors.New("refused")
+	}}, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if l := store.limiter(t, RateLimit{Events: 1, Per: time.Second}); l.Take([]byte("key")).IsAllowed || dials.Load() != 1 {
+		t.Errorf("%d connections were dialed", dials.Load())
+	}
+}
+
 // After Redis is back, it decides again.
 func TestBack(t *testing.T) {
 	s := newServer(t)

@@ -85,7 +85,7 @@ func New(o *redis.UniversalOptions, options Options) (*Store, error) {
 		options.OnError = func(error) {}
 	}
 	own := *o
-	own.ContextTimeoutEnabled, own.MaxRetries = true, -1
+	own.ContextTimeoutEnabled, own.MaxRetries, own.DialerRetries = true, -1, 1
 	own.DialTimeout, own.ReadTimeout, own.WriteTimeout, own.PoolTimeout = options.Timeout, options.Timeout, options.Timeout, options.Timeout
 	s := &Store{client: redis.NewUniversalClient(&own), options: options, begin: time.Now()}
 	s.scripts.gcra, s.scripts.acquire = redis.NewScript(gcra), redis.NewScript(acquire)
