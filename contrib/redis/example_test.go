@@ -28,6 +28,34 @@ func ExampleStore_RateLimiter() {
 	server.Handler = middleware.RateLimit(limit, middleware.RateLimitOptions{})(server.Handler)
 }
 
+// A page that any machine has rendered serves all of them. Each machine keeps it for a second.
+func ExampleStore_Cache() {
+	store, err := sluiceredis.New(&redis.UniversalOptions{Addrs: []string{"redis:6379"}}, sluiceredis.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pages, err := store.Cache("pages", 64<<10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	near := shared.Must(shared.Default().Cache("pages", shared.CacheOptions{MaxEntry: 64 << 10}))
+	render := func(path []byte) []byte { return append([]byte("the page "), path...) }
+	page := func(path []byte) []byte {
+		if body, ok := near.Get(nil, path); ok {
+			return body
+		}
+		body, ok := pages.Get(nil, path)
+		if !ok {
+			body = render(path)
+			_ = pages.Set(path, body, time.Minute) // while Redis is away, each machine renders its own
+		}
+		_ = near.Set(path, body, time.Second)
+		return body
+	}
+	server := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBody(page(ctx.Path())) }}
+	_ = server.ListenAndServe(":8080")
+}
+
 // One machine of all runs the jobs.
 func ExampleLease_Lead() {
 	store, err := sluiceredis.New(&redis.UniversalOptions{Addrs: []string{"redis:6379"}}, sluiceredis.Options{})

@@ -1,5 +1,5 @@
-// Package sluiceredis has rate limits, counters and leases that several machines share, in
-// Redis or Valkey. Those of package shared are for the processes of one machine.
+// Package sluiceredis has rate limits, counters, leases and caches that several machines share,
+// in Redis or Valkey. Those of package shared are for the processes of one machine.
 //
 //	store, err := sluiceredis.New(&redis.UniversalOptions{Addrs: []string{"redis:6379"}}, sluiceredis.Options{})
 //	limit, err := store.RateLimiter("api", sluiceredis.RateLimit{Events: 100, Per: time.Minute, Away: sluiceredis.Admit})
@@ -9,8 +9,8 @@
 //
 // No call waits for longer than Options.Timeout. After three failures in a row, Redis is away:
 // for Options.Pause no call asks it, and then one does, until one succeeds. What is away
-// meanwhile: a RateLimiter decides by RateLimit.Away, a Counter keeps what is added, and a Lease
-// is neither acquired nor renewed, and ends.
+// meanwhile: a RateLimiter decides by RateLimit.Away, a Counter keeps what is added, a Lease
+// is neither acquired nor renewed, and ends, and a Cache finds nothing.
 package sluiceredis
 
 import (
