@@ -169,6 +169,9 @@ type Engine interface {
 	// if t names none. A Target takes less memory than a Prompter, but an engine that
 	// cannot cast has no Targets.
 	Prompt(t Target)
+	// ReadOn makes the engine read again from the connection that t names, whose Protocol is a
+	// Stopper. It may be called on any goroutine, and does nothing if t names none.
+	ReadOn(t Target)
 	// Shutdown ends the accept loops and closes the idle connections; it prompts those
 	// whose Protocol SaysGoodbye instead. It waits until the others have finished
 	// their requests. If ctx ends first, it closes the remaining connections and

@@ -31,6 +31,9 @@ const (
 	// input to the Protocol that Switcher.Successor returns. Only Feed, Run and
 	// Prompted of a Switcher may return it.
 	Switch
+	// EndOutput: write the pending output and then the end of all output (FIN), and go on as
+	// after Read. The Protocol appends no output afterwards. Only a HalfCloser may return it.
+	EndOutput
 )
 
 // Closes reports whether n closes the connection after the output is written.
@@ -104,6 +107,8 @@ const (
 	// until the Protocol ends the connection, with any Next but Read; if Pause returns
 	// true, the engine closes the connection. The context of Shutdown bounds the time.
 	SaysGoodbye
+	CanStop      // Stopper
+	CanHalfClose // HalfCloser
 )
 
 // Has reports whether c contains any of what.
@@ -184,6 +189,24 @@ type Receiver interface {
 	// gets the part of it that was filled, from its beginning, and must use all of
 	// it. Feed may also get input that was read before into memory of the engine.
 	Room() []byte
+}
+
+// A Stopper is a Protocol that does not want input at times, because what came before has not
+// gone on yet. Engines whose Conns have a Target ask it before each read; others do not.
+type Stopper interface {
+	// Stops reports whether the engine must not read now. If the last answer was true, the
+	// Protocol calls Engine.ReadOn when that changes. While Stops returns true without the
+	// end of the input, Pause returns false.
+	Stops() bool
+}
+
+// A HalfCloser is a Protocol whose connection may go on in one direction when the other one has
+// ended. Engines whose Conns have a Target call PeerEnded instead of HalfClosed, and do what
+// EndOutput says; others treat it as a Protocol that is none.
+type HalfCloser interface {
+	// PeerEnded is called when the peer has ended its input (FIN), perhaps more than once. It
+	// appends output, as Run does. After Read the connection stays open for output.
+	PeerEnded(out []byte) ([]byte, Next)
 }
 
 // A Packer is a Protocol that can move to another process with its connection.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/drive"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // A worker that reads much from one connection yields to other goroutines, after yieldAfter
@@ -213,6 +214,9 @@ func (c *conn) pump() engine.Next {
 	c.dropHeld() // even if a Run has used all of it
 	var until int64
 	for pass := 1; ; pass++ {
+		if c.Stops() {
+			return engine.Read // ReadOn is an event
+		}
 		room := c.Room()
 		if c.worker.isWide {
 			room = c.widened(room)
@@ -244,7 +248,7 @@ func (c *conn) pump() engine.Next {
 			// alert.
 			c.hasEnded = c.tlsConn == nil
 			c.wake()
-			return c.HalfClosed()
+			return c.PeerEnded()
 		default:
 			c.Fail(err)
 			return engine.Abort
@@ -319,6 +323,9 @@ func (c *conn) flush(then engine.Next) drive.Written {
 		return c.wrote(c.isBlocked()) // or it failed
 	}
 	c.written()
+	if then == engine.EndOutput {
+		sock.CloseWrite(c.fd)
+	}
 	return drive.WroteAll
 }
 

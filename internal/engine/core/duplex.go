@@ -15,6 +15,9 @@ func (c *conn) feedBlocked() engine.Next {
 	var until int64
 	for pass := 1; c.TakesInput(); pass++ {
 		if len(c.Unread) == 0 {
+			if c.Stops() {
+				return engine.Read
+			}
 			c.dropHeld()
 			room := c.Room()
 			n, err := c.receive(room)

@@ -297,6 +297,13 @@ func (d *driver) Prompt(t engine.Target) {
 	}
 }
 
+// ReadOn implements engine.Engine.
+func (d *driver) ReadOn(t engine.Target) {
+	if t.Generation != 0 {
+		d.deliver(int(t.Index), t.Generation, flagInput)
+	}
+}
+
 const (
 	// nudgePortion is how many connections Nudge queues at a time.
 	nudgePortion = 256

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/compact"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
@@ -234,6 +235,11 @@ func (c *conn) flushTLS(then engine.Next) bool {
 	}
 	s.pending = nil
 	c.written()
+	if then == engine.EndOutput {
+		s.sayGoodbye()
+		s.pending = nil
+		sock.CloseWrite(c.fd)
+	}
 	return true
 }
 

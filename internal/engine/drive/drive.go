@@ -153,13 +153,30 @@ func (s *State) HalfClosed() engine.Next {
 	return s.settle(s.ran(engine.Close))
 }
 
+// PeerEnded is HalfClosed for engines that have HalfClosers.
+func (s *State) PeerEnded() engine.Next {
+	if !s.Can.Has(engine.CanHalfClose) {
+		return s.HalfClosed()
+	}
+	s.IsFed = true
+	s.host.BeginRun()
+	var next engine.Next
+	s.Out, next = s.Protocol.(engine.HalfCloser).PeerEnded(s.Out)
+	return s.settle(s.ran(next))
+}
+
 // Resume continues what the lack of room has stopped.
 func (s *State) Resume() engine.Next { return s.settle(engine.Read) }
 
 // TakesInput reports whether the protocol is fed while its output waits: it is, until it
 // has answered something else than Read or Run.
 func (s *State) TakesInput() bool {
-	return s.Protocol != nil && s.Can.Has(engine.IsDuplex) && (s.After == engine.Read || s.After == engine.Run)
+	return s.Protocol != nil && s.Can.Has(engine.IsDuplex) && (s.After == engine.Read || s.After == engine.Run || s.After == engine.EndOutput)
+}
+
+// Stops reports whether the protocol wants no input now.
+func (s *State) Stops() bool {
+	return s.Can.Has(engine.CanStop) && s.Protocol != nil && s.Protocol.(engine.Stopper).Stops()
 }
 
 // FeedBlocked feeds in while output waits, as long as TakesInput. What Feed answers
@@ -267,6 +284,11 @@ func (s *State) settle(next engine.Next) engine.Next {
 		case engine.Switch:
 			if next = s.succeed(); next != engine.Read || len(s.Unread) == 0 {
 				return next
+			}
+			next = s.feed(s.Unread)
+		case engine.EndOutput:
+			if len(s.Unread) == 0 {
+				return engine.Read
 			}
 			next = s.feed(s.Unread)
 		case waiting:

@@ -109,6 +109,9 @@ func (d *driver) Nudge() {
 // Prompt implements engine.Engine. This engine has no Targets.
 func (d *driver) Prompt(engine.Target) {}
 
+// ReadOn implements engine.Engine; there are no Targets.
+func (d *driver) ReadOn(engine.Target) {}
+
 // Cast implements engine.Engine. It misses every target: a connection's goroutine waits
 // in Read, and no other goroutine can take over for it.
 func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(i int)) {

@@ -16,7 +16,7 @@ type Key struct{}
 type Taker interface {
 	TakeOver(t Takeover) error
 	// OnHijackDropped has f called if the request ends and the handler of Hijack, which was
-	// called before, does not get the connection.
+	// called before, does not get the connection; or the Open of TakeOver is not called.
 	OnHijackDropped(f func())
 	// OnPeerGone has f called once, on any goroutine, if the client disconnects before the
 	// request ends; a further call replaces f, and nil removes it. f must not block. Unlike
@@ -117,6 +117,8 @@ type Server interface {
 	Served(m engine.Memo) uint64
 	// Prompt is that of the engine.
 	Prompt(t engine.Target)
+	// ReadOn is that of the engine.
+	ReadOn(t engine.Target)
 	// Cast is that of the engine.
 	Cast(targets []engine.Target, frame []byte, missed func(i int))
 	// IsRegistered reports whether other servers with the same Families may take over
@@ -151,6 +153,9 @@ func (p *Place) Served(m engine.Memo) uint64 { return m.Served >> p.Shift & (1<<
 
 // Prompt implements Server.
 func (p *Place) Prompt(t engine.Target) { p.Engine.Prompt(t) }
+
+// ReadOn implements Server.
+func (p *Place) ReadOn(t engine.Target) { p.Engine.ReadOn(t) }
 
 // Cast implements Server.
 func (p *Place) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
