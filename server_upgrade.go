@@ -284,6 +284,7 @@ func (r *servedRequest) Hijacker() func(net.Conn) {
 
 // Open implements server.Request.
 func (r *servedRequest) Open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	r.hijackDropped = nil
 	return r.takeover.Open(r.takeover.host, c, out)
 }
 

@@ -348,3 +348,13 @@ func soon() time.Time { return time.Now().Add(300 * time.Millisecond) }
 
 // insecure trusts every certificate.
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
+// dialTLS connects to an address with TLS.
+func dialTLS(t testing.TB, addr string) *tls.Conn {
+	t.Helper()
+	conn := tls.Client(dialFront(t, addr), insecure())
+	if err := conn.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}

@@ -51,9 +51,14 @@ type Options struct {
 	DialTimeout time.Duration
 	// Timeout bounds each wait: for the head of the response, for the next part of its body,
 	// for the next part of the request's body, and for the upstream to take more of that.
-	// 0: 1 minute. It does not bound tunnels. Server.WriteTimeout bounds the wait for a client
+	// 0: 1 minute. In a tunnel it bounds the wait for a side that takes no more, and for the rest
+	// from one side when the other one has ended its output. Server.WriteTimeout bounds the wait for a client
 	// that takes no more of a response.
 	Timeout time.Duration
+	// TunnelTimeout ends a tunnel through which nothing has gone for so long, either way; 0: 1
+	// hour, negative: never. Tunnels that need goroutines have no such limits: with TLS or HTTP/2
+	// to the upstream, HTTP/2 from the client, or without the event engine.
+	TunnelTimeout time.Duration
 	// MaxConns bounds the connections to each upstream, and with HTTP/1.1 so the requests
 	// that it processes at the same time; 0: 1,024. Tunnels are not counted.
 	MaxConns int
@@ -143,6 +148,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.HealthTimeout, 2*time.Second)
 	setDefault(&o.DialTimeout, sluice.DefaultDialTimeout)
 	setDefault(&o.Timeout, time.Minute)
+	setDefault(&o.TunnelTimeout, time.Hour)
 	setDefault(&o.MaxWait, time.Second)
 	setDefault(&o.Attempts, 3)
 	setDefault(&o.MaxConns, 1024)

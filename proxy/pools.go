@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // exchangePool holds exchanges; see exchange for who owns one.
@@ -12,6 +13,28 @@ var exchangePool = sync.Pool{New: func() any { return newExchange() }}
 
 // blockPool holds blocks. The exchange or the tunnel that has taken one owns it.
 var blockPool = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
+// spliceSessions holds sessions without a connection. The engine owns a session from open, Unpack
+// or Wake until Closed or Sleep.
+var spliceSessions = sync.Pool{New: func() any {
+	x := new(spliceSession)
+	x.miss = func(int) { x.isMissed = true }
+	return x
+}}
+
+func acquireSpliceSession(s *splice, at side, c engine.Conn) *spliceSession {
+	x := spliceSessions.Get().(*spliceSession)
+	x.owned.Acquired()
+	x.splice, x.side, x.conn = s, at, c
+	return x
+}
+
+// releaseSpliceSession gives x back after its last call.
+func releaseSpliceSession(x *spliceSession) {
+	x.owned.Released("splice session")
+	x.splice, x.conn = nil, nil
+	spliceSessions.Put(x)
+}
 
 // takeBlock returns x's block.
 func (x *exchange) takeBlock() *[blockSize]byte {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
@@ -48,25 +49,79 @@ func (x *exchange) tunnel(protocol string) error {
 			return hookError{err}
 		}
 	}
+	isGiven = true
+	x.connect(conn, early)
+	return nil
+}
+
+// connect makes a tunnel of the client's connection and conn, when Handle has returned and
+// the response is sent.
+func (x *exchange) connect(conn net.Conn, early []byte) {
 	u := x.pick.Member.Client
-	x.isBusy, isGiven = false, true // until the end of the tunnel
-	upgrade.OnPeerGone(x.ctx, nil)
+	x.isBusy = false // until the end of the tunnel
 	end := func() { u.pending.Add(-1) }
-	x.ctx.Hijack(func(client net.Conn) {
-		defer end()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			pump(conn, client, nil)
-		}()
-		pump(client, conn, early)
-		<-ended
-	})
+	upgrade.OnPeerGone(x.ctx, nil)
+	if x.ctx.StreamID() != 0 || !isSocket(conn) || !x.takeOver(u, conn, early) {
+		x.ctx.Hijack(func(client net.Conn) {
+			defer end()
+			pumpBoth(client, conn, early)
+		})
+	}
 	upgrade.OnHijackDropped(x.ctx, func() { // the client is gone, or middleware has another response
 		conn.Close()
 		end()
 	})
-	return nil
+}
+
+// takeOver arranges that the client's connection becomes the end of a splice.
+func (x *exchange) takeOver(u *upstream, conn net.Conn, early []byte) (ok bool) {
+	return upgrade.TakeOver(x.ctx, upgrade.Takeover{
+		Family: spliceFamily{}, Status: sluice.StatusSwitchingProtocols,
+		Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+			if c.Target() == (engine.Target{}) {
+				return &pumped{upstream: u, conn: conn, early: early}, out
+			}
+			return h.(*spliceHost).open(c, u, conn, early, out)
+		},
+	}) == nil
+}
+
+// isSocket reports whether event engines can adopt conn.
+func isSocket(conn net.Conn) bool {
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// A pumped is the engine.Protocol of a tunnel whose client's connection is not on an event
+// engine.
+type pumped struct {
+	engine.Leaver
+	upstream *upstream
+	conn     net.Conn // to upstream
+	early    []byte
+}
+
+// Detached implements engine.Protocol.
+func (p *pumped) Detached(client net.Conn) { pumpBoth(client, p.conn, p.early) }
+
+// Closed implements engine.Protocol.
+func (p *pumped) Closed(error) {
+	p.conn.Close()
+	p.upstream.pending.Add(-1)
+}
+
+// pumpBoth copies in both directions until one side has ended. early is from conn.
+func pumpBoth(client, conn net.Conn, early []byte) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		pump(conn, client, nil)
+	}()
+	pump(client, conn, early)
+	<-ended
 }
 
 // pump writes early, and copies from one end of a tunnel to the other until an error or the

@@ -25,6 +25,7 @@ type upstream struct {
 	id      string // for Sticky: the value of the cookie
 	tls     *tls.Config
 	pending atomic.Int64
+	tunnels atomic.Int64  // of pending
 	failed  atomic.Uint64 // attempts
 	sent    atomic.Uint64 // attempts
 }
@@ -127,6 +128,8 @@ type UpstreamStatus struct {
 	// Pending is the number of requests in progress, up to the end of the response, and of
 	// tunnels.
 	Pending int `json:"pending"`
+	// Tunnels is how many of Pending are tunnels.
+	Tunnels int `json:"tunnels"`
 	// Sent counts the requests that were sent, or would have been if the upstream could be
 	// reached, and Failed those without a response. Repetitions count.
 	Sent   uint64 `json:"sent"`
@@ -144,5 +147,5 @@ func (p *Proxy) Status() []UpstreamStatus {
 
 func statusOf(m *balance.Member[*upstream]) UpstreamStatus {
 	u := m.Client
-	return UpstreamStatus{Name: u.name, IsUp: m.IsUp(), Pending: u.PendingRequests(), Sent: u.sent.Load(), Failed: u.failed.Load()}
+	return UpstreamStatus{Name: u.name, IsUp: m.IsUp(), Pending: u.PendingRequests(), Tunnels: int(u.tunnels.Load()), Sent: u.sent.Load(), Failed: u.failed.Load()}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A Shared is one engine for connections that a program dials: a loop for each of its parts
-// would cost more than it gives. The engine exists while it is held. The zero value is ready.
+// A Shared is an engine for connections that a program dials. It exists while it is held. The
+// zero value is ready.
 type Shared struct {
 	mu     sync.Mutex
 	engine engine.Engine // nil: nobody holds it
