@@ -105,6 +105,8 @@ type Client struct {
 	// ReadTimeout limits the time to read a response after the request is
 	// written. For a streamed body, it limits each Read. 0 is no limit. With
 	// HTTP/2, exceeding it or WriteTimeout ends the stream, not the connection.
+	// With HTTP/1.1, one of 10 s or more may be exceeded by a 32nd: the deadline of a
+	// connection is not set for each request.
 	ReadTimeout time.Duration
 
 	// WriteTimeout limits the time to write a request. With TLS, it also limits,

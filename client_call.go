@@ -21,6 +21,8 @@ type clientCall struct {
 	isFresh    bool // only a new connection is acceptable
 	needsHTTP1 bool // the server has answered HTTP_1_1_REQUIRED
 	isHeld     bool // a goroutine that sends may outlive the call
+	// wantsArrived: a body that has arrived with the head is read into memory, in place of a stream.
+	wantsArrived bool
 }
 
 // progress says how far an attempt has come.

@@ -231,6 +231,10 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 	return doContext(ctx, c, req, resp)
 }
 
+// An arrivedTaker is a context whose call wants no stream for a body that has arrived with the
+// head. The context of a request in package proxy is one.
+type arrivedTaker interface{ TakesArrived() }
+
 // doer is implemented by Client, HostClient and PipelineClient.
 type doer interface {
 	// do is Do for a call that has begun.
@@ -254,6 +258,7 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 	call := beginCall(req)
 	defer call.end(req)
 	call.Context = ctx
+	_, call.wantsArrived = ctx.(arrivedTaker)
 	if trace := traceOf(ctx); trace != nil {
 		call.trace = trace
 	}

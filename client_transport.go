@@ -256,7 +256,7 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 	if err := resp.readFinalHead(br, limits); err != nil {
 		return err
 	}
-	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) {
+	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) || x.call.wantsArrived && has(br, resp.Header.ContentLength()) {
 		resp.StreamBody = false
 	}
 	if err := resp.readContent(br, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
@@ -272,6 +272,9 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 	}
 	return nil
 }
+
+// has reports whether n bytes have arrived.
+func has(br *bufio.Reader, n int) bool { return n >= 0 && n <= br.Buffered() }
 
 // passStream passes the body, which is a stream, on to Run, unless it is empty.
 func (x *exchange) passStream() error {

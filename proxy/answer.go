@@ -28,7 +28,10 @@ func (x *exchange) answer() error {
 			return nil
 		}
 	}
-	if !x.resp.IsBodyStream() { // 204, 304, HEAD
+	if !x.resp.IsBodyStream() { // it has arrived; or 204, 304, HEAD
+		if content := x.resp.Body(); len(content) > 0 {
+			ctx.Response.SetBody(content)
+		}
 		return nil
 	}
 	if length >= 0 && length <= blockSize {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,8 +47,8 @@ type exchange struct {
 
 	mu    sync.Mutex
 	done  chan struct{} // closed when the client has disconnected
-	isEnd bool          // done is closed
-	ends  []*func()     // called then
+	isEnd atomic.Bool   // done is closed, or about to be; written with mu
+	ends  []interrupter // interrupted then
 
 	gone      func() // x.disconnected
 	onInterim func(*sluice.ResponseHeader)
@@ -231,13 +232,13 @@ func (x *exchange) release() {
 func (x *exchange) disconnected() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.isEnd {
+	if x.isEnd.Load() {
 		return
 	}
-	x.isEnd = true
+	x.isEnd.Store(true)
 	close(x.done)
-	for _, f := range x.ends {
-		go (*f)()
+	for _, end := range x.ends {
+		go end.Interrupt()
 	}
 	x.ends = nil
 }
@@ -247,14 +248,10 @@ func (x *exchange) disconnected() {
 func (x *exchange) isSpent() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.isEnd || len(x.ends) > 0 || x.isUploading
+	return x.isEnd.Load() || len(x.ends) > 0 || x.isUploading
 }
 
-func (x *exchange) isEnded() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.isEnd
-}
+func (x *exchange) isEnded() bool { return x.isEnd.Load() }
 
 // Done implements context.Context.
 func (x *exchange) Done() <-chan struct{} { return x.done }
@@ -267,6 +264,9 @@ func (x *exchange) Err() error {
 	return nil
 }
 
+// TakesArrived makes the client read short bodies into memory.
+func (x *exchange) TakesArrived() {}
+
 // Deadline implements context.Context.
 func (x *exchange) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
@@ -278,28 +278,45 @@ func (x *exchange) Value(key any) any {
 	return x.ctx.UserValue(key)
 }
 
-// AfterFunc has f called on another goroutine when the context ends. context.AfterFunc and
-// the client call it.
-func (x *exchange) AfterFunc(f func()) (stop func() bool) {
+// An interrupter is what ends with the context: a connection to an upstream, or an *endFunc.
+type interrupter = interface{ Interrupt() }
+
+// Guard has conn interrupted once, on another goroutine, when the context ends. The client
+// calls it.
+func (x *exchange) Guard(conn interrupter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.isEnd {
-		go f()
-		return func() bool { return false }
+	if x.isEnd.Load() {
+		go conn.Interrupt()
+		return
 	}
-	end := &f
-	x.ends = append(x.ends, end)
-	return func() bool {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		for i, other := range x.ends {
-			if other == end {
-				x.ends = append(x.ends[:i], x.ends[i+1:]...)
-				return true
-			}
-		}
+	x.ends = append(x.ends, conn)
+}
+
+// Unguard ends what Guard has begun. It reports whether conn was not interrupted.
+func (x *exchange) Unguard(conn interrupter) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.Index(x.ends, conn)
+	if i < 0 {
 		return false
 	}
+	x.ends = slices.Delete(x.ends, i, i+1)
+	return true
+}
+
+// An endFunc is a function that AfterFunc got.
+type endFunc struct{ f func() }
+
+// Interrupt calls the function.
+func (e *endFunc) Interrupt() { e.f() }
+
+// AfterFunc has f called on another goroutine when the context ends. context.AfterFunc
+// calls it.
+func (x *exchange) AfterFunc(f func()) (stop func() bool) {
+	end := &endFunc{f}
+	x.Guard(end)
+	return func() bool { return x.Unguard(end) }
 }
 
 // An upload is the body of a request that is forwarded while it arrives. It may take any time

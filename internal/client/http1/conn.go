@@ -24,6 +24,7 @@ type Conn struct {
 	unsent      []byte       // what the next Read writes first
 	takesTurn   bool         // the present request uses turn, which looks whether Net is quiet
 	hasDeadline bool         // a deadline may be set on Net
+	readLimit   int64        // a late deadline that is set for reading; 0: none or another one
 }
 
 // Init sets the connection, and the only Exchange that uses it, with its Message.
@@ -99,7 +100,7 @@ func (c *Conn) isQuiet() bool {
 	if err := secure.SetReadDeadline(clock.Past()); err != nil {
 		return false
 	}
-	c.hasDeadline = true
+	c.NoteDeadline()
 	var one [1]byte
 	n, err := secure.Read(one[:])
 	return n == 0 && clock.IsTimeout(err)
@@ -113,13 +114,37 @@ func (c *Conn) WasSpokenTo() bool {
 	return !isSecure && !c.peek.IsQuiet()
 }
 
+// Setting a deadline costs more than writing a short request does outside the kernel. So a
+// timeout of longTimeout or more that is the only limit ends up to a lateShare later, and its
+// deadline is set again only when less than timeout is left.
+const (
+	longTimeout = 10 * time.Second
+	lateShare   = 32
+)
+
 // setReadLimit limits reading from now on by the call's deadline and by
 // timeout; a timeout of 0 is no limit.
 func (c *Conn) setReadLimit(call *clock.Bounds, timeout time.Duration) error {
 	if timeout <= 0 && call.Deadline == 0 {
 		return nil
 	}
-	return c.setLimit(call, timeout, net.Conn.SetReadDeadline)
+	if timeout < longTimeout || call.Deadline != 0 {
+		c.readLimit = 0
+		return c.setLimit(call, timeout, net.Conn.SetReadDeadline)
+	}
+	limit := call.Limit(timeout)
+	latest := clock.Later(limit, timeout/lateShare)
+	if c.readLimit >= limit && c.readLimit <= latest {
+		c.interruptFor(call)
+		return nil
+	}
+	c.hasDeadline, c.readLimit = true, latest
+	err := c.Net.SetReadDeadline(clock.Deadline(latest))
+	if err != nil {
+		c.readLimit = 0
+	}
+	c.interruptFor(call)
+	return err
 }
 
 // setWriteLimit limits writing from now on, as setReadLimit does.
@@ -138,44 +163,64 @@ func (c *Conn) setLimit(call *clock.Bounds, timeout time.Duration, set func(net.
 }
 
 // NoteDeadline tells that a deadline may have been set on Net from outside.
-func (c *Conn) NoteDeadline() { c.hasDeadline = true }
+func (c *Conn) NoteDeadline() { c.hasDeadline, c.readLimit = true, 0 }
 
 // ClearLimits clears the deadlines that an earlier request or IsQuiet set.
 func (c *Conn) ClearLimits() error {
 	if !c.hasDeadline {
 		return nil
 	}
-	c.hasDeadline = false
+	c.hasDeadline, c.readLimit = false, 0
 	return c.Net.SetDeadline(time.Time{})
 }
 
-// interrupt makes reads and writes in progress return.
-func (c *Conn) interrupt() { _ = c.Net.SetDeadline(clock.Past()) }
+// Interrupt makes reads and writes in progress return.
+func (c *Conn) Interrupt() { _ = c.Net.SetDeadline(clock.Past()) }
 
 // interruptFor interrupts the connection if the call's context has ended. Call
 // it after each change of a deadline: the change may have overwritten the
 // expired deadline that guard set just before.
 func (c *Conn) interruptFor(call *clock.Bounds) {
 	if call.HasEnded() {
-		c.interrupt()
+		c.Interrupt()
 	}
 }
 
-// guard interrupts the connection when ctx ends. stop ends the guard. It
-// returns false if ctx has ended; the connection must then be closed. stop is
-// nil if ctx cannot end.
-func (c *Conn) guard(ctx context.Context) (stop func() bool) {
-	if ctx.Done() == nil {
-		return nil
-	}
-	if own, ok := ctx.(afterFuncer); ok { // as context.AfterFunc, which makes a context first
-		return own.AfterFunc(c.interrupt)
-	}
-	return context.AfterFunc(ctx, c.interrupt)
+// A guard interrupts a connection when a context ends. The zero value is none.
+type guard struct {
+	own  guardian
+	stop func() bool
 }
 
-// An afterFuncer is a context that calls functions itself when it ends; see
-// context.AfterFunc. The context of a request in package proxy is one.
-type afterFuncer interface {
-	AfterFunc(f func()) (stop func() bool)
+// guard begins a guard for ctx.
+func (c *Conn) guard(ctx context.Context) (g guard) {
+	if own, ok := ctx.(guardian); ok {
+		own.Guard(c)
+		return guard{own: own}
+	}
+	if ctx.Done() != nil {
+		g.stop = context.AfterFunc(ctx, c.Interrupt)
+	}
+	return g
+}
+
+// end ends the guard of c. It returns false if the context has ended; the connection must
+// then be closed.
+func (g *guard) end(c *Conn) bool {
+	switch {
+	case g.own != nil:
+		return g.own.Unguard(c)
+	case g.stop != nil:
+		return g.stop()
+	}
+	return true
+}
+
+// A guardian is a context that interrupts connections itself, without memory for each. The
+// context of a request in package proxy is one.
+type guardian interface {
+	// Guard has conn interrupted once, on another goroutine, when the context ends.
+	Guard(conn interface{ Interrupt() })
+	// Unguard ends that. It reports whether conn was not interrupted.
+	Unguard(conn interface{ Interrupt() }) bool
 }

@@ -58,6 +58,23 @@ func TestConnLimits(t *testing.T) {
 			{"write within a second", func() error { return cc.setWriteLimit(&timed, time.Second) }, []string{"write 1s"}, true},
 			{"clear", cc.ClearLimits, []string{"both none"}, false},
 			{"write within the call", func() error { return cc.setWriteLimit(&timed, time.Hour) }, []string{"write 1m0s"}, true},
+			{"clear", cc.ClearLimits, []string{"both none"}, false},
+			{"read within a long time", func() error { return cc.setReadLimit(new(clock.Bounds), 32*time.Second) }, []string{"read 33s"}, true},
+			{"again, soon", func() error {
+				time.Sleep(time.Second)
+				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
+			}, nil, true},
+			{"again, too late", func() error {
+				time.Sleep(1)
+				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
+			}, []string{"read 33s"}, true},
+			{"a shorter one", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}, true},
+			{"within the call, too", func() error { return cc.setReadLimit(&timed, 16*time.Second) }, []string{"read 16s"}, true},
+			{"alone again", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}, true},
+			{"after one from outside", func() error {
+				cc.NoteDeadline()
+				return cc.setReadLimit(new(clock.Bounds), 16*time.Second)
+			}, []string{"read 16.5s"}, true},
 			{"after the end", func() error { return cc.setReadLimit(&clock.Bounds{Context: ended}, time.Second) }, []string{"read 1s", "both past"}, true},
 			{"before the end", func() error {
 				return cc.setReadLimit(&clock.Bounds{Context: t.Context()}, time.Second)
@@ -76,11 +93,11 @@ func TestConnLimits(t *testing.T) {
 				t.Errorf("%s: error %v", what, err)
 			}
 		}
-		if cc.guard(context.Background()) != nil {
+		if g := cc.guard(context.Background()); g.stop != nil || g.own != nil {
 			t.Error("a guard of a context that cannot end")
 		}
 		stub.told = nil
-		if stop := cc.guard(ended); stop == nil || stop() {
+		if g := cc.guard(ended); g.stop == nil || g.end(cc) {
 			t.Error("no guard of a context that has ended")
 		}
 		synctest.Wait()

@@ -76,7 +76,7 @@ type Exchange struct {
 	isCut      bool // the request was not written completely
 
 	br           *input
-	stop         func() bool // ends the guard of the context; nil: there is none
+	guard        guard
 	stream       *stream
 	streamBounds clock.Bounds // of the Stream
 }
@@ -101,7 +101,7 @@ func (x *Exchange) Run() (Outcome, error) {
 		}
 	}
 	if ctx := x.Bounds.Context; ctx != nil {
-		x.stop = c.guard(ctx)
+		x.guard = c.guard(ctx)
 	}
 	x.br = acquireInput(c, x.ReadBuffer)
 	var err error
@@ -124,7 +124,7 @@ func (x *Exchange) Run() (Outcome, error) {
 			return Streamed, nil
 		}
 	}
-	isOver := x.stop != nil && !x.stop()
+	isOver := !x.guard.end(c)
 	hasMore := x.br.Buffered() > 0
 	releaseInput(x.br)
 	switch {
@@ -142,7 +142,7 @@ func (x *Exchange) Clear() {
 	if x.Conn.writeErr != nil {
 		x.Conn.writeErr = nil
 	}
-	x.Bounds, x.Content, x.Wrote, x.br, x.stop = nil, nil, nil, nil, nil
+	x.Bounds, x.Content, x.Wrote, x.br, x.guard = nil, nil, nil, nil, guard{}
 	x.IsWatched, x.IsLast, x.IsUnwanted, x.isSent, x.isCut = false, false, false, false, false
 	if x.Body != nil || x.Upload != nil {
 		x.Upload, x.Body, x.Limit, x.stream, x.streamBounds = nil, nil, 0, nil, clock.Bounds{}
@@ -250,9 +250,11 @@ func (x *Exchange) readAway() error {
 
 // openStream makes Body a stream that owns the Exchange.
 func (x *Exchange) openStream() error {
-	// The call ends here, and so does its deadline.
-	if err := x.Conn.ClearLimits(); err != nil {
-		return err
+	// The call ends here, and so does its deadline. Each Read sets one if there is a ReadTimeout.
+	if x.ReadTimeout <= 0 {
+		if err := x.Conn.ClearLimits(); err != nil {
+			return err
+		}
 	}
 	if x.Bounds.HasEnded() {
 		return x.Bounds.Err()

@@ -25,7 +25,7 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 			return 0, err
 		}
 		if s.isInterrupted.Load() {
-			x.Conn.interrupt() // Interrupt may have come before the deadline was set
+			x.Conn.Interrupt() // Interrupt may have come before the deadline was set
 		}
 	}
 	return x.Body.Read(p)
@@ -37,14 +37,14 @@ func (s *stream) IsComplete() bool { return s.x.Body.IsComplete() }
 // Interrupt implements body.Source.
 func (s *stream) Interrupt() {
 	s.isInterrupted.Store(true)
-	s.x.Conn.interrupt()
+	s.x.Conn.Interrupt()
 }
 
 // End implements body.Source.
 func (s *stream) End(err error) error {
 	x := s.x
 	s.x = nil
-	isOver := x.stop != nil && !x.stop()
+	isOver := !x.guard.end(x.Conn)
 	outcome := MustCut
 	switch isDone := err == io.EOF && x.Body.IsComplete() && !isOver && !x.isCut; {
 	case isDone && x.br.Buffered() == 0 && !x.IsLast:

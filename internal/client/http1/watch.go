@@ -41,7 +41,7 @@ func (x *Exchange) runWatching(bw *bufio.Writer) error {
 	if err := c.setReadLimit(x.Bounds, 0); err != nil {
 		return err
 	}
-	c.hasDeadline = true // both goroutines set deadlines
+	c.NoteDeadline() // both goroutines set deadlines
 	written := make(chan error, 1)
 	w := &watch{source: x.Upload}
 	go func() { written <- x.writeAside(bw, w) }()
