@@ -27,6 +27,23 @@ func TestNotice(t *testing.T) {
 	}
 }
 
+// TestNoticeFor: what is reported for another key is not called.
+func TestNoticeFor(t *testing.T) {
+	var n Notice
+	calls := 0
+	n.SetFor(1, func() { calls++ })
+	n.Fire()
+	n.FireFor(2)
+	if calls != 0 || !n.Wanted() {
+		t.Errorf("%d calls for other keys", calls)
+	}
+	n.FireFor(1)
+	n.FireFor(1)
+	if calls != 1 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
 // TestNoticeCancelWaits: after Cancel the callback is not running.
 func TestNoticeCancelWaits(t *testing.T) {
 	for range 1000 {

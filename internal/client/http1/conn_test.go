@@ -58,23 +58,6 @@ func TestConnLimits(t *testing.T) {
 			{"write within a second", func() error { return cc.setWriteLimit(&timed, time.Second) }, []string{"write 1s"}, true},
 			{"clear", cc.ClearLimits, []string{"both none"}, false},
 			{"write within the call", func() error { return cc.setWriteLimit(&timed, time.Hour) }, []string{"write 1m0s"}, true},
-			{"clear", cc.ClearLimits, []string{"both none"}, false},
-			{"read within a long time", func() error { return cc.setReadLimit(new(clock.Bounds), 32*time.Second) }, []string{"read 33s"}, true},
-			{"again, soon", func() error {
-				time.Sleep(time.Second)
-				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
-			}, nil, true},
-			{"again, too late", func() error {
-				time.Sleep(1)
-				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
-			}, []string{"read 33s"}, true},
-			{"a shorter one", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}, true},
-			{"within the call, too", func() error { return cc.setReadLimit(&timed, 16*time.Second) }, []string{"read 16s"}, true},
-			{"alone again", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}, true},
-			{"after one from outside", func() error {
-				cc.NoteDeadline()
-				return cc.setReadLimit(new(clock.Bounds), 16*time.Second)
-			}, []string{"read 16.5s"}, true},
 			{"after the end", func() error { return cc.setReadLimit(&clock.Bounds{Context: ended}, time.Second) }, []string{"read 1s", "both past"}, true},
 			{"before the end", func() error {
 				return cc.setReadLimit(&clock.Bounds{Context: t.Context()}, time.Second)
@@ -103,6 +86,51 @@ func TestConnLimits(t *testing.T) {
 		synctest.Wait()
 		if !slices.Equal(stub.told, []string{"both past"}) {
 			t.Errorf("the guard did %q", stub.told)
+		}
+	})
+}
+
+// TestLongReadLimit: a long time-out that is the only limit is set for longer, and not again
+// while it is left.
+func TestLongReadLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stub := &stubConn{}
+		cc := newConn(stub)
+		var timed clock.Bounds
+		timed.Allow(time.Minute)
+		for _, step := range []struct {
+			what string
+			do   func() error
+			want []string
+		}{
+			{"read within a long time", func() error { return cc.setReadLimit(new(clock.Bounds), 32*time.Second) }, []string{"read 33s"}},
+			{"again, soon", func() error {
+				time.Sleep(time.Second)
+				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
+			}, nil},
+			{"again, too late", func() error {
+				time.Sleep(1)
+				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
+			}, []string{"read 33s"}},
+			{"a shorter one", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}},
+			{"within the call, too", func() error { return cc.setReadLimit(&timed, 16*time.Second) }, []string{"read 16s"}},
+			{"alone again", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}},
+			{"after one from outside", func() error {
+				cc.NoteDeadline()
+				return cc.setReadLimit(new(clock.Bounds), 16*time.Second)
+			}, []string{"read 16.5s"}},
+		} {
+			stub.told = nil
+			if err := step.do(); err != nil || !slices.Equal(stub.told, step.want) || !cc.hasDeadline {
+				t.Errorf("%s: %v, %q, %v; want %q", step.what, err, stub.told, cc.hasDeadline, step.want)
+			}
+		}
+		cc.NoteDeadline()
+		stub.limitErr = errStub
+		for range 2 { // what has failed is tried again
+			if err := cc.setReadLimit(new(clock.Bounds), time.Minute); err != errStub {
+				t.Error(err)
+			}
 		}
 	})
 }

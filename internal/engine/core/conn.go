@@ -24,8 +24,8 @@ import (
 // claimed the connection owns it, except for the atomic fields.
 type conn struct {
 	connState
-	retired retired // for the next connection of the same serving
-	gone    atomic.Pointer[peerNotice]
+	retired retired       // for the next connection of the same serving
+	gone    engine.Notice // OnPeerGone, with noticeKey
 	signals atomic.Pointer[signals]
 }
 
@@ -89,6 +89,7 @@ type connMarks struct {
 	awaitsFIN bool // some of the output may not be sent before the FIN is
 	hasEnded  bool // and found the peer's FIN
 	isReused  bool // Protocol is retired.protocol
+	isWatched bool // gone was set in this Run
 }
 
 // A phase is how far a connection has come.
@@ -117,15 +118,10 @@ const (
 // runState holds rarely used state of a Run, which ends with the Run.
 type runState struct {
 	blocking *engine.BlockingConn
-	notice   *peerNotice
 }
 
-// A peerNotice is a Notice for one connection.
-type peerNotice struct {
-	engine.Notice
-	fd  int
-	gen uint32
-}
+// noticeKey tells connections apart for their Notices.
+func noticeKey(fd int, gen uint32) uint64 { return uint64(fd)<<32 | uint64(gen) }
 
 var (
 	_ engine.Conn = (*conn)(nil)
@@ -536,26 +532,21 @@ func (c *conn) writeDeadline() int64 {
 
 // OnPeerGone implements engine.Conn.
 func (c *conn) OnPeerGone(f func()) {
+	if f == nil || c.isWatched {
+		c.gone.Cancel()
+	}
 	if f == nil {
-		if run := c.run; run != nil && run.notice != nil {
-			run.notice.Cancel()
-		}
 		return
 	}
-	n := &peerNotice{fd: c.fd, gen: c.gen}
-	n.Set(f)
-	run := c.runState()
-	if run.notice != nil {
-		run.notice.Cancel()
-	}
-	run.notice = n
-	c.gone.Store(n)
+	c.isWatched = true
+	key := noticeKey(c.fd, c.gen)
+	c.gone.SetFor(key, f)
 	c.show()
 	c.slot().set(flagWatch)
 	// If the peer goes after this, the loop sees flagWatch. If the loop has set
 	// flagGone before, the notice is fired here.
 	if c.add() == nil && c.slot().has(flagGone) {
-		go n.Fire()
+		go c.gone.FireFor(key)
 	}
 }
 
@@ -592,8 +583,9 @@ func (c *conn) BeginRun() {
 
 // EndRun implements drive.Host. It ends the notice and the blocking connection.
 func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
+	c.endWatch()
 	if run := c.run; run != nil {
-		if run.end(c) && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
+		if run.end() && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
 			next = engine.Close
 		}
 		c.run = nil
@@ -608,14 +600,18 @@ func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
 }
 
-// end ends the notice and the blocking connection of c's Run, and reports whether the
-// handler has closed the connection.
-func (r *runState) end(c *conn) (wasClosed bool) {
-	if r.notice != nil {
+// endWatch ends the notice of c's Run.
+func (c *conn) endWatch() {
+	if c.isWatched {
+		c.isWatched = false
 		c.slot().take(flagWatch)
-		c.gone.Store(nil)
-		r.notice.Cancel()
+		c.gone.Cancel()
 	}
+}
+
+// end ends the blocking connection of a Run, and reports whether the handler has closed the
+// connection.
+func (r *runState) end() (wasClosed bool) {
 	if r.blocking == nil {
 		return false
 	}

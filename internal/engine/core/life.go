@@ -247,8 +247,9 @@ const tlsMemory = 16 << 10
 // leave releases the connection's slot and buffers. The descriptor is still open,
 // so that no other connection gets its number.
 func (c *conn) leave() {
-	if run := c.run; run != nil { // a Run was cut short
-		run.end(c)
+	c.endWatch() // if a Run was cut short
+	if run := c.run; run != nil {
+		run.end()
 		c.run = nil
 	}
 	c.wakeToEnd()

@@ -122,8 +122,5 @@ func (p place) wake(fd int, gen uint32, woken uint64) {
 	if woken&flagWatch == 0 {
 		return
 	}
-	// c may belong to another connection by now. Its notice then differs.
-	if n := c.gone.Load(); n != nil && n.fd == fd && n.gen == gen {
-		go n.Fire()
-	}
+	go c.gone.FireFor(noticeKey(fd, gen)) // c may belong to another connection by now
 }
