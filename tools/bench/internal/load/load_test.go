@@ -33,6 +33,7 @@ func serve(t *testing.T, overTLS bool, status int) *site {
 	}))
 	server.Config.ConnState = countNew(&s.accepted)
 	if overTLS {
+		server.EnableHTTP2 = true
 		server.StartTLS()
 	} else {
 		server.Start()
@@ -59,6 +60,7 @@ func TestLoads(t *testing.T) {
 		{"closed", Load{Conns: 2, Close: true, Requests: 10}, 0, 10},
 		{"repeated", Load{Conns: 2, Requests: 2, Repeat: 5}, 0, 10},
 		{"over TLS", Load{Conns: 2, TLS: true, Requests: 10}, 4, 10},
+		{"over HTTP/2", Load{Conns: 2, Depth: 4, TLS: true, HTTP2: true, Requests: 80}, 16, 80},
 	} {
 		s := serve(t, c.load.TLS, 200)
 		c.load.Addr, c.load.Request = s.addr, Get("/", "")
@@ -73,7 +75,7 @@ func TestLoads(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		r := results[0]
-		if r.Failures != 0 || r.Elapsed <= 0 || r.Rate() <= 0 || r.Latency.Count() < int64(r.Requests) || r.Latency.Percentile(99) <= 0 {
+		if r.Failures != 0 || r.Elapsed <= 0 || r.Rate() <= 0 || r.Latency.Count() < int64(r.Requests) || r.Received < int64(r.Requests)*int64(len("hi")) || r.Latency.Percentile(99) <= 0 {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 		if c.want > 0 && (int64(r.Requests) != c.want || s.requests.Load() != c.warm+c.want) {

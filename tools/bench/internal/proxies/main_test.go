@@ -2,7 +2,10 @@ package proxies
 
 import (
 	"errors"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/latency"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
+	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
@@ -75,6 +79,32 @@ func TestTables(t *testing.T) {
 	for _, note := range []string{"traefik is left out: it is not there.", "64 connections, sluice: 2 errors, the first one: gone"} {
 		if !strings.Contains(notes, note) {
 			t.Errorf("no %q in %q", note, notes)
+		}
+	}
+}
+
+// TestCheck: what a proxy answers at first must be right, and what it answers later at least long
+// enough.
+func TestCheck(t *testing.T) {
+	c := allCases()[0]
+	for _, answer := range []struct {
+		status int
+		body   string
+		isGood bool
+	}{{http.StatusOK, peers.Body, true}, {http.StatusBadGateway, peers.Body, false}, {http.StatusOK, "Hello", false}} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(answer.status)
+			io.WriteString(w, answer.body)
+		}))
+		if err := c.check(&contender{addr: s.Listener.Addr().String()}); (err == nil) != answer.isGood {
+			t.Errorf("%d %q: %v", answer.status, answer.body, err)
+		}
+		s.Close()
+	}
+	for received, want := range map[int64]int{12: 1, 13: 0, 200: 0} {
+		r := load.Result{Requests: 1, Received: received}
+		if c.checkLength(&r); r.Failures != want || (r.FirstFailure != "") != (want > 0) {
+			t.Errorf("%d bytes: %d errors, %q", received, r.Failures, r.FirstFailure)
 		}
 	}
 }

@@ -120,9 +120,17 @@ func (c proxyCase) turn(o options, p *contender, generator *load.Generator) (s s
 	if err != nil {
 		return s, err
 	}
-	if least := int64(result.Requests) * int64(len(c.body())); result.Received < least {
-		result.Failures++
-		result.FirstFailure = fmt.Sprintf("%d bytes came, which is less than the bodies' %d", result.Received, least)
-	}
+	c.checkLength(&result)
 	return sample{Result: result, cpu: after.CPU - before.CPU}, nil
+}
+
+// checkLength counts an error if less came than the bodies of all answers.
+func (c proxyCase) checkLength(r *load.Result) {
+	least := int64(r.Requests) * int64(len(c.body()))
+	if r.Received >= least {
+		return
+	}
+	if r.Failures++; r.FirstFailure == "" {
+		r.FirstFailure = fmt.Sprintf("%d bytes came, and the bodies have %d", r.Received, least)
+	}
 }
