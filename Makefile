@@ -28,8 +28,8 @@ $(comparisons):
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api
 
-release: ## is every module installable by version? In a copy; changes nothing here
-	@bash .ci/run release
+release: ## with VERSION=v0.1.0: tags it, and makes its archives in DIR (dist); else: is every module installable by version?
+	@$(if $(VERSION),bash .ci/release $(VERSION) && bash .ci/release build $(VERSION) $(or $(DIR),dist),bash .ci/run release)
 
 tidy: ## go mod tidy in every module
 	@bash .ci/release tidy

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 )
+
+// revision is the commit of a release, which the linker sets (.ci/release): the go command
+// knows none of a module.
+var revision string
 
 // version tells what was built, from what, and by which Go.
 func version() string {
@@ -24,8 +29,8 @@ func versionOf(info *debug.BuildInfo) string {
 	if text == "" {
 		text = "(devel)"
 	}
-	if revision := settings["vcs.revision"]; revision != "" {
-		text += ", revision " + revision
+	if commit := cmp.Or(settings["vcs.revision"], revision); commit != "" {
+		text += ", revision " + commit
 		if settings["vcs.modified"] == "true" {
 			text += " and changes"
 		}

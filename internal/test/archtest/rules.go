@@ -274,6 +274,7 @@ func mutableVars() map[string]string {
 		"bodyPoolLimits":                            "SetBodySizePoolLimit is a setting of the process in fasthttp's API",
 		"defaultClient":                             "the client of the package-level functions, which fasthttp's API has",
 		"internal/message.gmt":                      "a location cannot be a constant, and would be allocated for each date",
+		"cmd/sluice.revision":                       "the linker sets it, which a constant does not allow",
 		"websocket.dialed":                          "the engine of connections of Dial; one for all of a process",
 		"sharedDialer":                              "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":                          "exported as fasthttp's variable of that name",
