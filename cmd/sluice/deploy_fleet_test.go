@@ -137,13 +137,22 @@ func TestDeployedNginx(t *testing.T) {
 	if strings.Contains(regexp.MustCompile(`#.*`).ReplaceAllString(text, ""), "non_idempotent") {
 		t.Error("POSTs are sent twice")
 	}
-	program, file := serverProgram(t, "nginx"), filepath.Join(t.TempDir(), "nginx.conf")
-	if err := os.WriteFile(file, []byte(strings.Replace(text, "/run/nginx.pid", file+".pid", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(program, "-t", "-e", "stderr", "-p", filepath.Dir(file), "-c", file).CombinedOutput(); err != nil || strings.Contains(string(out), "[warn]") {
+	out, err := exec.Command(serverProgram(t, "nginx"), "-t", "-e", "stderr", "-c", ownNginx(t, text)).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "[warn]") {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// ownNginx returns a file with nginx's configuration for processes of a test: with a pid file of
+// their own, and without more descriptors, which are few in some places.
+func ownNginx(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nginx.conf")
+	text = strings.NewReplacer("/run/nginx.pid", file+".pid", "worker_rlimit_nofile 65536;", "", "worker_connections 16384;", "worker_connections 1024;").Replace(text)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // A composed is a service of deploy/compose.

@@ -79,26 +79,28 @@ func (m *machine) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return c, err
 }
 
-// A network has HAProxy on a machine with a switch, to which the others are connected.
+// A network has a proxy on a machine with a switch, to which the others are connected.
 type network struct {
 	t        *testing.T
+	args     []string // of Sluice, as the configuration of the proxy names them
 	proxy    *machine
 	clients  *machine
 	machines []*machine
 }
 
-// newNetwork starts machines, with HAProxy as deploy has it. Without what it needs, the test is
-// skipped.
-func newNetwork(t *testing.T) *network {
+// newNetwork starts machines, with the flags that a configuration of deploy names; without the
+// folder, so that they answer with the built-in endpoints. Without what it needs, the test is skipped.
+func newNetwork(t *testing.T, config string) *network {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
-	haproxy := serverProgram(t, "haproxy")
 	if out, err := exec.Command("unshare", "--net", "ip", "link", "add", "name", "br0", "type", "bridge").CombinedOutput(); err != nil {
 		t.Skipf("no network namespaces here (CAP_NET_ADMIN, iproute2): %v, %s", err, out)
 	}
 	n := &network{t: t, proxy: newMachine(t, "10.41.0.10"), clients: newMachine(t, "10.41.0.100")}
+	args := strings.Join(commandIn(t, config), " ")
+	n.args = strings.Fields(strings.NewReplacer(" /srv/www ", " ", " auto ", " 2 ").Replace(args))
 	script := `ip link set lo up; ip link add name br0 type bridge; ip addr add 10.41.0.10/24 dev br0; ip link set br0 up;`
 	others := []*machine{n.clients}
 	for _, addr := range machineAddrs {
@@ -118,21 +120,51 @@ func newNetwork(t *testing.T) *network {
 		n.start(m)
 		t.Cleanup(func() { n.kill(m) })
 	}
+	return n
+}
+
+// startProxy starts a program on the machine of the proxy.
+func (n *network) startProxy(args ...string) {
+	n.t.Helper()
 	var log strings.Builder
-	cmd := n.proxy.command(haproxy, "-db", "-n", "1000", "-f", filepath.Join(deployed, "haproxy", "haproxy.cfg")) // -n: descriptors are few in some places
+	cmd := n.proxy.command(args...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		n.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		if _ = cmd.Wait(); t.Failed() {
-			t.Logf("HAProxy: %.5000s", log.String())
+	n.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // with processes of its own
+		if _ = cmd.Wait(); n.t.Failed() {
+			n.t.Logf("%s: %.5000s", args[0], log.String())
 		}
 	})
+	eventually(n.t, args[0]+" that listens", func() bool {
+		c, err := n.clients.dial(n.t.Context(), "10.41.0.10:80")
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+// newHAProxy is a network with HAProxy.
+func newHAProxy(t *testing.T) *network {
+	t.Helper()
+	program, config := serverProgram(t, "haproxy"), filepath.Join(deployed, "haproxy", "haproxy.cfg")
+	n := newNetwork(t, readDeployed(t, "haproxy", "haproxy.cfg"))
+	n.startProxy(program, "-db", "-n", "1000", "-f", config) // -n: descriptors are few in some places
 	for _, m := range n.machines {
 		n.awaitHealth(m, "UP")
 	}
+	return n
+}
+
+// newNginx is a network with nginx.
+func newNginx(t *testing.T) *network {
+	t.Helper()
+	program, text := serverProgram(t, "nginx"), readDeployed(t, "nginx", "nginx.conf")
+	n := newNetwork(t, text)
+	n.startProxy(program, "-e", "stderr", "-c", ownNginx(t, text), "-g", "daemon off;")
 	return n
 }
 
@@ -143,13 +175,10 @@ func runOn(t *testing.T, m *machine, script string) {
 	}
 }
 
-// start starts Sluice on m with the flags that HAProxy's configuration names; without the folder,
-// so that it answers with the built-in endpoints.
+// start starts Sluice on m.
 func (n *network) start(m *machine) {
 	n.t.Helper()
-	args := commandIn(n.t, readDeployed(n.t, "haproxy", "haproxy.cfg"))
-	args = strings.Fields(strings.NewReplacer(" /srv/www ", " ", " auto ", " 2 ").Replace(strings.Join(args, " ")))
-	m.sluice = startPreforkedCommand(n.t, m.command(append([]string{m.program}, args...)...))
+	m.sluice = startPreforkedCommand(n.t, m.command(append([]string{m.program}, n.args...)...))
 }
 
 // stop ends Sluice on m as systemd does.
