@@ -26,7 +26,7 @@ import (
 //   - A handler may block, and must not keep what others have answered. While there is
 //     something in a batch of the loop, a spare worker is runnable, or a worker is about to
 //     look at the queue: see runQueue.next. One that finds no work, or ends, sends all
-//     batches. So does one that has found work for which it cannot have a spare worker.
+//     batches, unless another one is about to (gatherLocked). So does one that has found work for which it cannot have a spare worker.
 //   - A connection that has failed, or whose peer does not take everything, becomes one that
 //     waits for room and is queued (leaveRest): sending runs no code of a protocol.
 //
@@ -204,6 +204,35 @@ func (q *runQueue) mayHoldLocked() bool {
 		return false
 	}
 	return true
+}
+
+// othersRunLocked reports whether handlers may have been woken that have waited for something:
+// some workers are neither idle nor the spare. The caller is not one of them.
+func (q *runQueue) othersRunLocked() bool {
+	others := q.workers - q.parked - 1
+	if q.isSpare {
+		others--
+	}
+	return others > 0
+}
+
+// gatherLocked lets the workers run whose handlers have been woken, as a rule by the same look
+// at the network: their responses are sent together with the others. mu is not held meanwhile.
+// Workers that find no work then need not send, for the caller does.
+func (q *runQueue) gatherLocked() {
+	q.isGathering = true
+	q.mu.Unlock()
+	runtime.Gosched()
+	isSlow := false
+	for _, b := range q.batches {
+		_, slow := b.isDue()
+		isSlow = isSlow || slow
+	}
+	q.mu.Lock()
+	q.isGathering = false
+	if isSlow {
+		q.plainly = sentPlainly
+	}
 }
 
 // sendBeforeWork sends what must not wait for the handler that w is about to run.

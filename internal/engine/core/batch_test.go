@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,43 @@ func TestBatchIsSent(t *testing.T) {
 			t.Error("the batch is not empty")
 		}
 	}
+}
+
+// A worker without work lets those run whose handlers have been woken, before it sends.
+func TestAnswersOfWokenHandlersAreGathered(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	b := newBatching(t)
+	q := &b.loop.queue
+	q.workers, q.keep = 2, 2
+	first, second := b.connect(t), b.connect(t)
+	other := &worker{loop: b.loop, more: make(chan struct{}, 1)}
+	b.more = make(chan struct{}, 1)
+	var workers sync.WaitGroup
+	var hasBegun, hasWaited bool
+	workers.Go(func() { // it is runnable while the other one looks for work
+		hasWaited = hasBegun && b.received(first) == ""
+		b.answer(second, "second")
+		q.next(other)
+	})
+	workers.Go(func() { // the scheduler runs it first
+		hasBegun = true
+		b.answer(first, "first")
+		q.next(b.worker)
+	})
+	for parked := 0; parked < 2; {
+		runtime.Gosched()
+		q.mu.Lock()
+		parked = q.parked
+		q.mu.Unlock()
+	}
+	if one, two := b.received(first), b.received(second); !hasWaited || one != "first" || two != "second" {
+		t.Errorf("waited %v; %q, %q", hasWaited, one, two)
+	}
+	if q.isGathering || q.hasUnsent() {
+		t.Error("something is left")
+	}
+	q.close()
+	workers.Wait()
 }
 
 // A batch takes no more bytes than it has room for.

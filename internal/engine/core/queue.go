@@ -54,8 +54,9 @@ type runQueue struct {
 	low         int           // least length of idle since the last sweep
 	timer       *time.Timer   // of the sweep; nil: none is due
 
-	plainly int      // connections whose output does not wait, from now on
-	batches []*batch // what workers fill; none: they send themselves. It never changes while there are workers
+	isGathering bool     // a runnable worker sends the batches, or looks for work again
+	plainly     int      // connections whose output does not wait, from now on
+	batches     []*batch // what workers fill; none: they send themselves. It never changes while there are workers
 }
 
 // ring is a queue.
@@ -192,7 +193,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		w.task = nil
 		q.taskEndedLocked()
 	}
-	for hasSent := false; ; {
+	for hasSent, hasGathered := false, false; ; {
 		if w.role == roleSpare {
 			q.isSpare, w.role = false, roleRegular
 		}
@@ -216,19 +217,24 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		if q.closed || w.isLast || w.role == roleDismissed {
 			return 0, q.leaveLocked()
 		}
-		if !hasSent && q.hasUnsent() {
+		if !hasSent && !q.isGathering && q.hasUnsent() {
+			if !hasGathered && q.othersRunLocked() {
+				hasGathered = true
+				q.gatherLocked()
+				continue // w looks again
+			}
 			hasSent = true // or other workers do it
 			q.mu.Unlock()
 			claimed := w.sendBatches()
 			q.mu.Lock()
-			q.pushLocked(claimed) // w looks again
+			q.pushLocked(claimed)
 			continue
 		}
 		q.parkLocked(w)
 		q.mu.Unlock()
 		w.pause()
 		<-w.more
-		hasSent = false
+		hasSent, hasGathered = false, false
 		q.mu.Lock()
 	}
 }
