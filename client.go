@@ -164,6 +164,19 @@ type Client struct {
 	// closes the connection here resets the stream.
 	StreamResponseBody bool
 
+	// DecodeResponseBody has requests ask for compressed responses, and decodes these.
+	// A request without Accept-Encoding and Range, unless it is HEAD or CONNECT, is
+	// sent with "Accept-Encoding: gzip, deflate, br, zstd". Its response has no
+	// Content-Encoding then, and a Content-Length of the decoded body or, if that is a
+	// stream, none. The trailer fields stay. MaxResponseBodySize limits the body as it
+	// was sent and what it decodes to. A body that is not what its Content-Encoding
+	// says is an error, of the call or, if it is a stream, of reading it.
+	//
+	// Responses to other requests stay as they were sent, and so do those with status
+	// 206, with another coding, or with more than three. Response.DecodeBody decodes
+	// one response.
+	DecodeResponseBody bool
+
 	// Transport sends requests; nil is DefaultTransport.
 	Transport RoundTripper
 

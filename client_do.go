@@ -47,7 +47,7 @@ func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error 
 	if call.trace == nil {
 		call.trace = c.Trace
 	}
-	err := c.attempt(call, req, resp)
+	err := c.attemptDecoded(call, req, resp)
 	if outer := call.outer; outer != nil { // which does not repeat what has been repeated here
 		outer.progress, outer.upstream = noConn, call.upstream
 	}
@@ -55,6 +55,18 @@ func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error 
 		return doError(err)
 	}
 	return nil
+}
+
+// attemptDecoded is attempt, and decodes the response if the client is to.
+func (c *HostClient) attemptDecoded(call *clientCall, req *Request, resp *Response) error {
+	if !c.askForCodings(call, req, resp) {
+		return c.attempt(call, req, resp)
+	}
+	defer req.Header.Del(HeaderAcceptEncoding) // the caller's request has none
+	if err := c.attempt(call, req, resp); err != nil || call.wants.drops(&resp.Header) {
+		return err
+	}
+	return resp.decode(c.MaxResponseBodySize)
 }
 
 // doError returns ErrConnectionClosed for an error that means io.EOF, and other

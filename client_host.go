@@ -172,6 +172,9 @@ type HostClient struct {
 	// StreamResponseBody makes the body of each response a stream; see Client.StreamResponseBody.
 	StreamResponseBody bool
 
+	// DecodeResponseBody decodes compressed responses; see Client.DecodeResponseBody.
+	DecodeResponseBody bool
+
 	// Transport sends requests; nil is DefaultTransport.
 	Transport RoundTripper
 

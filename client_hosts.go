@@ -168,6 +168,7 @@ func (c *Client) hostClient(host string, isTLS bool) *HostClient {
 		RetryStatus:                   c.RetryStatus,
 		ConnPoolStrategy:              c.ConnPoolStrategy,
 		StreamResponseBody:            c.StreamResponseBody,
+		DecodeResponseBody:            c.DecodeResponseBody,
 		Transport:                     c.Transport,
 		Trace:                         c.Trace,
 	}

@@ -175,9 +175,9 @@ func (c *HostClient) prepareRequest(req *Request) {
 // prepareResponse empties resp, and applies the client's settings to it. isHead: the
 // request has the method HEAD.
 func (c *HostClient) prepareResponse(resp *Response, isHead bool) {
-	skips, streams, onInterim := resp.SkipBody, resp.StreamBody, resp.OnInterim
+	skips, streams, decodes, onInterim := resp.SkipBody, resp.StreamBody, resp.DecodeBody, resp.OnInterim
 	resp.Reset()
-	resp.OnInterim = onInterim
+	resp.OnInterim, resp.DecodeBody = onInterim, decodes
 	resp.SkipBody, resp.StreamBody = skips || isHead, streams || c.StreamResponseBody
 	if c.DisableHeaderNamesNormalizing {
 		resp.Header.DisableNormalizing()

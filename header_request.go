@@ -552,6 +552,12 @@ func (h *RequestHeader) isRepeatable() bool {
 	return len(keys) > 0 && len(keys[0]) > 0
 }
 
+// has reports whether there is a field with that name, in any case.
+func (h *RequestHeader) has(name string) bool {
+	var room [1][]byte
+	return len(h.m.AppendAny(room[:0], name)) > 0
+}
+
 // setDefaultAgent sets User-Agent if the head, without the trailer section, has none: to name,
 // or to the library's if hasDefault.
 func (h *RequestHeader) setDefaultAgent(name string, hasDefault bool) {

@@ -105,7 +105,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 	message := slices.Concat(header, uri, []string{
 		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", "hasOthers", // bodies that cannot be copied
 		"call", "timeout", "userValues", "match", "strayWriters", // of this use of the request
-		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", "OnInterim", // settings of the original
+		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", "DecodeBody", "OnInterim", // settings of the original
 	})
 	for name, c := range map[string]struct {
 		original, copied any

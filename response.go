@@ -31,6 +31,9 @@ type Response struct {
 	// body out. Set it for responses to HEAD.
 	SkipBody bool
 
+	// DecodeBody has a Client or HostClient decode the body; see Client.DecodeResponseBody. Read does not.
+	DecodeBody bool
+
 	// OnInterim is called by a client for each interim response that it receives before the
 	// final one (RFC 9110 section 15.2), such as 103, except 100 and 101. It runs on the
 	// goroutine that sends the request, and must not retain h. nil: they are skipped.
@@ -56,6 +59,7 @@ func (r *Response) Reset() {
 	r.ImmediateHeaderFlush = false
 	r.StreamBody = false
 	r.SkipBody = false
+	r.DecodeBody = false
 	r.OnInterim = nil
 	r.localAddr, r.remoteAddr = nil, nil
 }
