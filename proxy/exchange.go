@@ -20,8 +20,9 @@ import (
 type exchange struct {
 	proxy *Proxy
 	ctx   *sluice.RequestCtx
-	req   sluice.Request  // to the upstream
-	resp  sluice.Response // of the upstream
+	req   sluice.Request   // to the upstream
+	resp  *sluice.Response // of the upstream: room, or that of a hedge
+	room  sluice.Response
 
 	pick  balance.Pick[*upstream] // of the attempt that is running, or has succeeded
 	tried []*balance.Member[*upstream]
@@ -33,6 +34,8 @@ type exchange struct {
 	head    []byte // the beginning of the response's body, which was read and not sent yet
 	isBusy  bool   // pick counts as pending
 	isJudge bool   // pick must be judged
+	// cancel ends the context of a hedged request; nil: that is x.
+	cancel context.CancelFunc
 
 	isUploading bool // the request's body is upload
 	isStreaming bool // the response's body is a stream, which owns the exchange
@@ -62,6 +65,7 @@ const blockSize = 16 << 10
 // newExchange returns one for the pool.
 func newExchange() *exchange {
 	x := &exchange{scratch: make([]byte, 0, 256), done: make(chan struct{})}
+	x.resp = &x.room
 	x.upload.x = x
 	x.visit = x.visitField
 	x.gone = x.disconnected
@@ -112,7 +116,12 @@ func (x *exchange) send() error {
 	hasStream := x.req.IsBodyStream()
 	for attempt := 1; ; attempt++ {
 		x.begin(x.choose())
-		err := x.sendOnce()
+		var err error
+		if attempt == 1 && x.mayHedge() {
+			err = x.sendHedged()
+		} else {
+			err = x.sendOnce(x)
+		}
 		if err == nil {
 			x.judge(balance.Good)
 			return nil
@@ -137,22 +146,10 @@ func (x *exchange) send() error {
 	}
 }
 
-// sendOnce sends the request to the upstream that was picked.
-func (x *exchange) sendOnce() error {
-	u := x.pick.Member.Client
-	u.sent.Add(1)
-	if x.proxy.options.RewriteHost {
-		x.req.Header.SetHost(u.host)
-	}
-	scheme := "http"
-	if u.isTLS {
-		scheme = "https"
-	}
-	if uri := x.req.URI(); string(uri.Scheme()) != scheme {
-		uri.SetScheme(scheme)
-	}
+// sendOnce sends the request to the upstream that was picked. ctx is x, or ends with it.
+func (x *exchange) sendOnce(ctx context.Context) error {
 	x.resp.StreamBody, x.resp.OnInterim = true, x.onInterim
-	err := u.client.DoContext(x, &x.req, &x.resp)
+	err := x.pick.Member.Client.send(ctx, &x.req, x.resp)
 	if x.uploadsHTTP1() {
 		x.upload.settled()
 	}
@@ -222,6 +219,10 @@ func (x *exchange) release() {
 	_ = x.resp.CloseBodyStream() // there is one if nobody wants it
 	if x.isUploading {
 		_ = x.upload.Close()
+	}
+	if x.cancel != nil {
+		x.cancel()
+		x.cancel = nil
 	}
 	x.releaseBlock()
 	upgrade.OnPeerGone(x.ctx, nil)

@@ -46,6 +46,14 @@ type Options struct {
 	// section 9.2.2) or it has an Idempotency-Key, and its body was short enough for
 	// BufferBody. No request is repeated after a time-out or an answer.
 	Attempts int
+	// HedgeAfter is how long a request waits for its response before it is sent to a second
+	// upstream, too. The first good response, one with a status below 500, is the client's, and
+	// the other request is cancelled. This is done only with requests that may be repeated (see
+	// Attempts), for at most one in ten of these, and if another upstream is up. An upstream may
+	// still process what was cancelled, so a PUT may arrive after a later one of the same client.
+	// HedgeAfter is for response times that a few slow answers spoil: set it to what 95 % of the
+	// requests take. It excludes Sticky. 0: never.
+	HedgeAfter time.Duration
 
 	// DialTimeout bounds connecting to an upstream, with TLS; 0: 3 s.
 	DialTimeout time.Duration

@@ -66,6 +66,7 @@ func releaseExchange(x *exchange) {
 	}
 	x.dropped = nil
 	x.req.Reset()
+	x.resp = &x.room
 	x.resp.Reset()
 	x.proxy, x.ctx = nil, nil
 	x.pick = balance.Pick[*upstream]{}

@@ -13,6 +13,7 @@ import (
 type Proxy struct {
 	options Options
 	group   balance.Group[*upstream]
+	hedges  hedgeBudget
 	stop    context.CancelFunc // ends the tests of health
 	tests   sync.WaitGroup
 }
@@ -39,8 +40,11 @@ func New(o Options) (*Proxy, error) {
 	switch {
 	case o.HealthPath != "" && o.HealthPath[0] != '/':
 		return nil, errors.New("sluice: proxy: HealthPath must begin with a slash")
-	case min(o.HealthInterval, o.HealthTimeout, o.DialTimeout, o.Timeout, o.MaxWait) < 0:
+	case min(o.HealthInterval, o.HealthTimeout, o.DialTimeout, o.Timeout, o.MaxWait, o.HedgeAfter) < 0:
 		return nil, errors.New("sluice: proxy: a time of the Options is below zero")
+	}
+	if o.HedgeAfter > 0 && o.Balance == Sticky {
+		return nil, errors.New("sluice: proxy: HedgeAfter and Sticky exclude each other: a hedge goes to another upstream")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop

@@ -28,6 +28,7 @@ type upstream struct {
 	tunnels atomic.Int64  // of pending
 	failed  atomic.Uint64 // attempts
 	sent    atomic.Uint64 // attempts
+	hedged  atomic.Uint64 // of them: the second one of a request that was slow
 }
 
 // PendingRequests implements balance.Client. A request counts until the end of its response.
@@ -92,6 +93,22 @@ func (u *upstream) setClient(c *sluice.HostClient, mode sluice.HTTP2Mode) {
 	c.MaxIdemponentCallAttempts = 2
 }
 
+// send sends a request to u.
+func (u *upstream) send(ctx context.Context, req *sluice.Request, resp *sluice.Response) error {
+	u.sent.Add(1)
+	if u.options.RewriteHost {
+		req.Header.SetHost(u.host)
+	}
+	scheme := "http"
+	if u.isTLS {
+		scheme = "https"
+	}
+	if uri := req.URI(); string(uri.Scheme()) != scheme {
+		uri.SetScheme(scheme)
+	}
+	return u.client.DoContext(ctx, req, resp)
+}
+
 // dial connects to u, without TLS.
 func (u *upstream) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.options.DialTimeout)
@@ -131,9 +148,11 @@ type UpstreamStatus struct {
 	// Tunnels is how many of Pending are tunnels.
 	Tunnels int `json:"tunnels"`
 	// Sent counts the requests that were sent, or would have been if the upstream could be
-	// reached, and Failed those without a response. Repetitions count.
+	// reached, and Failed those without a response. Repetitions count. Hedged counts those of
+	// Sent that were hedges: see Options.HedgeAfter.
 	Sent   uint64 `json:"sent"`
 	Failed uint64 `json:"failed"`
+	Hedged uint64 `json:"hedged"`
 }
 
 // Status returns what the proxy knows of its upstreams, in the order of Options.To.
@@ -147,5 +166,8 @@ func (p *Proxy) Status() []UpstreamStatus {
 
 func statusOf(m *balance.Member[*upstream]) UpstreamStatus {
 	u := m.Client
-	return UpstreamStatus{Name: u.name, IsUp: m.IsUp(), Pending: u.PendingRequests(), Tunnels: int(u.tunnels.Load()), Sent: u.sent.Load(), Failed: u.failed.Load()}
+	return UpstreamStatus{
+		Name: u.name, IsUp: m.IsUp(), Pending: u.PendingRequests(), Tunnels: int(u.tunnels.Load()),
+		Sent: u.sent.Load(), Failed: u.failed.Load(), Hedged: u.hedged.Load(),
+	}
 }

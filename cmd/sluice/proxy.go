@@ -43,6 +43,7 @@ the --config file name. URLs are http, https, h2c or h2://HOST:PORT, or unix:PAT
   max-conns = 500                    # to each server
   max-body  = 1048576                # bytes; --max-body without it
   attempts  = 2
+  hedge-after = "200ms"              # then a second server gets it, too
   forwarded = "append"               # replace, append, drop
   rewrite-host = true
   via = "edge"

@@ -31,6 +31,7 @@ type routeText struct {
 	MaxConns       int      `toml:"max-conns"`
 	MaxBody        int64    `toml:"max-body"`
 	Attempts       int      `toml:"attempts"`
+	HedgeAfter     duration `toml:"hedge-after"`
 	RewriteHost    bool     `toml:"rewrite-host"`
 	Forwarded      string   `toml:"forwarded"`
 	Via            string   `toml:"via"`
@@ -104,7 +105,7 @@ func (t *routeText) route() (route, error) {
 	}
 	r.options = proxy.Options{
 		To: t.To, Balance: balance, HealthPath: t.Health, HealthInterval: time.Duration(t.HealthInterval), Timeout: time.Duration(t.Timeout),
-		MaxConns: t.MaxConns, MaxBody: t.MaxBody, Attempts: t.Attempts, RewriteHost: t.RewriteHost, Forwarded: forwarded, Via: t.Via, StickyKey: t.StickyKey,
+		MaxConns: t.MaxConns, MaxBody: t.MaxBody, Attempts: t.Attempts, HedgeAfter: time.Duration(t.HedgeAfter), RewriteHost: t.RewriteHost, Forwarded: forwarded, Via: t.Via, StickyKey: t.StickyKey,
 	}
 	return r, nil
 }

@@ -153,6 +153,7 @@ func TestProxyFlags(t *testing.T) {
 		{want: "there is no upstream", file: "[[route]]\n"},
 		{want: "expected", file: "[[route]\n"},
 		{want: "is no time to wait", file: "[[route]]\nto=['http://a']\ntimeout='0s'"},
+		{want: "HedgeAfter and Sticky exclude", file: "[[route]]\nto=['http://a', 'http://b']\nhedge-after='1s'\nbalance='sticky'"},
 		{want: "below zero", file: "[[route]]\nto=['http://a']\nmax-conns=-1"},
 		{want: "is no name without a port", file: "[[route]]\nto=['http://a']\nhost='a:80'"},
 		{want: "does not begin with a slash", file: "[[route]]\nto=['http://a']\npath='x'"},
