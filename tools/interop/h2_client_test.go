@@ -159,7 +159,7 @@ type ourRequest struct {
 }
 
 func (r *ourRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
-	dst = e.AppendRequest(dst, h2.RequestFields{
+	dst = e.AppendRequest(dst, fieldlist.RequestFields{
 		Method: []byte(r.method), Scheme: []byte(r.scheme), Authority: []byte(r.authority), Path: []byte(r.path),
 	})
 	if r.size > 0 && !r.isStream {

@@ -95,12 +95,12 @@ func (c *echoConn) SetWriteDeadline(time.Time) error { return nil }
 type plainRequest struct {
 	stream Stream
 	table  field.Table
-	fields h2.RequestFields
+	fields fieldlist.RequestFields
 	size   int
 }
 
 func newPlainRequest(method string, content []byte) *plainRequest {
-	r := &plainRequest{fields: h2.RequestFields{
+	r := &plainRequest{fields: fieldlist.RequestFields{
 		Method: []byte(method), Scheme: []byte("http"), Authority: []byte("a.example"), Path: []byte("/hello"),
 	}}
 	r.stream.Request, r.stream.Content = r, content

@@ -138,7 +138,7 @@ func TestNoTrailerAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := newPair(t, Config{}, nil)
 		defer c.Close()
-		r := &plainRequest{fields: h2.RequestFields{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}}
+		r := &plainRequest{fields: fieldlist.RequestFields{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}}
 		r.stream.Request, r.stream.Content, r.stream.HasTrailer = r, []byte("abc"), true
 		done := make(chan error, 1)
 		go func() { done <- c.Do(&r.stream) }()

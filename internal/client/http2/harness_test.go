@@ -46,7 +46,7 @@ func newRequest(method, body string) *testRequest {
 }
 
 func (r *testRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
-	return e.AppendRequest(dst, h2.RequestFields{
+	return e.AppendRequest(dst, fieldlist.RequestFields{
 		Method: []byte(r.method), Scheme: []byte("http"), Authority: []byte("a.example"), Path: []byte(r.path),
 		Protocol: []byte(r.connect),
 	})

@@ -555,12 +555,12 @@ func (p *peer) took() string {
 }
 
 var (
-	get  = h2.RequestFields{Method: []byte("GET"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}
-	post = h2.RequestFields{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}
+	get  = fieldlist.RequestFields{Method: []byte("GET"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}
+	post = fieldlist.RequestFields{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}
 )
 
 // request appends the head of a request with fields name, value, ….
-func (p *peer) request(dst []byte, stream uint32, r h2.RequestFields, isLast bool, more ...string) []byte {
+func (p *peer) request(dst []byte, stream uint32, r fieldlist.RequestFields, isLast bool, more ...string) []byte {
 	start := len(dst)
 	dst = h2.BeginHeaders(dst)
 	dst = p.encoder.AppendRequest(p.encoder.Begin(dst), r)

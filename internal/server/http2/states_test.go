@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -74,7 +75,7 @@ var ofSkipped = [...]string{"!STREAM_CLOSED", "!PROTOCOL_ERROR", "!PROTOCOL_ERRO
 var ofHalfLocal = [...]string{"NO_ERROR", "PROTOCOL_ERROR", "-", "-", "NO_ERROR", "PROTOCOL_ERROR", "PROTOCOL_ERROR", "FRAME_SIZE_ERROR"}
 
 func streamCases() []streamCase {
-	opens := func(r h2.RequestFields, isLast bool, then ...[]byte) func(e *fakeEngine) {
+	opens := func(r fieldlist.RequestFields, isLast bool, then ...[]byte) func(e *fakeEngine) {
 		return func(e *fakeEngine) {
 			in := e.peer.request(nil, 1, r, isLast)
 			e.feed(append(in, strings.Join(toStrings(then), "")...))

@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-var connect = h2.RequestFields{Method: []byte("CONNECT"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/"), Protocol: []byte("websocket")}
+var connect = fieldlist.RequestFields{Method: []byte("CONNECT"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/"), Protocol: []byte("websocket")}
 
 func tunnelConfig() *Config {
 	cfg := testConfig()

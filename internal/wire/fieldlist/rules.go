@@ -95,3 +95,18 @@ func isScheme(s []byte) bool {
 	}
 	return len(s) > 0
 }
+
+// Secret is the set of the known fields that no party may put into a table.
+const Secret uint64 = 1<<field.Cookie | 1<<field.SetCookie | 1<<field.Authorization
+
+// IsSecret reports whether no party may put the field into a table (RFC 7541 section
+// 7.1.3, RFC 9204 section 7.1.3).
+func IsSecret(code Code, name []byte) bool {
+	if code == Other {
+		return len(name) == len("proxy-authorization") && ascii.EqualFold(name, "proxy-authorization")
+	}
+	return !code.IsPseudo() && Secret>>code&1 != 0
+}
+
+// RequestFields are the pseudo-fields of a request. Those that are empty are not sent.
+type RequestFields struct{ Method, Scheme, Authority, Path, Protocol []byte }

@@ -124,11 +124,8 @@ func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 	return e.append(dst, fieldlist.PseudoStatus, nil, strconv.AppendInt(digits[:0], int64(status), 10))
 }
 
-// RequestFields are the pseudo-fields of a request. Those that are empty are not sent.
-type RequestFields struct{ Method, Scheme, Authority, Path, Protocol []byte }
-
 // AppendRequest appends the pseudo-fields of a request.
-func (e *Encoder) AppendRequest(dst []byte, r RequestFields) []byte {
+func (e *Encoder) AppendRequest(dst []byte, r fieldlist.RequestFields) []byte {
 	switch string(r.Method) {
 	case "GET":
 		dst = append(dst, 0x80|2)
@@ -211,7 +208,7 @@ const dateEntry = len("date") + dateSize + fieldlist.FieldOverhead
 // append appends a field: by its index if the peer's table has it, with indexing if it
 // is a pair, otherwise as a literal.
 func (e *Encoder) append(dst []byte, code fieldlist.Code, name, value []byte) []byte {
-	if isSecret(code, name) {
+	if fieldlist.IsSecret(code, name) {
 		dst = appendLiteral(dst, 0x10, 4, code, name)
 		return fieldlist.AppendString(dst, 0, 7, value)
 	}

@@ -116,7 +116,7 @@ func TestVolatileFieldsAreNotIndexed(t *testing.T) {
 	var pairs Pairs
 	e, r := newEncoder(&pairs), newBlockReader()
 	for range 3 * sightings {
-		block := e.AppendRequest(e.Begin(nil), RequestFields{Method: []byte("GET"), Scheme: []byte("http"), Path: []byte("/path"), Authority: []byte(strings.Repeat("a", 500))})
+		block := e.AppendRequest(e.Begin(nil), fieldlist.RequestFields{Method: []byte("GET"), Scheme: []byte("http"), Path: []byte("/path"), Authority: []byte(strings.Repeat("a", 500))})
 		block = e.add(block, "etag", "x")
 		block = e.add(block, "content-length", "1")
 		block = e.add(block, "x-long", strings.Repeat("v", maxPairText))
@@ -239,7 +239,7 @@ func TestEncoderLimits(t *testing.T) {
 func TestEncodesRequests(t *testing.T) {
 	var pairs Pairs
 	e, r := newEncoder(&pairs), newBlockReader()
-	for _, c := range []RequestFields{
+	for _, c := range []fieldlist.RequestFields{
 		{Method: []byte("GET"), Scheme: []byte("https"), Authority: []byte("a.b"), Path: []byte("/")},
 		{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a.b"), Path: []byte("/index.html?a=b")},
 		{Method: []byte("PATCH"), Scheme: []byte("https"), Authority: []byte("a.b"), Path: []byte("/x")},
@@ -254,7 +254,7 @@ func TestEncodesRequests(t *testing.T) {
 				t.Fatalf("%q: %v", c, err)
 			}
 			raw := r.table.Raw()
-			got := RequestFields{r.head.Method.In(raw), r.head.Scheme.In(raw), r.head.Authority.In(raw), r.head.Target.In(raw), r.head.Connect.In(raw)}
+			got := fieldlist.RequestFields{Method: r.head.Method.In(raw), Scheme: r.head.Scheme.In(raw), Authority: r.head.Authority.In(raw), Path: r.head.Target.In(raw), Protocol: r.head.Connect.In(raw)}
 			want := c
 			if c.Path == nil {
 				want.Path = c.Authority
@@ -268,7 +268,7 @@ func TestEncodesRequests(t *testing.T) {
 		}
 	}
 	// All of it is indexed but the path, and :protocol by its name.
-	block := e.AppendRequest(e.Begin(nil), RequestFields{[]byte("PATCH"), []byte("https"), []byte("a.b"), []byte("/"), []byte("websocket")})
+	block := e.AppendRequest(e.Begin(nil), fieldlist.RequestFields{Method: []byte("PATCH"), Scheme: []byte("https"), Authority: []byte("a.b"), Path: []byte("/"), Protocol: []byte("websocket")})
 	if len(block) != 5 {
 		t.Errorf("%x", block)
 	}

@@ -105,20 +105,9 @@ func (l *Pairs) sight(hash uint32, code fieldlist.Code, name, value []byte) {
 
 // volatile is the set of the fields whose values repeat by chance, or are secret (RFC
 // 7541 section 7.1.3).
-const volatile uint64 = secret | 1<<field.ContentLength | 1<<field.Date | 1<<field.ETag | 1<<field.LastModified |
+const volatile uint64 = fieldlist.Secret | 1<<field.ContentLength | 1<<field.Date | 1<<field.ETag | 1<<field.LastModified |
 	1<<field.Location | 1<<field.ContentRange | 1<<field.Range | 1<<field.Referer | 1<<field.IfRange |
 	1<<field.IfMatch | 1<<field.IfNoneMatch | 1<<field.IfModifiedSince | 1<<field.IfUnmodifiedSince
-
-const secret uint64 = 1<<field.Cookie | 1<<field.SetCookie | 1<<field.Authorization
-
-// isSecret reports whether no party may put the field into a table (RFC 7541 section
-// 7.1.3).
-func isSecret(code fieldlist.Code, name []byte) bool {
-	if code == fieldlist.Other {
-		return len(name) == len("proxy-authorization") && ascii.EqualFold(name, "proxy-authorization")
-	}
-	return !code.IsPseudo() && secret>>code&1 != 0
-}
 
 // mayRepeat reports whether a field can become a pair.
 func mayRepeat(code fieldlist.Code, name, value []byte) bool {
@@ -126,7 +115,7 @@ func mayRepeat(code fieldlist.Code, name, value []byte) bool {
 	if code == fieldlist.Other {
 		text += len(name)
 	}
-	if text > maxPairText || isSecret(code, name) {
+	if text > maxPairText || fieldlist.IsSecret(code, name) {
 		return false
 	}
 	if code.IsPseudo() {

@@ -45,7 +45,7 @@ const (
 // A http2Plan is what all connections of a run over HTTP/2 send.
 type http2Plan struct {
 	greeting []byte // preface, SETTINGS and WINDOW_UPDATE
-	pseudo   h2.RequestFields
+	pseudo   fieldlist.RequestFields
 	fields   field.Table
 	body     []byte
 	isHead   bool
@@ -68,7 +68,7 @@ func newHTTP2Plan(c *Config) (*http2Plan, error) {
 	}
 	raw := p.fields.Raw()
 	p.body = c.Request[used:]
-	p.pseudo = h2.RequestFields{Method: parser.Method.In(raw), Scheme: []byte("http"), Path: parser.Target.In(raw),
+	p.pseudo = fieldlist.RequestFields{Method: parser.Method.In(raw), Scheme: []byte("http"), Path: parser.Target.In(raw),
 		Authority: p.fields.Get(field.Host)}
 	if c.TLS != nil {
 		p.pseudo.Scheme = []byte("https")
