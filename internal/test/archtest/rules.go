@@ -203,7 +203,7 @@ func partRules() map[string]packageRule {
 		"internal/compress":                    {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":                       {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
 		"internal/client/dial":                 clock,
-		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/wire/uri"}},
+		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/uri"}},
 		"internal/body":                        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
 		"internal/client/pipeline":             {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
 		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine/sock"}},

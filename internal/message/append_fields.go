@@ -5,12 +5,21 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
-	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// AppendFields appends the head to a field block of HTTP/2, in the order of AppendHead.
-// The connection's options in f have no meaning.
-func (h *ResponseHeader) AppendFields(dst []byte, e *h2.Encoder, f Framing) []byte {
+// A FieldEncoder appends a head to a field block of HTTP/2 or a field section of HTTP/3. See
+// the Encoders of packages h2 and h3.
+type FieldEncoder interface {
+	AppendStatus(dst []byte, status int) []byte
+	AppendRequest(dst []byte, r fieldlist.RequestFields) []byte
+	AppendField(dst []byte, id field.ID, name, value []byte) []byte
+	AppendLength(dst []byte, length int64) []byte
+	AppendDate(dst, date []byte) []byte
+}
+
+// AppendFields appends the head to a field block, in the order of AppendHead. The connection's
+// options in f have no meaning.
+func (h *ResponseHeader) AppendFields(dst []byte, e FieldEncoder, f Framing) []byte {
 	status := h.Status()
 	if !isStatusCode(status) {
 		status = StatusInternalServerError
@@ -39,15 +48,15 @@ func (h *ResponseHeader) AppendFields(dst []byte, e *h2.Encoder, f Framing) []by
 	return h.appendEncoded(dst, e, field.Trailer, h.announcement())
 }
 
-// AppendFields appends the head to a field block of HTTP/2, in the order of AppendHead.
+// AppendFields appends the head to a field block, in the order of AppendHead.
 // Target must be in origin-form or "*". Fields that concern a connection are left out
-// (RFC 9113 section 8.2.2), and Connection's options in f have no meaning.
+// (RFC 9113 section 8.2.2, RFC 9114 section 4.2), and Connection's options in f have no meaning.
 //
 // Cookies stay one field. Splitting them, as section 8.2.3 admits, helps an encoder
 // that indexes them. Encoder never indexes cookies, and a second field costs at least 3
 // bytes where "; " costs less than 2.
-func (h *RequestHeader) AppendFields(dst []byte, e *h2.Encoder, scheme []byte, f Framing) []byte {
-	return h.appendFields(dst, e, h2.RequestFields{Method: h.Method(), Scheme: scheme}, f)
+func (h *RequestHeader) AppendFields(dst []byte, e FieldEncoder, scheme []byte, f Framing) []byte {
+	return h.appendFields(dst, e, fieldlist.RequestFields{Method: h.Method(), Scheme: scheme}, f)
 }
 
 // textConnect is the method of AppendConnect. It is never written to.
@@ -55,13 +64,13 @@ var textConnect = []byte("CONNECT")
 
 // AppendConnect is AppendFields for an extended CONNECT (RFC 8441 section 4), whatever the
 // method is.
-func (h *RequestHeader) AppendConnect(dst []byte, e *h2.Encoder, scheme, protocol []byte) []byte {
-	fields := h2.RequestFields{Method: textConnect, Scheme: scheme, Protocol: protocol}
+func (h *RequestHeader) AppendConnect(dst []byte, e FieldEncoder, scheme, protocol []byte) []byte {
+	fields := fieldlist.RequestFields{Method: textConnect, Scheme: scheme, Protocol: protocol}
 	return h.appendFields(dst, e, fields, Framing{Length: -2, OmitDefaultType: true})
 }
 
 // appendFields appends fields, completed, and those of h.
-func (h *RequestHeader) appendFields(dst []byte, e *h2.Encoder, fields h2.RequestFields, f Framing) []byte {
+func (h *RequestHeader) appendFields(dst []byte, e FieldEncoder, fields fieldlist.RequestFields, f Framing) []byte {
 	fields.Path, fields.Authority = h.Target(), ascii.TrimOWS(h.Host())
 	if !h.isTargetFit {
 		h.text = h.appendTarget(h.text[:0])
@@ -126,8 +135,8 @@ func (h *ResponseHeader) SetReceived(head *fieldlist.Head, isLast bool) {
 // textHTTP2 is what Protocol returns for HTTP/2. It is never written to.
 var textHTTP2 = []byte("HTTP/2.0")
 
-// AppendTrailerFields appends the trailer fields to a field block of HTTP/2.
-func (h *Header) AppendTrailerFields(dst []byte, e *h2.Encoder) []byte {
+// AppendTrailerFields appends the trailer fields to a field block.
+func (h *Header) AppendTrailerFields(dst []byte, e FieldEncoder) []byte {
 	if h.trailer == nil {
 		return dst
 	}
@@ -139,7 +148,7 @@ func (h *Header) AppendTrailerFields(dst []byte, e *h2.Encoder) []byte {
 }
 
 // appendEncoded appends a field with a known name, unless the value is empty.
-func (h *Header) appendEncoded(dst []byte, e *h2.Encoder, id field.ID, value []byte) []byte {
+func (h *Header) appendEncoded(dst []byte, e FieldEncoder, id field.ID, value []byte) []byte {
 	if len(value) == 0 {
 		return dst
 	}
@@ -147,7 +156,7 @@ func (h *Header) appendEncoded(dst []byte, e *h2.Encoder, id field.ID, value []b
 }
 
 // fieldValue returns value with spaces for control characters, and without blanks
-// around it, which HTTP/2 forbids (RFC 9113 section 8.2.1).
+// around it, which HTTP/2 and HTTP/3 forbid (RFC 9113 section 8.2.1).
 func (h *Header) fieldValue(value []byte) []byte {
 	value = ascii.TrimOWS(value)
 	if h.hasControls {
