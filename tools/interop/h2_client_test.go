@@ -204,6 +204,8 @@ func (r *ourRequest) BodyReceived(p []byte) error {
 	return nil
 }
 
+func (r *ourRequest) InterimReceived(*fieldlist.Head, *field.Table) {}
+
 func (r *ourRequest) TrailerReceived(t *field.Table) { r.result.trailer = headerOf(t) }
 
 // ask sends the request with http2client.
