@@ -3,6 +3,7 @@ package body
 import (
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 )
@@ -25,6 +26,14 @@ type Source interface {
 	// ErrClosed if the reader does not want the rest, and otherwise what has failed. The
 	// result is the error of all further reads.
 	End(err error) error
+}
+
+// A Detacher is a Source that can give its connection away before anything of the body was read.
+type Detacher interface {
+	Source
+	// Detach returns the connection and what was read of the body, if the body is chunked and
+	// wants likes the connection. It is the last call then; otherwise nothing has changed.
+	Detach(wants func(net.Conn) bool) (conn net.Conn, rest []byte, ok bool)
 }
 
 // A Stream is a body for one reader. Init makes it ready. It must not be copied.
@@ -70,6 +79,24 @@ func (s *Stream) Read(p []byte) (int, error) {
 		err = s.end(err)
 	}
 	return n, err
+}
+
+// Detach takes the connection from a Stream of which nothing was read; see Detacher. The Stream
+// is closed then.
+func (s *Stream) Detach(wants func(net.Conn) bool) (conn net.Conn, rest []byte, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, ok := s.source.(Detacher)
+	if !ok || s.err != nil || s.isClosed.Load() {
+		return nil, nil, false
+	}
+	if conn, rest, ok = d.Detach(wants); ok {
+		s.gate.Lock()
+		s.isOpen = false
+		s.gate.Unlock()
+		s.source, s.err = nil, ErrClosed
+	}
+	return conn, rest, ok
 }
 
 // end ends the source. err is the reason. Called with mu.

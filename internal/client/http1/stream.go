@@ -2,6 +2,7 @@ package http1
 
 import (
 	"io"
+	"net"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/body"
@@ -15,7 +16,7 @@ type stream struct {
 	isInterrupted atomic.Bool
 }
 
-var _ body.Source = (*stream)(nil)
+var _ body.Detacher = (*stream)(nil)
 
 // ReadBody implements body.Source.
 func (s *stream) ReadBody(p []byte) (int, error) {
@@ -58,3 +59,28 @@ func (s *stream) End(err error) error {
 	releaseInput(x.br)
 	return x.Message.Ended(outcome, err)
 }
+
+// Detach implements body.Detacher.
+func (s *stream) Detach(wants func(net.Conn) bool) (conn net.Conn, rest []byte, ok bool) {
+	x := s.x
+	conn = x.Conn.Net
+	if x.Length != -1 || x.isCut || s.isInterrupted.Load() || !wants(conn) || !x.guard.end(x.Conn) {
+		return nil, nil, false
+	}
+	x.Conn.NoteDeadline() // as the guard may have set one
+	if x.Conn.ClearLimits() != nil {
+		return nil, nil, false
+	}
+	rest = make([]byte, x.br.Buffered())
+	_, _ = io.ReadFull(x.br, rest) // they are there
+	s.x, x.Conn.Net = nil, taken{conn}
+	releaseInput(x.br)
+	_ = x.Message.Ended(MustClose, body.ErrClosed)
+	return conn, rest, true
+}
+
+// A taken is in the place of a connection that was given away.
+type taken struct{ net.Conn }
+
+// Close implements net.Conn. The connection is another one's.
+func (taken) Close() error { return nil }
