@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"errors"
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -165,6 +166,8 @@ func (t *taker) TakeOver(arranged upgrade.Takeover) error {
 		return ErrHeadSent
 	case ctx.LastTimeoutErrorResponse() != nil:
 		return ErrNilConnection
+	case arranged.NeedsTarget && (ctx.exchange == nil || !ctx.exchange.HasTarget()):
+		return errors.ErrUnsupported
 	case arranged.Family == nil:
 		return nil
 	case ctx.server == nil || ctx.exchange == nil:

@@ -59,6 +59,8 @@ type Exchange interface {
 	// OnPeerGone arranges that f is called, on any goroutine, if the client goes
 	// away while the handler runs.
 	OnPeerGone(f func())
+	// HasTarget reports whether the connection has an engine.Target, and is the client's alone.
+	HasTarget() bool
 	// SetReadDeadline bounds waits for the request's body: now+timeout, in Nanos; 0 means
 	// for ever. SetWriteTimeout bounds each blocked write of this response.
 	SetReadDeadline(now int64, timeout time.Duration)

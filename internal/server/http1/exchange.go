@@ -335,6 +335,9 @@ func (x *Exchange) InterruptWrite() {
 	}
 }
 
+// HasTarget implements server.Exchange.
+func (x *Exchange) HasTarget() bool { return x.conn.conn.Target() != engine.Target{} }
+
 // OnPeerGone implements server.Exchange.
 func (x *Exchange) OnPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
 

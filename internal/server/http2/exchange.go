@@ -542,6 +542,9 @@ func (x *Exchange) InterruptRead() { x.stream.InterruptRead() }
 // InterruptWrite implements server.Exchange.
 func (x *Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 
+// HasTarget implements server.Exchange.
+func (x *Exchange) HasTarget() bool { return false }
+
 // OnPeerGone implements server.Exchange.
 func (x *Exchange) OnPeerGone(f func()) { x.stream.OnGone(f) }
 
