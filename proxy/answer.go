@@ -34,6 +34,9 @@ func (x *exchange) answer() error {
 		}
 		return nil
 	}
+	if isForwarded, err := x.forwardEvents(); isForwarded || err != nil {
+		return err
+	}
 	if length >= 0 && length <= blockSize {
 		isWhole, err := x.readAhead(length)
 		if isWhole || err != nil {

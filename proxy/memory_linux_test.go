@@ -2,10 +2,10 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -18,8 +18,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
-// TestIdleMemory: what an idle tunnel costs after a message each way, both sides together. The
-// proxy is a process of its own: this test, started again.
+// TestIdleMemory: what an idle tunnel costs after a message each way, and a stream of events after
+// one, both sides together. The proxy is a process of its own: this test, started again.
 func TestIdleMemory(t *testing.T) {
 	if to := os.Getenv("SLUICE_TEST_PROXY_IDLE"); to != "" {
 		serveIdle(t, to)
@@ -29,8 +29,26 @@ func TestIdleMemory(t *testing.T) {
 		t.Skip("takes some seconds; the race detector keeps memory of its own")
 	}
 	needsSplices(t)
-	const count, limit = 3000, 700 // bytes for each
-	proxy := nettest.StartAgain(t, "SLUICE_TEST_PROXY_IDLE="+echoTo(t), "-test.run=^TestIdleMemory$")
+	for _, c := range []struct {
+		name, request, answer string
+		limit                 int // bytes for each
+	}{
+		{"tunnel", upgrading, switches, 700},
+		{"events", "", eventHead, 800},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			to := listenTo(t, func(conn io.Writer, r *bufio.Reader) {
+				_, _ = io.WriteString(conn, c.answer+"5\r\nhello\r\n")
+				_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{r})
+			})
+			measureIdle(t, to, get(c.request), c.limit)
+		})
+	}
+}
+
+func measureIdle(t *testing.T, to, request string, limit int) {
+	const count = 3000
+	proxy := nettest.StartAgain(t, "SLUICE_TEST_PROXY_IDLE="+to, "-test.run=^TestIdleMemory$")
 	addr := proxy.Line()
 	memory := func() (private, heap int) {
 		if _, err := fmt.Sscan(proxy.Ask(""), &private, &heap); err != nil {
@@ -40,10 +58,15 @@ func TestIdleMemory(t *testing.T) {
 	}
 	open := func(n int) {
 		for range n {
-			conn, r := openTunnel(t, addr, "")
-			send(t, conn, "ping")
-			if text, err := r.Peek(4); string(text) != "ping" || err != nil {
-				t.Fatalf("%q, %v", text, err)
+			conn := dialFront(t, addr)
+			send(t, conn, request)
+			for got := []byte(nil); !bytes.HasSuffix(got, []byte("hello\r\n")); {
+				piece := make([]byte, 512)
+				n, err := conn.Read(piece)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, piece[:n]...)
 			}
 		}
 	}
@@ -54,40 +77,13 @@ func TestIdleMemory(t *testing.T) {
 		private, heap := memory()
 		each := (private - before) / count
 		if each <= limit {
-			t.Logf("an idle tunnel costs %d bytes, of that %d of Go's heap and stacks", each, (heap-heapBefore)/count)
+			t.Logf("one costs %d bytes, of that %d of Go's heap and stacks", each, (heap-heapBefore)/count)
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("an idle tunnel costs %d bytes, at most %d are wanted", each, limit)
+			t.Fatalf("one costs %d bytes, at most %d are wanted", each, limit)
 		}
 	}
-}
-
-// echoTo returns the URL of an upstream whose tunnels are echoes.
-func echoTo(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				r := bufio.NewReaderSize(conn, 512)
-				if _, err := http.ReadRequest(r); err != nil {
-					return
-				}
-				_, _ = io.WriteString(conn, switches)
-				_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{r})
-			}()
-		}
-	}()
-	return "http://" + ln.Addr().String()
 }
 
 // serveIdle is the proxy of TestIdleMemory. It prints its address, and after each line of input

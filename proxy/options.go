@@ -68,7 +68,8 @@ type Options struct {
 	// to the upstream, HTTP/2 from the client, or without the event engine.
 	TunnelTimeout time.Duration
 	// MaxConns bounds the connections to each upstream, and with HTTP/1.1 so the requests
-	// that it processes at the same time; 0: 1,024. Tunnels are not counted.
+	// that it processes at the same time; 0: 1,024. Tunnels are not counted, nor are server-sent
+	// events after their head, with the event engine.
 	MaxConns int
 	// MaxWait is how long a request waits if there are MaxConns; then it is answered with
 	// 503. 0: 1 s.

@@ -9,8 +9,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A splice is a tunnel whose two connections are on event engines. What comes from one is
-// written to the other at once, if that is idle; then the tunnel needs nothing but the splice
+// A splice connects a client and an upstream whose connections are on event engines. It is a
+// tunnel, or with events the body of a response. What comes from one is
+// written to the other at once, if that is idle; then there is nothing but the splice
 // and the slots of the engines. Otherwise it waits in end.pending, and the engine reads no
 // more from the first connection until the second one has taken it: in each direction there is
 // what one read returns, and what the engine holds of the piece before.
@@ -18,7 +19,8 @@ type splice struct {
 	host     *spliceHost
 	engine   engine.Engine // of the upstream's connection
 	upstream *upstream
-	index    uint32 // in spliceHost.splices
+	events   *eventBody // what goes to the client; nil: what comes
+	index    uint32     // in spliceHost.splices
 
 	mu     sync.Mutex
 	usedAt int64 // when the last bytes came, in clock.Nanos
@@ -174,7 +176,7 @@ func (s *splice) left() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.upstream.options.TunnelTimeout
-	if s.ends[clientSide].state == endSilent || s.ends[upstreamSide].state == endSilent {
+	if s.events != nil || s.ends[clientSide].state == endSilent || s.ends[upstreamSide].state == endSilent {
 		limit = s.upstream.options.Timeout
 	}
 	if limit <= 0 {
@@ -200,7 +202,9 @@ func (s *splice) closed(at side) {
 	s.mu.Unlock()
 	if isLast {
 		s.host.remove(s)
-		s.upstream.tunnels.Add(-1)
+		if s.events == nil {
+			s.upstream.tunnels.Add(-1)
+		}
 		s.upstream.pending.Add(-1)
 	}
 }

@@ -39,23 +39,33 @@ var (
 	_ engine.Waker    = (*upstreamEnds)(nil)
 )
 
-// open begins a tunnel between c and the connection to u; see upgrade.Takeover. early is what
-// has come from there.
-func (h *spliceHost) open(c engine.Conn, u *upstream, conn net.Conn, early, out []byte) (engine.Protocol, []byte) {
+// An opening is what a splice begins with.
+type opening struct {
+	upstream *upstream
+	conn     net.Conn   // to upstream
+	early    []byte     // what has come from there, for the client as it is
+	rest     []byte     // what comes next from there
+	events   *eventBody // nil: it is a tunnel
+}
+
+// open begins a splice of c and an upstream's connection; see upgrade.Takeover.
+func (h *spliceHost) open(c engine.Conn, o opening, out []byte) (engine.Protocol, []byte) {
 	e := h.dialled.Hold()
 	defer h.dialled.Release() // then the engine has counted the connection
-	s := &splice{host: h, engine: e, upstream: u, usedAt: clock.Nanos()}
+	s := &splice{host: h, engine: e, upstream: o.upstream, events: o.events, usedAt: clock.Nanos()}
 	h.add(s)
-	u.tunnels.Add(1)
+	if o.events == nil {
+		o.upstream.tunnels.Add(1)
+	}
 	x := acquireSpliceSession(s, clientSide, c)
 	s.opened(clientSide, c.Target())
-	c.SetWriteTimeout(u.options.Timeout)
+	c.SetWriteTimeout(o.upstream.options.Timeout)
 	x.arm()
-	parcel := engine.Parcel{State: binary.LittleEndian.AppendUint32(nil, s.index)}
-	if e.AdoptConn(conn, parcel, (*upstreamEnds)(h)) != nil {
+	parcel := engine.Parcel{State: binary.LittleEndian.AppendUint32(nil, s.index), Leftover: o.rest}
+	if e.AdoptConn(o.conn, parcel, (*upstreamEnds)(h)) != nil {
 		s.closed(upstreamSide)
 	}
-	return x, append(out, early...)
+	return x, append(out, o.early...)
 }
 
 // add gives s its index.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
@@ -36,15 +37,40 @@ func (x *spliceSession) Capabilities() engine.Capabilities {
 // Feed passes in on; see engine.Protocol.
 func (x *spliceSession) Feed(in []byte) (used int, next engine.Next) {
 	x.count(x.side, len(in), 0)
+	switch {
+	case x.splice.events == nil:
+		return len(in), x.pass(in)
+	case x.side == clientSide:
+		return len(in), engine.Read // it has nothing to say until the end of the body
+	}
+	return len(in), x.passEvents(in)
+}
+
+// pass passes p on to the other end.
+func (x *spliceSession) pass(p []byte) engine.Next {
 	to, mayCast := x.splice.begin(x.side)
-	if mayCast && x.cast(to, in) {
-		x.count(x.side.other(), 0, len(in))
-		return len(in), engine.Read
+	switch {
+	case mayCast && x.cast(to, p):
+		x.count(x.side.other(), 0, len(p))
+	case !x.splice.leave(x.side, p):
+		return engine.Close
 	}
-	if !x.splice.leave(x.side, in) {
-		return len(in), engine.Close
+	return engine.Read
+}
+
+// passEvents passes on what in has of the body, up to its end.
+func (x *spliceSession) passEvents(in []byte) engine.Next {
+	b := buf.Get(len(in) + maxReframing)
+	defer b.Release()
+	out, isOver, err := x.splice.events.append(b.B, in)
+	b.B = out
+	switch {
+	case err != nil:
+		return engine.Abort
+	case len(out) > 0 && x.pass(out) != engine.Read, isOver:
+		return engine.Close
 	}
-	return len(in), engine.Read
+	return engine.Read
 }
 
 // cast writes in to the other end, if that is idle.
@@ -84,6 +110,9 @@ func (x *spliceSession) Prompted(out []byte) ([]byte, engine.Next) {
 
 // PeerEnded implements engine.HalfCloser.
 func (x *spliceSession) PeerEnded(out []byte) ([]byte, engine.Next) {
+	if x.splice.events != nil {
+		return out, engine.Close // the client is gone, or the body is incomplete
+	}
 	x.splice.silent(x.side)
 	x.arm()
 	return x.Prompted(out)

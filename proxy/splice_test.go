@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -24,32 +23,11 @@ import (
 // with serve, after early. r has what came behind the head.
 func tunnelTo(t testing.TB, early string, serve func(conn *net.TCPConn, r *bufio.Reader)) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	t.Cleanup(func() { ln.Close(); all.Wait() })
-	all.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(longEnough))
-				r := bufio.NewReader(conn)
-				if _, err := http.ReadRequest(r); err != nil {
-					return
-				}
-				if _, err := io.WriteString(conn, switches+early); err == nil {
-					serve(conn.(*net.TCPConn), r)
-				}
-			})
+	return listenTo(t, func(conn io.Writer, r *bufio.Reader) {
+		if _, err := io.WriteString(conn, switches+early); err == nil {
+			serve(conn.(*net.TCPConn), r)
 		}
 	})
-	return "http://" + ln.Addr().String()
 }
 
 // openTunnel opens a tunnel, and sends early with the request.

@@ -61,10 +61,16 @@ func (x *exchange) connect(conn net.Conn, early []byte) {
 	x.isBusy = false // until the end of the tunnel
 	end := func() { u.pending.Add(-1) }
 	upgrade.OnPeerGone(x.ctx, nil)
-	if x.ctx.StreamID() != 0 || !isSocket(conn) || !x.takeOver(u, conn, early) {
+	if !isSocket(conn) || x.takeOver(opening{upstream: u, conn: conn, early: early}) != nil {
 		x.ctx.Hijack(func(client net.Conn) {
 			defer end()
-			pumpBoth(client, conn, early)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				pump(conn, client, nil)
+			}()
+			pump(client, conn, early)
+			<-ended
 		})
 	}
 	upgrade.OnHijackDropped(x.ctx, func() { // the client is gone, or middleware has another response
@@ -73,17 +79,21 @@ func (x *exchange) connect(conn net.Conn, early []byte) {
 	})
 }
 
-// takeOver arranges that the client's connection becomes the end of a splice.
-func (x *exchange) takeOver(u *upstream, conn net.Conn, early []byte) (ok bool) {
-	return upgrade.TakeOver(x.ctx, upgrade.Takeover{
-		Family: spliceFamily{}, Status: sluice.StatusSwitchingProtocols,
+// takeOver makes the client's connection the end of a splice, when Handle has returned. It fails
+// if that is not on an event engine.
+func (x *exchange) takeOver(o opening) error {
+	t := upgrade.Takeover{
+		Family: spliceFamily{}, NeedsTarget: true, WritesBody: o.events != nil,
+		Status: sluice.StatusSwitchingProtocols,
 		Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
-			if c.Target() == (engine.Target{}) {
-				return &pumped{upstream: u, conn: conn, early: early}, out
-			}
-			return h.(*spliceHost).open(c, u, conn, early, out)
+			return h.(*spliceHost).open(c, o, out)
 		},
-	}) == nil
+	}
+	if o.events != nil {
+		t.Status, t.Name = sluice.StatusOK, sluice.HeaderContentType
+		t.Value = string(x.ctx.Response.Header.ContentType())
+	}
+	return upgrade.TakeOver(x.ctx, t)
 }
 
 // isSocket reports whether event engines can adopt conn.
@@ -93,35 +103,6 @@ func isSocket(conn net.Conn) bool {
 		return true
 	}
 	return false
-}
-
-// A pumped is the engine.Protocol of a tunnel whose client's connection is not on an event
-// engine.
-type pumped struct {
-	engine.Leaver
-	upstream *upstream
-	conn     net.Conn // to upstream
-	early    []byte
-}
-
-// Detached implements engine.Protocol.
-func (p *pumped) Detached(client net.Conn) { pumpBoth(client, p.conn, p.early) }
-
-// Closed implements engine.Protocol.
-func (p *pumped) Closed(error) {
-	p.conn.Close()
-	p.upstream.pending.Add(-1)
-}
-
-// pumpBoth copies in both directions until one side has ended. early is from conn.
-func pumpBoth(client, conn net.Conn, early []byte) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		pump(conn, client, nil)
-	}()
-	pump(client, conn, early)
-	<-ended
 }
 
 // pump writes early, and copies from one end of a tunnel to the other until an error or the
