@@ -1,11 +1,11 @@
 package prefork
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -88,10 +88,12 @@ func hangStopped(f *fleet, _ string) (victim int) {
 // hangWedged has a handler occupy the worker's processor.
 func hangWedged(f *fleet, gate string) (victim int) {
 	f.dial().send("GET /wedge?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
-	until(f.t, "the handler is called", func() bool {
-		text, err := os.ReadFile(gate)
-		victim, _ = strconv.Atoi(string(text))
-		return err == nil && victim != 0
+	until(f.t, "the handler runs alone", func() bool {
+		pid, err := os.ReadFile(gate)
+		if err == nil && len(pid) == 4 {
+			victim = int(binary.NativeEndian.Uint32(pid))
+		}
+		return victim != 0
 	})
 	return victim
 }
