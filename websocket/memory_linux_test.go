@@ -77,19 +77,22 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 		conns = nil
 	}
 	defer closeAll()
-	open(1000)                // what the process needs once
-	if !hasGoroutines(kind) { // there, others would get the memory of their goroutines
-		closeAll()
-	}
-	before := memory()
-	open(count)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) { // a busy machine settles late
-		each := (memory() - before) / count
-		if each <= limit {
-			t.Logf("an idle connection costs %d bytes", each)
-			return
+	open(1000) // what the process needs once
+	for round := 1; ; round++ {
+		if round > 1 || !hasGoroutines(kind) { // there, others would get the memory of their goroutines
+			closeAll()
 		}
-		if time.Now().After(end) {
+		before := memory()
+		open(count)
+		each := 0
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) { // a busy machine settles late
+			if each = (memory() - before) / count; each <= limit {
+				t.Logf("an idle connection costs %d bytes", each)
+				return
+			}
+		}
+		// On a busy machine the process may have needed more threads than before, once.
+		if round == 3 {
 			t.Fatalf("an idle connection costs %d bytes, at most %d are wanted", each, limit)
 		}
 	}
