@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // patience bounds waits that normally take milliseconds.
@@ -206,10 +208,8 @@ func answer(r *bufio.Reader) (body string, closes bool, err error) {
 // until waits for a condition.
 func until(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !isSo(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
+	if !nettest.Poll(patience, isSo) {
+		t.Fatalf("not in %v: %s", patience, what)
 	}
 }
 

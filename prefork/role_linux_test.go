@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/shared"
 	"golang.org/x/sys/unix"
 )
@@ -366,9 +368,10 @@ func printHooks(p *Prefork) {
 
 // waitFor returns when a file exists.
 func waitFor(name string) {
-	for _, err := os.Stat(name); err != nil; _, err = os.Stat(name) {
-		time.Sleep(2 * time.Millisecond)
-	}
+	nettest.Poll(math.MaxInt64, func() bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
 }
 
 // handle is the workers' handler.

@@ -3,6 +3,8 @@ package harness
 import (
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // A Timeout is what it says it is, and no net.Error.
@@ -30,10 +32,8 @@ func Receive[T any](t *testing.T, c <-chan T) (v T) {
 // nobody about.
 func Eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Patience); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
+	if !nettest.Poll(Patience, condition) {
+		t.Fatalf("not in time: %s", what)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // A server is an engine that serves one listener of the fixture's network.
@@ -159,14 +160,7 @@ func (s *server) serveError(t *testing.T) error {
 }
 
 // within polls for a limited time.
-func within(limit time.Duration, claim func() bool) bool {
-	for end := time.Now().Add(limit); !claim(); pause() {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
-}
+func within(limit time.Duration, claim func() bool) bool { return nettest.Poll(limit, claim) }
 
 // pause is one step of polling.
 func pause() { time.Sleep(200 * time.Microsecond) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/process/supervise"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 const patience = 20 * time.Second
@@ -46,10 +47,8 @@ func (l *lines) count(text string) (n int) {
 // until waits for a condition.
 func until(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !isSo(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
+	if !nettest.Poll(patience, isSo) {
+		t.Fatalf("not in %v: %s", patience, what)
 	}
 }
 

@@ -31,10 +31,8 @@ const patience = 15 * time.Second
 // until waits for a condition.
 func until(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !isSo(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
+	if !nettest.Poll(patience, isSo) {
+		t.Fatalf("not in %v: %s", patience, what)
 	}
 }
 

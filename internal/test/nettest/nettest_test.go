@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -81,4 +82,25 @@ func TestFreeAddr(t *testing.T) {
 		}
 		_ = ln.Close()
 	}
+}
+
+func TestPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for after, most := range map[time.Duration]int{0: 1, time.Millisecond: 7, time.Second: 100, time.Minute: 3100} {
+			began, calls := time.Now(), 0
+			if !Poll(time.Hour, func() bool { calls++; return time.Since(began) >= after }) {
+				t.Errorf("%v: it gave up", after)
+			}
+			if late := time.Since(began) - after; late > 20*time.Millisecond || calls > most {
+				t.Errorf("%v: %d calls, %v late", after, calls, late)
+			}
+		}
+		began := time.Now()
+		if Poll(time.Second, func() bool { return false }) {
+			t.Error("what is never so was so")
+		}
+		if took := time.Since(began); took <= time.Second || took > time.Second+20*time.Millisecond {
+			t.Errorf("it gave up after %v", took)
+		}
+	})
 }
