@@ -79,6 +79,7 @@ func (fakeServer) Memo(id, served uint64, opened int64) engine.Memo {
 }
 func (fakeServer) Served(m engine.Memo) uint64             { return m.Served }
 func (fakeServer) Prompt(engine.Target)                    {}
+func (fakeServer) ReadOn(engine.Target)                    {}
 func (fakeServer) Cast([]engine.Target, []byte, func(int)) {}
 func (fakeServer) Closing() upgrade.Closing                { return upgrade.CloseNot }
 func (fakeServer) IsRegistered() bool                      { return false }
