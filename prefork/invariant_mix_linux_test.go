@@ -389,6 +389,15 @@ func mixFleets(t *testing.T, soak time.Duration, inPlace bool) (all []*upgrading
 	return all
 }
 
+// eachFleet calls f for all fleets at the same time.
+func eachFleet(fleets []*upgrading, f func(u *upgrading)) {
+	var all sync.WaitGroup
+	for _, u := range fleets {
+		all.Go(func() { f(u) })
+	}
+	all.Wait()
+}
+
 // replaced waits until the manager has the binary of the workers.
 func (u *upgrading) replaced() {
 	u.t.Helper()
@@ -423,7 +432,7 @@ func TestRestartsOfMix(t *testing.T) {
 	began := time.Now()
 	for i := range restarts + upgrades {
 		m.goOn()
-		for _, u := range fleets {
+		eachFleet(fleets, func(u *upgrading) {
 			order := "/control/restart"
 			if i >= restarts {
 				order = "/control/upgrade"
@@ -437,7 +446,7 @@ func TestRestartsOfMix(t *testing.T) {
 				u.replaced()
 				u.killManager()
 			}
-		}
+		})
 	}
 	m.goOn()
 	took := time.Since(began)
@@ -478,10 +487,8 @@ func TestBrokenBinariesOfMix(t *testing.T) {
 				continue
 			}
 			tried++
-			for _, u := range fleets {
-				m.goOn()
-				u.rollsBack(c.name, c.why)
-			}
+			m.goOn()
+			eachFleet(fleets, func(u *upgrading) { u.rollsBack(c.name, c.why) })
 		}
 		m.end(patience)
 		m.check()
@@ -491,7 +498,7 @@ func TestBrokenBinariesOfMix(t *testing.T) {
 				continue
 			}
 			tried++
-			for _, u := range fleets {
+			eachFleet(fleets, func(u *upgrading) {
 				before := u.lost()
 				m := newMix(t, u)
 				m.goOn()
@@ -501,7 +508,7 @@ func TestBrokenBinariesOfMix(t *testing.T) {
 					t.Errorf("%s: %d clients have failed, %d connections were lost", c.name, failed, lost)
 				}
 				t.Logf("%s: %d clients have failed, the dead workers had %d connections\n%v", c.name, failed, lost, m)
-			}
+			})
 		}
 	}
 }
