@@ -13,11 +13,13 @@ import (
 )
 
 // NewRequest returns a request for a handler. target is a path with a query, or a URL; without
-// a host it is that of example.com. body may be empty. It panics if target is no URL.
+// a host it is that of example.com. The path is sent as it is, with dot segments and
+// percent-encodings. body may be empty.
 func NewRequest(method, target, body string) *sluice.Request {
 	req := new(sluice.Request)
 	req.Header.SetMethod(method)
 	req.SetRequestURI(target)
+	req.URI().DisablePathNormalizing = true
 	if len(req.Host()) == 0 {
 		req.SetHost("example.com")
 	}

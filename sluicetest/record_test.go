@@ -21,6 +21,7 @@ func TestRecord(t *testing.T) {
 		body, trailer string
 	}{
 		{"plain", NewRequest("GET", "/a?b=c", ""), func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.URI().QueryString(), ctx.Host()) }, 200, "b=c example.com", ""},
+		{"path as it is", NewRequest("GET", "/a%2Fb/../c//d?e", ""), func(ctx *sluice.RequestCtx) { ctx.Write(ctx.RequestURI()) }, 200, "/a%2Fb/../c//d?e", ""},
 		{"a URL", NewRequest("GET", "http://localhost/a", ""), func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.Host()) }, 200, "/a localhost", ""},
 		{"body", NewRequest("PUT", "/", strings.Repeat("x", 8<<20)), func(ctx *sluice.RequestCtx) { fmt.Fprint(ctx, len(ctx.PostBody())) }, 200, "8388608", ""},
 		{"unread body", NewRequest("PUT", "/", strings.Repeat("x", 8<<20)), func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(413) }, 413, "", ""},

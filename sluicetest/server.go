@@ -231,6 +231,7 @@ func (s *Server) Close() {
 			if err != nil {
 				s.t.Errorf("sluicetest: %s: %v", s.URL, err)
 			}
+			_ = s.Config.ShutdownWithContext(ctx) // if Serve began after the first Shutdown, its engine still runs
 		case <-ctx.Done():
 			s.t.Errorf("sluicetest: Serve of %s does not return", s.URL)
 		}

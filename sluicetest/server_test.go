@@ -200,6 +200,14 @@ func TestEventually(t *testing.T) {
 	})
 }
 
+// A server that is closed before it has begun to serve leaves nothing.
+func TestCloseAtOnce(t *testing.T) {
+	CheckLeaks(t)
+	for range 50 {
+		NewServer(t, answer).Close()
+	}
+}
+
 // A server that cannot serve makes the test fail.
 func TestServeFails(t *testing.T) {
 	f := &fakeT{TB: t}
