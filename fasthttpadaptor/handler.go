@@ -15,7 +15,8 @@ func NewFastHTTPHandlerFunc(h http.HandlerFunc) sluice.RequestHandler { return N
 //
 // h gets a complete request. The context of the request ends when the client
 // closes the connection, when h has returned, and when the server shuts down.
-// The values of the context are the user values of the RequestCtx. The status
+// The values of the context are the user values of the RequestCtx. Below a route of
+// package router, Pattern and PathValue of the request are that route's. The status
 // and the fields that the RequestCtx already has stay unless h sets them. If
 // package net/url cannot parse the target, the response is 400.
 //

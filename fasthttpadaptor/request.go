@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/route"
 )
 
 // ConvertRequest makes r the request that ctx has received. With forServer,
@@ -56,6 +57,7 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 	}
 	if forServer {
 		r.RequestURI = target
+		setRoute(r, ctx)
 	}
 	r.Proto, r.ProtoMajor, r.ProtoMinor = protocolOf(h.Protocol())
 	r.Close = h.ConnectionClose()
@@ -69,6 +71,19 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 	}
 	return nil
+}
+
+// setRoute sets the pattern and the parameters of the route of package router.
+func setRoute(r *http.Request, ctx *sluice.RequestCtx) {
+	m, ok := ctx.UserValue(route.Key{}).(*route.Match)
+	if !ok {
+		return
+	}
+	r.Pattern = m.Pattern()
+	for _, name := range m.Names() {
+		value, _ := m.Param(name)
+		r.SetPathValue(name, string(value))
+	}
 }
 
 // protocolOf returns the text and the version numbers of a protocol. For a text

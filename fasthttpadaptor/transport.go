@@ -2,6 +2,7 @@ package fasthttpadaptor
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/body"
 	"golang.org/x/net/http/httpguts"
 )
 
@@ -22,16 +24,22 @@ import (
 //
 // The request's context ends it in each phase, and the reading of the response's body. Bodies
 // are streams in both directions, with trailer fields. Functions of httptrace.ClientTrace in
-// the context are called, but for those about interim responses, idle connections and single
+// the context are called, but for those about 100 Continue, idle connections and single
 // fields. What the client repeats by itself, it repeats here too, unless the body was read from.
 //
-// It differs from http.Transport: it does not ask for compression by itself, so it never
-// decodes a body; the User-Agent of a request without one is the client's; it skips interim responses,
-// and does not wait for 100 Continue; and it fails with ErrSwitched if the server switches protocols.
+// It asks for compressed responses and decodes them as sluice.Client.DecodeResponseBody says, not
+// only those in gzip. As with http.Transport, Response.Uncompressed tells.
+//
+// It differs from http.Transport: the User-Agent of a request without one is the client's; it
+// does not wait for 100 Continue; and it fails with ErrSwitched if the server switches protocols.
 type Transport struct {
 	// Client sends the requests; nil is one with default settings, which speaks HTTP/1.1.
 	// Its StreamResponseBody is of no account.
 	Client *sluice.Client
+
+	// DisableCompression leaves bodies as they were sent, and does not ask for compression. It is
+	// that of http.Transport.
+	DisableCompression bool
 
 	own sluice.Client
 }
@@ -61,10 +69,16 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	req, resp := new(sluice.Request), new(sluice.Response)
 	ConvertNetHTTPRequestToFastHTTPRequest(r, req)
 	defer req.CloseBodyStream()
-	resp.StreamBody = true
+	resp.StreamBody, resp.DecodeBody = true, !t.DisableCompression
+	var refused error
+	resp.OnInterim = interim(r.Context(), &refused)
 	var state *tls.ConnectionState
 	if err := client.DoContext(traced(r, client.Trace, &state), req, resp); err != nil {
-		return nil, err
+		return nil, cmp.Or(refused, err)
+	}
+	if refused != nil {
+		_ = resp.CloseBodyStream()
+		return nil, refused
 	}
 	if resp.StatusCode() == http.StatusSwitchingProtocols {
 		_ = resp.CloseBodyStream()
@@ -144,6 +158,9 @@ func convertResponse(resp *sluice.Response, r *http.Request) *http.Response {
 		}
 	}
 	stream := resp.BodyStream()
+	if stream == nil && len(resp.Body()) > 0 { // the client's own Transport has kept it in memory
+		stream = bytes.NewReader(resp.Body())
+	}
 	if stream == nil {
 		out.Body = http.NoBody
 		if r.Method != http.MethodHead {
@@ -151,7 +168,8 @@ func convertResponse(resp *sluice.Response, r *http.Request) *http.Response {
 		}
 		return out
 	}
-	if h.ContentLength() == -1 && out.ProtoMajor == 1 {
+	_, out.Uncompressed = stream.(*body.Decoding)
+	if h.ContentLength() == -1 && out.ProtoMajor == 1 && !out.Uncompressed {
 		out.TransferEncoding = []string{"chunked"}
 	}
 	out.Body = &responseBody{stream: stream, header: h, response: out}

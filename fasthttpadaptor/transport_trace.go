@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -35,6 +36,25 @@ func traced(r *http.Request, base *sluice.ClientTrace, state **tls.ConnectionSta
 		}
 	}
 	return sluice.WithClientTrace(ctx, &trace)
+}
+
+// interim returns the function that passes interim responses on to the httptrace.ClientTrace in
+// ctx, nil without one. Its first error is stored in refused, and ends the request when the
+// final response comes.
+func interim(ctx context.Context, refused *error) func(*sluice.ResponseHeader) {
+	hooks := httptrace.ContextClientTrace(ctx)
+	if hooks == nil || hooks.Got1xxResponse == nil {
+		return nil
+	}
+	return func(h *sluice.ResponseHeader) {
+		fields := make(textproto.MIMEHeader, h.Len())
+		for name, value := range h.All() {
+			fields.Add(string(name), string(value))
+		}
+		if err := hooks.Got1xxResponse(h.StatusCode(), fields); err != nil && *refused == nil {
+			*refused = err
+		}
+	}
 }
 
 // converted returns a trace that calls the functions of hooks. Package net calls those of connecting, by the context.

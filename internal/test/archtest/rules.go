@@ -189,7 +189,7 @@ func satelliteRules() map[string]packageRule {
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"sluicetest":      {own: []string{".", "fasthttputil"}},
 		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},
-		"fasthttpadaptor": {own: []string{".", "internal/server/upgrade"}, external: []string{xNet}},
+		"fasthttpadaptor": {own: []string{".", "internal/body", "internal/server/route", "internal/server/upgrade"}, external: []string{xNet}},
 	}
 }
 
