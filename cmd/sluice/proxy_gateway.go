@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/proxy"
 	"github.com/sluicehttp/sluice/shared"
@@ -145,38 +143,4 @@ func (h *gatewayHandler) serve(ctx *sluice.RequestCtx) {
 		return
 	}
 	ctx.Error("there is no route for this host and path", sluice.StatusNotFound)
-}
-
-// A gatewayCollector has the metrics of the upstreams of this process.
-type gatewayCollector struct{ handler *gatewayHandler }
-
-func upstreamDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("sluice_proxy_upstream_"+name, help, []string{"host", "path", "upstream"}, nil)
-}
-
-// Describe implements prometheus.Collector: what Collect sends describes itself.
-func (gatewayCollector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (c gatewayCollector) Collect(out chan<- prometheus.Metric) {
-	for _, r := range c.handler.current.Load().routes {
-		for _, s := range r.proxy.Status() {
-			isUp := 0.0
-			if s.IsUp {
-				isUp = 1
-			}
-			for _, m := range []struct {
-				name, help string
-				kind       prometheus.ValueType
-				value      float64
-			}{
-				{"up", "1: it gets its part of the requests; 0: requests or tests have failed.", prometheus.GaugeValue, isUp},
-				{"pending", "Requests in progress, and tunnels.", prometheus.GaugeValue, float64(s.Pending)},
-				{"requests_total", "Requests that were sent; repetitions count.", prometheus.CounterValue, float64(s.Sent)},
-				{"failures_total", "Requests without a response.", prometheus.CounterValue, float64(s.Failed)},
-			} {
-				out <- prometheus.MustNewConstMetric(upstreamDesc(m.name, m.help), m.kind, m.value, r.host, r.path, s.Name)
-			}
-		}
-	}
 }

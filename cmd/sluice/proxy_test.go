@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,6 +107,49 @@ func TestProxyReload(t *testing.T) {
 			return err == nil && strings.HasPrefix(body, "b ")
 		})
 	})
+}
+
+// TestProxyMetrics: /metrics has the sums of all workers, and those of workers that have ended.
+func TestProxyMetrics(t *testing.T) {
+	a, b := named(t, "a"), "http://127.0.0.1:1"
+	p := startPreforkedCommand(t, exec.Command(binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--to", a+","+b, "--admin", "127.0.0.1:0"))
+	admin := p.admin(t)
+	value := func(name, upstream string) int {
+		text, err := admin.get("/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(text, fmt.Sprintf("\nsluice_proxy_upstream_%s{host=\"\",path=\"/\",upstream=%q} ", name, upstream))
+		line, _, _ := strings.Cut(rest, "\n")
+		n, err := strconv.Atoi(line)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	sent := 0
+	ask := func() {
+		t.Helper()
+		for range 10 {
+			if body, err := p.get("/"); err != nil || body[:1] != "a" {
+				t.Errorf("%q, %v", body, err)
+			}
+			sent++
+		}
+		eventually(t, "sums", func() bool { return value("requests_total", a) == sent && value("pending", a) == 0 })
+	}
+	ask()
+	eventually(t, "both workers", func() bool { return value("up", a) == 2 })
+	eventually(t, "failures", func() bool {
+		return value("failures_total", b) > 0 && value("failures_total", b) == value("requests_total", b)
+	})
+	if value("failures_total", a) != 0 || value("hedges_total", a) != 0 {
+		t.Error("a has failed")
+	}
+	p.Process.Signal(syscall.SIGHUP)
+	eventually(t, "end of the rolling restart", func() bool { return strings.Contains(p.text(), "rolling restart is done") })
+	ask()
+	eventually(t, "both new workers", func() bool { return value("up", a) == 2 })
 }
 
 // TestProxySticky: each worker understands the cookies of the others.

@@ -324,6 +324,7 @@ type running struct {
 	certificates *certificates   // nil without TLS
 	orders       *orderer        // nil without --acme, and in workers
 	routes       *gatewayHandler // of "sluice proxy"; nil: the command is another one, or a master's
+	upstreams    fleetUpstreams  // of "sluice proxy", in a master
 	options      *serveOptions
 	signals      chan os.Signal
 	systemd      *systemd.Service

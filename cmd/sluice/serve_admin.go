@@ -56,7 +56,7 @@ func (r *running) openAdmin(o *serveOptions, e *endpoints) error {
 	}
 	collectors := []prometheus.Collector{push, certificateAges{func() *certificates { return r.certificates }}}
 	if r.routes != nil {
-		collectors = append(collectors, gatewayCollector{r.routes})
+		collectors = append(collectors, upstreamCollector{r.routes.figures})
 	}
 	at, stop, err := r.single.ServeAdmin(o.admin, adminHandler(r.single, metrics.Handler(r.single, collectors...), nil))
 	if err != nil {

@@ -97,7 +97,8 @@ func servePrefork(o serveOptions) error {
 	o.privileges.apply(p)
 	p.Upgrade = o.upgrade
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
-	p.Admin, p.AdminHandler = o.admin, adminHandler(p, metrics.Handler(p, certificateAges{o.tls.inMaster}), prefork.ControlHandler(p))
+	figures := metrics.Handler(p, certificateAges{o.tls.inMaster}, upstreamCollector{run.upstreams.figures})
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p, figures, prefork.ControlHandler(p))
 	p.Profiles = o.profilesHandler()
 	if o.files.dir == "" && !o.gateway.isOn {
 		if _, err := serveEndpoints(run.server, p); err != nil {
@@ -134,7 +135,15 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	}
 	p.LoadConfig = o.tls.readPEM
 	if o.gateway.isOn {
-		p.OnReload = o.gateway.check // a file that is wrong replaces no worker
+		if err := r.upstreams.load(&o.gateway); err != nil {
+			return err
+		}
+		p.OnReload = func() error { // a file that is wrong replaces no worker
+			if err := o.gateway.check(); err != nil {
+				return err
+			}
+			return r.upstreams.load(&o.gateway)
+		}
 	}
 	if o.tls.acme.isOn() {
 		var err error
@@ -263,7 +272,8 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 			if err := routes.load(&o.gateway, r.logger); err != nil {
 				return err
 			}
-			cleanUp = append(cleanUp, routes.close)
+			told := publish(routes, r.logger)
+			cleanUp = append(cleanUp, told.close, routes.close)
 			r.server.Handler = routes.serve
 		}
 		if o.files.dir != "" {
