@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
@@ -90,23 +91,30 @@ func (c idleCase) measure(ctx context.Context, o options, upstream, folder strin
 	return m, nil
 }
 
-// measureOne returns what connections through a proxy cost it. A few have come and gone before,
-// so that what it has but once does not count.
+// firstConns are open before the memory of a proxy is measured, and stay, so that what it has but
+// once does not count, such as buffers for the handshakes at a time.
+const firstConns = 2 * opening
+
+// measureOne returns what connections through a proxy cost it, besides the first ones.
 func (c idleCase) measureOne(ctx context.Context, o options, p *contender) (f idleFigures, err error) {
-	release, err := c.hold(ctx, p.addr, max(o.conns/40, 1))
-	if err == nil {
-		err = release()
-	}
+	var releases []func() error
+	defer func() {
+		for _, release := range releases {
+			err = errors.Join(err, release())
+		}
+	}()
+	release, err := c.hold(ctx, p.addr, firstConns)
 	if err != nil {
 		return f, err
 	}
+	releases = append(releases, release)
 	if f.before, err = p.quietMemory(ctx, o.untilIdle, true); err != nil {
 		return f, err
 	}
 	if release, err = c.hold(ctx, p.addr, o.conns); err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	releases = append(releases, release)
 	held, err := p.quietMemory(ctx, o.untilIdle, false)
 	if err != nil {
 		return f, err
@@ -144,25 +152,38 @@ func holdWebSockets(ctx context.Context, addr string, n int) (release func() err
 	return g.Stop, nil
 }
 
+// opening is how many streams of events are opened at a time, as of WebSockets: HAProxy holds the
+// first event of one back for a while.
+const opening = 128
+
 // holdEvents opens streams of events, and waits for an event on each.
 func holdEvents(ctx context.Context, addr string, n int) (release func() error, err error) {
-	var conns []net.Conn
+	conns, errs := make([]net.Conn, n), make([]error, n)
 	release = func() error {
 		for _, c := range conns {
-			c.Close()
+			if c != nil {
+				c.Close()
+			}
 		}
 		return nil
 	}
-	for range n {
-		var dialer net.Dialer
-		c, err := dialer.DialContext(ctx, "tcp4", addr)
-		if err != nil {
-			return nil, errors.Join(err, release())
-		}
-		conns = append(conns, c)
-		if err := awaitEvent(c); err != nil {
-			return nil, errors.Join(err, release())
-		}
+	var wg sync.WaitGroup
+	for first := range opening {
+		wg.Go(func() {
+			for i := first; i < n; i += opening {
+				var dialer net.Dialer
+				if conns[i], errs[i] = dialer.DialContext(ctx, "tcp4", addr); errs[i] == nil {
+					errs[i] = awaitEvent(conns[i])
+				}
+				if errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, release())
 	}
 	return release, nil
 }

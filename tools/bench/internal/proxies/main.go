@@ -80,7 +80,10 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.rounds < 1 || o.duration < 10*time.Millisecond {
 			return o, fmt.Errorf("--rounds %d --duration %v: want at least one round of 10ms", o.rounds, o.duration)
 		}
-		if err := process.CheckConnections(2 * o.conns); err != nil { // of both sides
+		if o.conns < 1 {
+			return o, fmt.Errorf("--conns %d: want at least one", o.conns)
+		}
+		if err := process.CheckConnections(2 * (o.conns + firstConns)); err != nil { // of both sides
 			return o, err
 		}
 		if err := o.choose(*pattern); err != nil {

@@ -130,7 +130,7 @@ func idleTable(o options, all []measuredIdle) report.Section {
 		Title: fmt.Sprintf("Anonymous memory of a proxy for each of %d connections that are idle", o.conns),
 		Head:  []string{"connections", "proxy", "bytes", "after GC", "MiB before"},
 		Notes: append([]string{fmt.Sprintf("By how much the proxy's memory has grown %v after the last message, divided by the connections, for both sides together, without the kernel's; then again after garbage collections, for programs in Go that the command can ask for them. "+
-			"A few connections have come and gone before. Each WebSocket has had two messages and their echoes, each stream an event.", o.untilIdle), notesOnProxies()}, notes...),
+			"%d more have been open before, so that what a proxy has but once does not count. Each WebSocket has had two messages and their echoes, each stream an event.", o.untilIdle, firstConns), notesOnProxies()}, notes...),
 	}
 	for _, m := range all {
 		for _, kind := range kinds {
