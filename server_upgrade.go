@@ -210,6 +210,19 @@ func (t *taker) OnPeerGone(f func()) {
 	ctx.exchange.OnPeerGone(ctx.whenGone(ctx.done.Load()))
 }
 
+// Holder implements upgrade.Taker.
+func (t *taker) Holder() engine.Holder {
+	t.wire.Lock()
+	defer t.wire.Unlock()
+	if t.wire.isDetached.Load() {
+		return nil
+	}
+	if x, ok := t.exchange.(interface{ Holder() engine.Holder }); ok { // HTTP/1.1
+		return x.Holder()
+	}
+	return nil
+}
+
 // StopBody implements upgrade.Taker.
 func (t *taker) StopBody() { t.requestStream.stop() }
 

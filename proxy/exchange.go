@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
@@ -264,6 +265,9 @@ func (x *exchange) Err() error {
 	}
 	return nil
 }
+
+// Holder returns what sends for the handler of the request. The client calls it.
+func (x *exchange) Holder() engine.Holder { return upgrade.Holder(x.ctx) }
 
 // TakesArrived makes the client read short bodies into memory.
 func (x *exchange) TakesArrived() {}

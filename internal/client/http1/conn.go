@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/client/dial"
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // A Conn is a connection of HTTP/1.1. Init makes it ready. One Exchange at a time may
@@ -216,11 +217,13 @@ func (g *guard) end(c *Conn) bool {
 	return true
 }
 
-// A guardian is a context that interrupts connections itself, without memory for each. The
-// context of a request in package proxy is one.
+// A guardian is a context that interrupts connections itself, without memory for each, and
+// knows the engine on which the caller runs. The context of a request in package proxy is one.
 type guardian interface {
 	// Guard has conn interrupted once, on another goroutine, when the context ends.
 	Guard(conn interface{ Interrupt() })
 	// Unguard ends that. It reports whether conn was not interrupted.
 	Unguard(conn interface{ Interrupt() }) bool
+	// Holder returns what may send short requests; nil: nothing.
+	Holder() engine.Holder
 }

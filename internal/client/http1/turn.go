@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // limitsRead reports whether there is a limit for reading the response.
@@ -43,7 +44,11 @@ func (x *Exchange) takeTurn(p []byte) (int, error) {
 	c := x.Conn
 	out := c.unsent
 	c.unsent = nil
-	written, n, err := c.turn.Take(out, p)
+	var holder engine.Holder
+	if own := x.guard.own; own != nil {
+		holder = own.Holder()
+	}
+	written, n, err := c.turn.Take(out, p, holder)
 	c.written.Add(int64(written))
 	switch {
 	case err == nil && written < len(out): // the socket has no room for more
@@ -61,6 +66,7 @@ func (x *Exchange) takeTurn(p []byte) (int, error) {
 func (x *Exchange) finishTurn(rest, p []byte) (int, error) {
 	c := x.Conn
 	x.isSent = false
+	c.NoteDeadline()
 	err := c.Net.SetWriteDeadline(time.Time{}) // one that an earlier request has left
 	c.interruptFor(x.Bounds)
 	if err == nil {

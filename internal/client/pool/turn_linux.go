@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
@@ -28,6 +31,9 @@ type Turn struct {
 	phase   turnPhase
 	n       int // bytes received
 	errno   syscall.Errno
+	holder  engine.Holder // sends out, if it takes it; nil: none
+	held    engine.Held
+	isHeld  bool // holder has out
 }
 
 type turnPhase uint8
@@ -47,7 +53,7 @@ func (t *Turn) Init(c net.Conn) {
 		return
 	}
 	if raw, err := conn.SyscallConn(); err == nil {
-		t.conn, t.raw, t.step = conn, raw, t.next
+		t.conn, t.raw, t.step, t.held.Wake = conn, raw, t.next, t.wake
 	}
 }
 
@@ -55,11 +61,18 @@ func (t *Turn) Init(c net.Conn) {
 func (t *Turn) CanTake() bool { return t.raw != nil }
 
 // Take writes out and reads the beginning of the response into in. written tells how
-// much of out was written: if there is no room for all of it, Take reads nothing and
-// returns no error. The connection's read deadline limits the wait.
-func (t *Turn) Take(out, in []byte) (written, n int, err error) {
-	t.out, t.in, t.phase, t.n, t.errno = out, in, turnLooks, 0, 0
+// much of out was written: if there is no room for all of it, Take reads nothing, returns no
+// error, and may have changed the connection's read deadline, which limits the wait. If there
+// is a holder, it may send out, together with what others send.
+func (t *Turn) Take(out, in []byte, holder engine.Holder) (written, n int, err error) {
+	t.out, t.in, t.phase, t.n, t.errno, t.holder = out, in, turnLooks, 0, 0, holder
 	err = t.raw.Read(t.step)
+	for err == nil && t.isHeld && t.phase == turnReads && t.held.State() == engine.HeldSent { // since next has looked
+		err = t.raw.Read(t.step)
+	}
+	if t.isHeld {
+		err = t.recall(out, err)
+	}
 	written = len(out) - len(t.out)
 	t.out, t.in = nil, nil
 	switch {
@@ -75,6 +88,26 @@ func (t *Turn) Take(out, in []byte) (written, n int, err error) {
 	return written, 0, t.failed("read")
 }
 
+// recall ends what holder has, and sets the state as if out had been written here. err is that of
+// waiting; the result is that of Take.
+func (t *Turn) recall(out []byte, err error) error {
+	t.isHeld, t.holder = false, nil
+	switch t.held.Recall() {
+	case engine.HeldSent:
+		return err
+	case engine.HeldCut:
+		t.out, t.phase, t.errno = out[t.held.N:], turnWrites, t.held.Errno
+		return t.conn.SetReadDeadline(time.Time{}) // wake may have set it
+	case engine.HeldNotQuiet:
+		err = nil
+	}
+	t.out, t.phase = out, turnLooks
+	return err
+}
+
+// wake ends the waiting for a response.
+func (t *Turn) wake() { _ = t.conn.SetReadDeadline(clock.Past()) }
+
 func (t *Turn) failed(op string) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: t.conn.LocalAddr(), Addr: t.conn.RemoteAddr(), Err: os.NewSyscallError(op, t.errno)}
 }
@@ -83,7 +116,19 @@ func (t *Turn) failed(op string) error {
 // false, whenever something arrives. Events before the first call are forgotten, so
 // that call has to look for what has arrived before.
 func (t *Turn) next(fd uintptr) (done bool) {
+	if t.isHeld {
+		if s := t.held.State(); s != engine.HeldSent { // something has happened before out was sent, or instead
+			return s != engine.HeldWaits || !sock.IsQuiet(int(fd))
+		}
+	}
 	if t.phase == turnLooks {
+		if t.holder != nil {
+			t.held.FD = int(fd)
+			if t.isHeld = t.holder.Hold(&t.held, t.out); t.isHeld {
+				t.out, t.phase = nil, turnReads
+				return false
+			}
+		}
 		if !sock.IsQuiet(int(fd)) {
 			return true
 		}

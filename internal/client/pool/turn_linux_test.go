@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
@@ -54,7 +56,7 @@ func TestTurn(t *testing.T) {
 			}
 			io.WriteString(server, answer)
 		}()
-		written, n, err := turn.Take([]byte("ask"), in)
+		written, n, err := turn.Take([]byte("ask"), in, nil)
 		if written != 3 || string(in[:n]) != answer || err != nil {
 			t.Fatalf("%d bytes written, %q, %v", written, in[:n], err)
 		}
@@ -62,7 +64,7 @@ func TestTurn(t *testing.T) {
 	go io.CopyN(io.Discard, server, 3)
 	go server.CloseWrite()
 	// Whether the end has arrived before the request or after it.
-	if written, n, err := turn.Take([]byte("ask"), in); n != 0 || err != nil && err != ErrNotQuiet || (err == nil) != (written == 3) {
+	if written, n, err := turn.Take([]byte("ask"), in, nil); n != 0 || err != nil && err != ErrNotQuiet || (err == nil) != (written == 3) {
 		t.Errorf("at the end: %d bytes written, %d read, %v", written, n, err)
 	}
 }
@@ -79,7 +81,7 @@ func TestTurnLooksFirst(t *testing.T) {
 	} {
 		client, turn, server := turnPair(t)
 		spoil(client, server)
-		if written, n, err := turn.Take([]byte("ask"), make([]byte, 9)); written != 0 || n != 0 || err != ErrNotQuiet {
+		if written, n, err := turn.Take([]byte("ask"), make([]byte, 9), nil); written != 0 || n != 0 || err != ErrNotQuiet {
 			t.Errorf("%s: %d bytes written, %d read, %v", name, written, n, err)
 		}
 	}
@@ -89,7 +91,7 @@ func TestTurnLooksFirst(t *testing.T) {
 func TestTurnWithoutRoom(t *testing.T) {
 	_, turn, _ := turnPair(t)
 	request := []byte(strings.Repeat("x", 64<<20))
-	written, n, err := turn.Take(request, make([]byte, 9))
+	written, n, err := turn.Take(request, make([]byte, 9), nil)
 	if written == 0 || written == len(request) || n != 0 || err != nil {
 		t.Errorf("%d bytes written, %d read, %v", written, n, err)
 	}
@@ -101,7 +103,7 @@ func TestTurnWithoutRoom(t *testing.T) {
 func TestTurnEnds(t *testing.T) {
 	client, turn, _ := turnPair(t)
 	client.SetReadDeadline(time.Unix(1, 0))
-	if written, _, err := turn.Take([]byte("ask"), make([]byte, 9)); written != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if written, _, err := turn.Take([]byte("ask"), make([]byte, 9), nil); written != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the deadline: %d bytes written, %v", written, err)
 	}
 
@@ -110,7 +112,7 @@ func TestTurnEnds(t *testing.T) {
 		io.ReadFull(server, make([]byte, 3))
 		client.SetReadDeadline(time.Unix(1, 0))
 	}()
-	if written, _, err := turn.Take([]byte("ask"), make([]byte, 9)); written != 3 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if written, _, err := turn.Take([]byte("ask"), make([]byte, 9), nil); written != 3 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a deadline while it waits: %d bytes written, %v", written, err)
 	}
 
@@ -120,7 +122,7 @@ func TestTurnEnds(t *testing.T) {
 		server.SetLinger(0)
 		server.Close()
 	}()
-	written, _, err := turn.Take([]byte("ask"), make([]byte, 9))
+	written, _, err := turn.Take([]byte("ask"), make([]byte, 9), nil)
 	var op *net.OpError
 	if written != 3 || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &op) || op.Op != "read" {
 		t.Errorf("a reset: %d bytes written, %v", written, err)
@@ -134,5 +136,86 @@ func TestTurnLeavesWrappers(t *testing.T) {
 	turn.Init(struct{ net.Conn }{client})
 	if turn.CanTake() {
 		t.Error("a wrapper was passed over")
+	}
+}
+
+// A holderFunc is a Holder.
+type holderFunc func(h *engine.Held, out []byte) bool
+
+func (f holderFunc) Hold(h *engine.Held, out []byte) bool { return f(h, out) }
+
+// endHeld returns what ends a Held after n bytes.
+func endHeld(n int, state engine.HeldState, errno syscall.Errno) func(h *engine.Held, out []byte) {
+	return func(h *engine.Held, out []byte) {
+		if !h.Begin() {
+			panic("it was recalled")
+		}
+		if n > 0 {
+			sock.Send(h.FD, out[:n])
+		}
+		h.End(state, n, errno)
+	}
+}
+
+// TestTurnWithHolder: what Take returns after what a Holder has done.
+func TestTurnWithHolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		end     func(h *engine.Held, out []byte) // nil: it does not take it
+		before  func(client, server *net.TCPConn)
+		written int
+		answer  string
+		err     error
+	}{
+		"not taken":         {nil, nil, 3, "yes", nil},
+		"sent":              {endHeld(3, engine.HeldSent, 0), nil, 3, "yes", nil},
+		"one byte":          {endHeld(1, engine.HeldCut, syscall.EAGAIN), nil, 1, "", nil},
+		"nothing":           {endHeld(0, engine.HeldCut, 0), nil, 0, "", nil},
+		"failed":            {endHeld(0, engine.HeldCut, syscall.EPIPE), nil, 0, "", syscall.EPIPE},
+		"not quiet":         {endHeld(0, engine.HeldNotQuiet, 0), nil, 0, "", ErrNotQuiet},
+		"unasked bytes":     {func(*engine.Held, []byte) {}, func(_, server *net.TCPConn) { io.WriteString(server, "no") }, 0, "", ErrNotQuiet},
+		"the end":           {func(*engine.Held, []byte) {}, func(_, server *net.TCPConn) { server.CloseWrite() }, 0, "", ErrNotQuiet},
+		"too late":          {func(*engine.Held, []byte) {}, func(client, _ *net.TCPConn) { client.SetReadDeadline(time.Now().Add(time.Millisecond)) }, 0, "", os.ErrDeadlineExceeded},
+		"closed by another": {func(*engine.Held, []byte) {}, func(client, _ *net.TCPConn) { client.Close() }, 0, "", ErrNotQuiet},
+	} {
+		client, turn, server := turnPair(t)
+		var held *engine.Held
+		ended := make(chan struct{})
+		holder := holderFunc(func(h *engine.Held, out []byte) bool {
+			if c.end == nil {
+				close(ended)
+				return false
+			}
+			held, out = h, []byte(string(out))
+			h.Wait()
+			go func() {
+				defer close(ended)
+				if c.before != nil {
+					c.before(client, server)
+				}
+				c.end(h, out)
+			}()
+			return true
+		})
+		if c.answer != "" {
+			go func() {
+				io.ReadFull(server, make([]byte, 3))
+				io.WriteString(server, c.answer)
+			}()
+		}
+		in := make([]byte, 9)
+		written, n, err := turn.Take([]byte("ask"), in, holder)
+		<-ended
+		if written != c.written || string(in[:n]) != c.answer || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %d bytes written, %q, %v", name, written, in[:n], err)
+		}
+		if c.before != nil && held.Begin() {
+			t.Errorf("%s: it is sent afterwards", name)
+		}
+		if c.err == nil && c.answer == "" { // the rest is written otherwise, and the answer awaited
+			io.WriteString(server, "late")
+			if n, err := client.Read(in); string(in[:n]) != "late" || err != nil {
+				t.Errorf("%s: %q, %v", name, in[:n], err)
+			}
+		}
 	}
 }

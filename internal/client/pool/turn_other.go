@@ -5,6 +5,8 @@ package pool
 import (
 	"errors"
 	"net"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // ErrNotQuiet is not returned on this system.
@@ -21,4 +23,6 @@ func (*Turn) Init(net.Conn) {}
 func (*Turn) CanTake() bool { return false }
 
 // Take is not called.
-func (*Turn) Take(_, _ []byte) (written, n int, err error) { return 0, 0, errors.ErrUnsupported }
+func (*Turn) Take(_, _ []byte, _ engine.Holder) (written, n int, err error) {
+	return 0, 0, errors.ErrUnsupported
+}

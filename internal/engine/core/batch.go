@@ -56,10 +56,11 @@ const (
 	sentPlainly  = 64
 )
 
-// A heldOut is an entry of a batch: a connection and its output.
+// A heldOut is an entry of a batch: a connection and its output, or what a client sends.
 type heldOut struct {
 	place      place
-	fd         int32
+	client     *engine.Held // nil: it is a connection
+	fd         int32        // < 0: it has ended
 	gen        uint32
 	expiry     uint32 // of the wait that follows
 	parked     uint32 // its flags
@@ -177,6 +178,9 @@ func (b *batch) add(u heldOut, out []byte) bool {
 	u.start = int32(len(b.output.B))
 	b.output.B = append(b.output.B, out...)
 	u.end = int32(len(b.output.B))
+	if u.client != nil {
+		u.client.Wait()
+	}
 	b.entries[n] = u
 	b.count.Store(n + 1)
 	return true
@@ -287,13 +291,22 @@ func (w *worker) send(b *batch) {
 	}
 	for _, f := range b.submitLocked(d.source) {
 		u := &b.entries[f.Token]
+		if u.client != nil {
+			u.client.End(engine.HeldCut, f.N, f.Errno)
+			u.client, u.fd = nil, -1
+			continue
+		}
 		w.leaveRest(u, b.outputLocked(u)[f.N:], f.Errno)
 		w.claimed = append(w.claimed, u.fd)
 		u.fd = -1
 	}
 	for i := range b.entries[:n] {
 		u := &b.entries[i]
-		if u.fd >= 0 && !u.letGo(d) {
+		switch {
+		case u.client != nil:
+			u.client.End(engine.HeldSent, 0, 0)
+			u.client = nil
+		case u.fd >= 0 && !u.letGo(d):
 			w.claimed = append(w.claimed, u.fd)
 		}
 		u.place = place{}
@@ -309,6 +322,9 @@ func (b *batch) outputLocked(u *heldOut) []byte { return b.output.B[u.start:u.en
 func (b *batch) submitLocked(source Source) []uring.Failure {
 	entries := b.entries[:b.count.Load()]
 	if len(entries) == 1 { // a call of its own costs less
+		if !entries[0].beginLocked() {
+			return nil
+		}
 		out := b.outputLocked(&entries[0])
 		n, errno := source.Send(int(entries[0].fd), out, false)
 		if n == len(out) {
@@ -318,7 +334,9 @@ func (b *batch) submitLocked(source Source) []uring.Failure {
 		return b.single[:]
 	}
 	for i := range entries {
-		b.ring.Add(int(entries[i].fd), b.outputLocked(&entries[i]), uint32(i))
+		if u := &entries[i]; u.beginLocked() {
+			b.ring.Add(int(u.fd), b.outputLocked(u), uint32(i))
+		}
 	}
 	failed, works := b.ring.Submit()
 	if !works {

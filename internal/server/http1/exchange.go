@@ -338,6 +338,14 @@ func (x *Exchange) InterruptWrite() {
 // HasTarget implements server.Exchange.
 func (x *Exchange) HasTarget() bool { return x.conn.conn.Target() != engine.Target{} }
 
+// Holder returns what may send for the handler; nil: nothing.
+func (x *Exchange) Holder() engine.Holder {
+	if c, ok := x.conn.conn.(interface{ Holder() engine.Holder }); ok {
+		return c.Holder()
+	}
+	return nil
+}
+
 // OnPeerGone implements server.Exchange.
 func (x *Exchange) OnPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
 

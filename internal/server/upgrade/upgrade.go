@@ -22,6 +22,8 @@ type Taker interface {
 	// request ends; a further call replaces f, and nil removes it. f must not block. Unlike
 	// the end of Done, it is not called at Shutdown.
 	OnPeerGone(f func())
+	// Holder returns what may send for the request's handler; nil: nothing.
+	Holder() engine.Holder
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
 	StopBody()
@@ -32,6 +34,9 @@ func OnHijackDropped(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).O
 
 // StopBody is that of the Taker of ctx, which is a sluice.RequestCtx.
 func StopBody(ctx context.Context) { ctx.Value(Key{}).(Taker).StopBody() }
+
+// Holder is that of the Taker of ctx, which is a sluice.RequestCtx.
+func Holder(ctx context.Context) engine.Holder { return ctx.Value(Key{}).(Taker).Holder() }
 
 // OnPeerGone is that of the Taker of ctx, which is a sluice.RequestCtx.
 func OnPeerGone(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).OnPeerGone(f) }

@@ -105,7 +105,7 @@ func packageRules() map[string]packageRule {
 		"internal/server/http1/http1test": {own: []string{"internal/engine"}},
 		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
-		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
+		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
 		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
@@ -206,7 +206,7 @@ func partRules() map[string]packageRule {
 		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/uri"}},
 		"internal/body":                        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
 		"internal/client/pipeline":             {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
-		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine/sock"}},
+		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine", "internal/engine/sock"}},
 		"internal/engine/listen":               {external: []string{xSys}},
 		"internal/process/health":              {own: []string{"."}},
 		"internal/process/prefers":             {own: []string{"."}},

@@ -1,0 +1,55 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// Holder returns where the handler of a connection may leave what it sends to servers; nil:
+// nowhere.
+func (c *conn) Holder() engine.Holder {
+	if len(c.loop.queue.batches) == 0 {
+		return nil
+	}
+	return c.loop
+}
+
+// Hold implements engine.Holder: it adds out to a batch, if a worker is about to look at the
+// queue, which sends the batch when the caller waits.
+func (l *loop) Hold(h *engine.Held, out []byte) bool {
+	q := &l.queue
+	if len(out) > longestHeld {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.isSpare && !q.isGathering || q.plainly > 0 {
+		return false
+	}
+	for _, b := range q.batches {
+		if b.add(heldOut{fd: int32(h.FD), client: h}, out) {
+			return true
+		}
+	}
+	return false
+}
+
+// beginLocked prepares an entry for sending. It returns false if nothing is sent: a client has
+// recalled it, or the socket of a client is not quiet, whose bytes would be taken for the
+// answer.
+func (u *heldOut) beginLocked() bool {
+	h := u.client
+	if h == nil {
+		return true
+	}
+	if h.Begin() {
+		if sock.IsQuiet(int(u.fd)) {
+			return true
+		}
+		h.End(engine.HeldNotQuiet, 0, 0)
+	}
+	u.client, u.fd = nil, -1
+	return false
+}
