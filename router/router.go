@@ -100,7 +100,7 @@ type Group struct {
 }
 
 // Group returns a Group whose patterns begin with prefix, [HOST][/PATH] without a slash at the
-// end, possibly with wildcards. The first Middleware is the outermost. The answers to OPTIONS,
+// end, possibly with wildcards: "/api" is a path, "api" a host. The first Middleware is the outermost. The answers to OPTIONS,
 // and the 405, for the paths of a group's routes pass its middleware, too; those of NotFound
 // and redirects do not.
 func (r *Router) Group(prefix string, middleware ...Middleware) *Group {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -32,7 +33,7 @@ func NewRequest(method, target, body string) *sluice.Request {
 // Record has h answer one request, on a connection in memory, and returns the response, with
 // the body that was streamed. So it is what a client gets: with a Date and a Content-Length,
 // without a body for HEAD, and 500 after a panic. It returns when h has returned. Without a
-// response, or if req cannot be sent, the test ends.
+// response, or if req cannot be sent, the test ends. The client's address is 192.0.2.1:1234.
 //
 // h may take the connection over: the response then is that of the handshake, and the
 // connection is closed.
@@ -48,7 +49,7 @@ func Record(t testing.TB, h sluice.RequestHandler, req *sluice.Request) *sluice.
 	server := &sluice.Server{Handler: h, Logger: log.New(logTo, "", 0), Engine: sluice.EnginePerConn, MaxRequestBodySize: len(req.Body()) + 1}
 	pipe := fasthttputil.NewPipeConns()
 	served := make(chan error, 1)
-	go func() { served <- server.ServeConn(pipe.Conn2()) }()
+	go func() { served <- server.ServeConn(recordedConn{pipe.Conn2()}) }()
 	conn := pipe.Conn1()
 	defer func() {
 		conn.Close()
@@ -62,4 +63,12 @@ func Record(t testing.TB, h sluice.RequestHandler, req *sluice.Request) *sluice.
 		t.Fatal("sluicetest: the connection ends without a response")
 	}
 	return resp
+}
+
+// A recordedConn is a server's connection for Record.
+type recordedConn struct{ net.Conn }
+
+// RemoteAddr returns an address for documentation (RFC 5737), as that of a request of httptest.
+func (recordedConn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1234}
 }

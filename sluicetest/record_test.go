@@ -22,6 +22,7 @@ func TestRecord(t *testing.T) {
 	}{
 		{"plain", NewRequest("GET", "/a?b=c", ""), func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.URI().QueryString(), ctx.Host()) }, 200, "b=c example.com", ""},
 		{"path as it is", NewRequest("GET", "/a%2Fb/../c//d?e", ""), func(ctx *sluice.RequestCtx) { ctx.Write(ctx.RequestURI()) }, 200, "/a%2Fb/../c//d?e", ""},
+		{"address", NewRequest("GET", "/", ""), func(ctx *sluice.RequestCtx) { fmt.Fprint(ctx, ctx.RemoteAddr(), ctx.RemoteIP()) }, 200, "192.0.2.1:1234 192.0.2.1", ""},
 		{"a URL", NewRequest("GET", "http://localhost/a", ""), func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.Host()) }, 200, "/a localhost", ""},
 		{"body", NewRequest("PUT", "/", strings.Repeat("x", 8<<20)), func(ctx *sluice.RequestCtx) { fmt.Fprint(ctx, len(ctx.PostBody())) }, 200, "8388608", ""},
 		{"unread body", NewRequest("PUT", "/", strings.Repeat("x", 8<<20)), func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(413) }, 413, "", ""},
