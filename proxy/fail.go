@@ -27,6 +27,9 @@ func (x *exchange) fail(err error) {
 		x.proxy.logger(x.ctx).Printf("proxy: %s %q to %s: %d: %v", x.ctx.Method(), x.ctx.RequestURI(), to, status, err)
 	}
 	x.ctx.Error(sluice.StatusMessage(status), status) // err is not for clients
+	if status == sluice.StatusServiceUnavailable {
+		x.ctx.Response.Header.Set(sluice.HeaderRetryAfter, "1") // RFC 9110 section 10.2.3; a connection may be free soon
+	}
 }
 
 // statusOf returns the status of a request that has failed with err.

@@ -166,8 +166,10 @@ func TestAllDown(t *testing.T) {
 	for requests() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if got := exchangeAll(t, addr, last); got != "503" {
-		t.Error(got)
+	conn := dialFront(t, addr)
+	send(t, conn, last)
+	if wait := answerTo(t, bufio.NewReader(conn), 503).Header.Get("Retry-After"); wait != "1" {
+		t.Errorf("Retry-After: %q", wait)
 	}
 }
 
