@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork/dashboard"
 	"github.com/sluicehttp/sluice/proxy"
 	"github.com/sluicehttp/sluice/shared"
 )
@@ -208,5 +210,22 @@ func (c upstreamCollector) Collect(out chan<- prometheus.Metric) {
 			desc := prometheus.NewDesc("sluice_proxy_upstream_"+m.name, m.help, []string{"host", "path", "upstream"}, nil)
 			out <- prometheus.MustNewConstMetric(desc, m.kind, m.value, f.host, f.path, f.name)
 		}
+	}
+}
+
+// upstreamTable is what the page of --admin shows of upstreams.
+func upstreamTable(figures func() []upstreamFigures) dashboard.Table {
+	return dashboard.Table{
+		Title:   "Upstreams",
+		Columns: []string{"route", "upstream", "up for processes", "in progress", "requests", "failures", "hedges"},
+		Rows: func() (rows [][]string) {
+			for _, f := range figures() {
+				rows = append(rows, []string{
+					f.host + f.path, f.name, strconv.Itoa(f.up), strconv.Itoa(f.pending),
+					strconv.FormatUint(f.requests, 10), strconv.FormatUint(f.failures, 10), strconv.FormatUint(f.hedges, 10),
+				})
+			}
+			return rows
+		},
 	}
 }

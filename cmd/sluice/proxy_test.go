@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/sse"
 )
 
 // named serves a name, the host and the path of each request.
@@ -145,6 +146,20 @@ func TestProxyMetrics(t *testing.T) {
 	})
 	if value("failures_total", a) != 0 || value("hedges_total", a) != 0 {
 		t.Error("a has failed")
+	}
+	stream, err := client().Get(admin.url + "/dashboard.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	for events := sse.NewReader(stream.Body); ; { // the page has them, too
+		e, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf(`{"title":"Upstreams","columns":["route","upstream","up for processes","in progress","requests","failures","hedges"],"rows":[["/","%s","2","0","%d","0","0"],`, a, sent); strings.Contains(string(e.Data), want) {
+			break
+		}
 	}
 	p.Process.Signal(syscall.SIGHUP)
 	eventually(t, "end of the rolling restart", func() bool { return strings.Contains(p.text(), "rolling restart is done") })

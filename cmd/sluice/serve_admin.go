@@ -14,8 +14,9 @@ import (
 )
 
 // adminHandler is what is answered on --admin about s. control carries out orders; it is nil without workers.
-func adminHandler(s prefork.Source, figures, control sluice.RequestHandler) sluice.RequestHandler {
-	page := dashboard.Handler(s)
+// The page has tables, too.
+func adminHandler(s prefork.Source, figures, control sluice.RequestHandler, tables ...dashboard.Table) sluice.RequestHandler {
+	page := dashboard.Handler(s, tables...)
 	return func(ctx *sluice.RequestCtx) {
 		switch path := string(ctx.Path()); {
 		case path == "/" || path == "/status" || strings.HasPrefix(path, "/dashboard.") || strings.HasPrefix(path, "/workers/"),
@@ -55,10 +56,12 @@ func (r *running) openAdmin(o *serveOptions, e *endpoints) error {
 		push.AddHub(eventTopic, e.events)
 	}
 	collectors := []prometheus.Collector{push, certificateAges{func() *certificates { return r.certificates }}}
+	var tables []dashboard.Table
 	if r.routes != nil {
 		collectors = append(collectors, upstreamCollector{r.routes.figures})
+		tables = append(tables, upstreamTable(r.routes.figures))
 	}
-	at, stop, err := r.single.ServeAdmin(o.admin, adminHandler(r.single, metrics.Handler(r.single, collectors...), nil))
+	at, stop, err := r.single.ServeAdmin(o.admin, adminHandler(r.single, metrics.Handler(r.single, collectors...), nil, tables...))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/contrib/metrics"
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/prefork/dashboard"
 	"github.com/sluicehttp/sluice/shared"
 )
 
@@ -98,7 +99,11 @@ func servePrefork(o serveOptions) error {
 	p.Upgrade = o.upgrade
 	p.ShutdownGracePeriod, p.ShutdownDelay = o.drain, o.drainWait
 	figures := metrics.Handler(p, certificateAges{o.tls.inMaster}, upstreamCollector{run.upstreams.figures})
-	p.Admin, p.AdminHandler = o.admin, adminHandler(p, figures, prefork.ControlHandler(p))
+	var tables []dashboard.Table
+	if o.gateway.isOn {
+		tables = append(tables, upstreamTable(run.upstreams.figures))
+	}
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p, figures, prefork.ControlHandler(p), tables...)
 	p.Profiles = o.profilesHandler()
 	if o.files.dir == "" && !o.gateway.isOn {
 		if _, err := serveEndpoints(run.server, p); err != nil {

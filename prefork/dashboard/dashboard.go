@@ -27,6 +27,18 @@ var types = map[string]string{
 	"dashboard.js":  "text/javascript; charset=utf-8",
 }
 
+// A Table is one of the program's own on the page.
+type Table struct {
+	// Title is the heading.
+	Title string
+	// Columns are the titles of the columns.
+	Columns []string
+	// Rows returns the cells of each row, in the order of Columns. It is called twice a second
+	// while samples are taken, on one goroutine at a time, and must not block. The page shows the
+	// first 100 rows, and 64 KB of all tables.
+	Rows func() [][]string
+}
+
 // Handler returns a handler for what people and scripts ask about s, a Prefork or a Single:
 //
 //	/                             the page, if the request's Accept prefers text/html to
@@ -43,10 +55,12 @@ var types = map[string]string{
 // visit until five minutes after the last one, a goroutine takes two samples a second, so that
 // the page shows the last five minutes; they take at most 72 KB.
 //
+// The page also has tables, which are the program's own.
+//
 // The page reveals process ids, paths of slow requests and the server's load: serve it on a
 // private address, such as Prefork.Admin, or add authentication.
-func Handler(s prefork.Source) sluice.RequestHandler {
-	d := newSampler(s)
+func Handler(s prefork.Source, tables ...Table) sluice.RequestHandler {
+	d := newSampler(s, tables...)
 	status, probes, profiles := prefork.StatusHandler(s), prefork.HealthHandler(s), prefork.ProfileHandler(s)
 	return func(ctx *sluice.RequestCtx) {
 		path := string(ctx.Path())

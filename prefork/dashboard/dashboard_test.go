@@ -246,3 +246,30 @@ func TestPoint(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Tables are shown up to a bound, so that the event stays small.
+func TestTables(t *testing.T) {
+	rows := func(n, size int) func() [][]string {
+		return func() (all [][]string) {
+			for range n {
+				all = append(all, []string{strings.Repeat("x", size), "y"})
+			}
+			return all
+		}
+	}
+	room := maxCells
+	for _, c := range []struct {
+		table Table
+		rows  int
+	}{
+		{Table{"none", []string{"a", "b"}, rows(0, 0)}, 0},
+		{Table{"many", []string{"a", "b"}, rows(1000, 1)}, maxRows},
+		{Table{"long", []string{"a", "b"}, rows(10, maxCells/5)}, 4},
+		{Table{"no room", []string{"a", "b"}, rows(1, 1)}, 0},
+	} {
+		shown := c.table.show(&room)
+		if len(shown.Rows) != c.rows || shown.Rows == nil || shown.Title != c.table.Title || len(shown.Columns) != 2 {
+			t.Errorf("%s: %d rows, want %d", c.table.Title, len(shown.Rows), c.rows)
+		}
+	}
+}

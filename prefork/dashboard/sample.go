@@ -15,10 +15,11 @@ const (
 	interval = 500 * time.Millisecond
 	// maxPoints is how many samples are kept, for five minutes.
 	maxPoints = int(5 * time.Minute / interval)
-	// maxRows bounds the workers and slots of an event, which must stay below sse.MaxEvent,
-	// and maxSlow its slow requests.
-	maxRows = 100
-	maxSlow = 20
+	// maxRows bounds the workers, the slots and the rows of Tables of an event, which must stay
+	// below sse.MaxEvent, maxSlow its slow requests, and maxCells the bytes of Tables.
+	maxRows  = 100
+	maxSlow  = 20
+	maxCells = 64 << 10
 )
 
 // A point is a sample for the plots. The rates and latencies are those since the one before.
@@ -45,11 +46,35 @@ type moment struct {
 	Point  point          `json:"point"`
 	Status prefork.Status `json:"status"`
 	More   int            `json:"more"` // workers that Status leaves out
+	Tables []shownTable   `json:"tables"`
+}
+
+// A shownTable is what an event has of a Table.
+type shownTable struct {
+	Title   string     `json:"title"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// show returns what there is room for, and lessens room, which is in bytes.
+func (t *Table) show(room *int) shownTable {
+	shown := shownTable{Title: t.Title, Columns: t.Columns, Rows: [][]string{}}
+	for _, row := range t.Rows() {
+		for _, cell := range row {
+			*room -= len(cell)
+		}
+		if *room < 0 || len(shown.Rows) == maxRows {
+			break
+		}
+		shown.Rows = append(shown.Rows, row)
+	}
+	return shown
 }
 
 // A sampler takes samples while a page is open, and five minutes longer.
 type sampler struct {
 	source prefork.Source
+	tables []Table
 	hub    *sse.Hub
 
 	mu      sync.Mutex
@@ -62,8 +87,8 @@ type sampler struct {
 	status prefork.Status
 }
 
-func newSampler(s prefork.Source) *sampler {
-	d := &sampler{source: s}
+func newSampler(s prefork.Source, tables ...Table) *sampler {
+	d := &sampler{source: s, tables: tables}
 	hub, err := sse.New(sse.Options{
 		History: 4, Heartbeat: -1, RestartSpread: 100 * time.Millisecond, Retry: time.Second,
 		Snapshot: func(*sluice.RequestCtx, []string) ([]sse.Event, error) { return d.past(), nil },
@@ -134,7 +159,11 @@ func (d *sampler) sample(now time.Time) {
 	}
 	d.points = append(d.points, p)
 	d.mu.Unlock()
-	m := moment{Point: p, Status: d.status}
+	m := moment{Point: p, Status: d.status, Tables: []shownTable{}}
+	room := maxCells
+	for i := range d.tables {
+		m.Tables = append(m.Tables, d.tables[i].show(&room))
+	}
 	m.More = max(len(m.Status.Workers)-maxRows, 0)
 	m.Status.Workers = m.Status.Workers[:min(maxRows, len(m.Status.Workers))]
 	m.Status.Slots = m.Status.Slots[:min(maxRows, len(m.Status.Slots))]

@@ -215,6 +215,17 @@ function tables(s, seconds) {
   ], "none");
 }
 
+// own shows the program's own tables.
+function own(tables) {
+  $("own").replaceChildren(...tables.map(t => {
+    const section = element("section"), scroll = element("div", undefined, "scroll"), table = element("table");
+    fill(table, t.rows, t.columns.map((title, i) => [title, row => row[i], i ? "" : "text"]), "there is none");
+    scroll.append(table);
+    section.append(element("h2", t.title), scroll);
+    return section;
+  }));
+}
+
 // tell adds a line to the log.
 function tell(text, how) {
   const line = element("li");
@@ -259,6 +270,7 @@ function show(m) {
   $("more").textContent = "and " + m.more + " more";
   tiles(m.status, m.point);
   tables(m.status, seconds);
+  own(m.tables);
   draw();
   before = m;
 }
