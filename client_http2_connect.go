@@ -31,8 +31,13 @@ func (c *Client) ConnectProtocol(ctx context.Context, protocol string, req *Requ
 	}
 	defer hc.pending.Add(-1)
 	hc.lastUse.Store(hc.pool.Now())
-	call := hc.newCall(ctx)
-	conn, err := hc.connectProtocol(&call, protocol, req, resp)
+	return hc.ConnectProtocol(ctx, protocol, req, resp)
+}
+
+// ConnectProtocol is Client.ConnectProtocol.
+func (c *HostClient) ConnectProtocol(ctx context.Context, protocol string, req *Request, resp *Response) (net.Conn, error) {
+	call := c.newCall(ctx)
+	conn, err := c.connectProtocol(&call, protocol, req, resp)
 	if err != nil {
 		return nil, doError(call.explain(err))
 	}

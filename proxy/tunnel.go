@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -24,13 +25,13 @@ func (x *exchange) tunnel(protocol string) error {
 	}
 	x.req.Header.Set(sluice.HeaderConnection, "Upgrade")
 	x.req.Header.Set(sluice.HeaderUpgrade, protocol)
-	conn, early, err := x.ask()
+	conn, early, err := x.ask(protocol)
 	if err != nil {
 		return err
 	}
 	isGiven := false
 	defer func() {
-		if !isGiven { // a hook may panic
+		if !isGiven && conn != nil { // a hook may panic
 			conn.Close()
 		}
 	}()
@@ -119,9 +120,8 @@ func pump(to, from net.Conn, early []byte) {
 	from.Close()
 }
 
-// ask sends the request to an upstream on a connection of its own, and reads the head of the
-// response and, unless that is 101, the body. early are the bytes after it.
-func (x *exchange) ask() (conn net.Conn, early []byte, err error) {
+// ask asks an upstream for a tunnel. See open for the results.
+func (x *exchange) ask(protocol string) (conn net.Conn, early []byte, err error) {
 	for attempt := 1; ; attempt++ {
 		x.begin(x.choose())
 		u := x.pick.Member.Client
@@ -129,20 +129,17 @@ func (x *exchange) ask() (conn net.Conn, early []byte, err error) {
 		if x.proxy.options.RewriteHost {
 			x.req.Header.SetHost(u.host)
 		}
-		conn, err := u.connect(x)
-		isSent := err == nil
-		if isSent {
-			if early, err = x.exchangeOn(conn); err == nil {
-				x.judge(balance.Good)
-				return conn, early, nil
-			}
-			conn.Close()
-		}
-		if x.isEnded() {
+		conn, early, isSent, err := x.open(u, protocol)
+		switch {
+		case err == nil:
+			x.judge(balance.Good)
+			return conn, early, nil
+		case x.isEnded():
 			return nil, nil, err
+		case !errors.Is(err, sluice.ErrNoFreeConns): // see send
+			u.failed.Add(1)
+			x.judge(balance.Bad)
 		}
-		u.failed.Add(1)
-		x.judge(balance.Bad)
 		x.end()
 		if isSent || attempt >= x.proxy.options.Attempts || len(x.tried) >= len(x.proxy.options.To) {
 			return nil, nil, err

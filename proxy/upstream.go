@@ -96,6 +96,12 @@ func (u *upstream) setClient(c *sluice.HostClient, mode sluice.HTTP2Mode) {
 // send sends a request to u.
 func (u *upstream) send(ctx context.Context, req *sluice.Request, resp *sluice.Response) error {
 	u.sent.Add(1)
+	u.aim(req)
+	return u.client.DoContext(ctx, req, resp)
+}
+
+// aim makes u the target of a request.
+func (u *upstream) aim(req *sluice.Request) {
 	if u.options.RewriteHost {
 		req.Header.SetHost(u.host)
 	}
@@ -106,7 +112,6 @@ func (u *upstream) send(ctx context.Context, req *sluice.Request, resp *sluice.R
 	if uri := req.URI(); string(uri.Scheme()) != scheme {
 		uri.SetScheme(scheme)
 	}
-	return u.client.DoContext(ctx, req, resp)
 }
 
 // dial connects to u, without TLS.

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
+)
+
+// open asks u for a tunnel, and reads the head of the response and, unless that is 101, the
+// body. early are the bytes after it. conn may be nil if u refuses. isSent: u may have got the
+// request.
+func (x *exchange) open(u *upstream, protocol string) (conn net.Conn, early []byte, isSent bool, err error) {
+	if u.client.HTTP2 == sluice.HTTP2Only && strings.EqualFold(protocol, "websocket") {
+		conn, err = x.openStream(u)
+		if !errors.Is(err, sluice.ErrNoConnectProtocol) {
+			return conn, nil, err == nil || !isUnsent(err), err
+		}
+	}
+	if conn, err = u.connect(x); err != nil {
+		return nil, nil, false, err
+	}
+	if early, err = x.exchangeOn(conn); err != nil {
+		conn.Close()
+		return nil, nil, true, err
+	}
+	return conn, early, true, nil
+}
+
+// openStream asks u for a WebSocket on a stream of HTTP/2 (RFC 8441 section 5), and makes the
+// answer that of HTTP/1.1.
+func (x *exchange) openStream(u *upstream) (net.Conn, error) {
+	req := sluice.AcquireRequest()
+	defer sluice.ReleaseRequest(req)
+	x.req.CopyTo(req)
+	req.UseHostHeader = true
+	for _, name := range [...]string{sluice.HeaderConnection, sluice.HeaderUpgrade, ws.FieldKey} {
+		req.Header.Del(name)
+	}
+	u.aim(req)
+	stream, err := u.client.ConnectProtocol(x, "websocket", req, x.resp)
+	switch {
+	case err != nil:
+		return nil, err
+	case stream == nil:
+		return nil, x.readRefusal()
+	}
+	h := &x.resp.Header
+	h.SetStatusCode(sluice.StatusSwitchingProtocols)
+	h.Set(sluice.HeaderUpgrade, "websocket")
+	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, x.req.Header.Peek(ws.FieldKey)))
+	return stream, nil
+}
+
+// readRefusal reads the body of a response that is a stream.
+func (x *exchange) readRefusal() error {
+	body := x.resp.BodyStream()
+	if body == nil {
+		return nil
+	}
+	content, err := io.ReadAll(io.LimitReader(body, maxRefusal+1))
+	if err == nil && len(content) > maxRefusal {
+		err = sluice.ErrBodyTooLarge
+	}
+	_ = x.resp.CloseBodyStream()
+	x.resp.SetBody(content)
+	return err
+}
