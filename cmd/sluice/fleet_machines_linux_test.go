@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,26 +59,32 @@ func (m *machine) command(args ...string) *exec.Cmd {
 }
 
 // dial connects from m.
-func (m *machine) dial(ctx context.Context, addr string) (net.Conn, error) {
+func (m *machine) dial(ctx context.Context, addr string) (c net.Conn, err error) {
+	err = errors.Join(m.within(func() { c, err = new(net.Dialer).DialContext(ctx, "tcp", addr) }), err)
+	return c, err
+}
+
+// within calls f on a thread that is on m, where sockets that f makes remain.
+func (m *machine) within(f func()) error {
 	runtime.LockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer own.Close()
 	other, err := os.Open(m.namespace())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer other.Close()
 	if err := unix.Setns(int(other.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
+		return err
 	}
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	f()
 	if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
 		runtime.UnlockOSThread() // otherwise the thread ends with the goroutine
 	}
-	return c, err
+	return nil
 }
 
 // A network has a proxy on a machine with a switch, to which the others are connected.
@@ -159,10 +167,10 @@ func newHAProxy(t *testing.T) *network {
 	return n
 }
 
-// newNginx is a network with nginx.
-func newNginx(t *testing.T) *network {
+// newNginx is a network with nginx. In its configuration, strings are replaced by others.
+func newNginx(t *testing.T, oldnew ...string) *network {
 	t.Helper()
-	program, text := serverProgram(t, "nginx"), readDeployed(t, "nginx", "nginx.conf")
+	program, text := serverProgram(t, "nginx"), strings.NewReplacer(oldnew...).Replace(readDeployed(t, "nginx", "nginx.conf"))
 	n := newNetwork(t, text)
 	n.startProxy(program, "-e", "stderr", "-c", ownNginx(t, text), "-g", "daemon off;")
 	return n
@@ -193,18 +201,19 @@ func (n *network) stop(m *machine) {
 // kill ends all processes on m at once, but the one that sleeps.
 func (n *network) kill(m *machine) {
 	n.t.Helper()
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		n.t.Fatal(err)
-	}
 	own, _ := os.Readlink(m.namespace())
-	for _, process := range processes {
-		var pid int
-		if _, err := fmt.Sscanf(process, "/proc/%d", &pid); err != nil || pid == m.pid {
-			continue
+	for isAlive := own != ""; isAlive; {
+		isAlive = false
+		processes, err := filepath.Glob("/proc/[0-9]*")
+		if err != nil {
+			n.t.Fatal(err)
 		}
-		if there, _ := os.Readlink(process + "/ns/net"); there == own && own != "" {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		for _, process := range processes {
+			pid, _ := strconv.Atoi(filepath.Base(process))
+			if there, _ := os.Readlink(process + "/ns/net"); there == own && pid != m.pid {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				isAlive = true // or it dies, or has started others before
+			}
 		}
 	}
 	_ = m.sluice.Wait()
