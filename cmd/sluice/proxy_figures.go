@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,11 @@ import (
 const (
 	// publishPeriod is how often a worker tells what it knows of upstreams.
 	publishPeriod = 250 * time.Millisecond
-	// maxPublished bounds the upstreams of which workers tell: each takes up to 80 KB of the
-	// shared segment, and its place is never given back.
+	// maxPublished bounds the upstreams of which workers tell, those of earlier routes included:
+	// each takes up to 80 KB of the shared segment, and its place is never given back.
 	maxPublished = 256
+	// publishedPrefix begins the names of their values there.
+	publishedPrefix = "sluice.proxy."
 )
 
 // upstreamFigures is what one process, or all workers together, know of an upstream of a route.
@@ -58,10 +61,35 @@ type sharedUpstream struct {
 	requests, failures, hedges *shared.Counter
 }
 
-// openUpstream returns the place of an upstream of a route.
-func openUpstream(segment *shared.Segment, host, path, name string) (u sharedUpstream, err error) {
-	sum := sha256.Sum256([]byte(host + "\x00" + path + "\x00" + name))
-	prefix := "sluice.proxy." + hex.EncodeToString(sum[:8])
+// openUpstreams returns the places of upstreams. One without a place has no up.
+func openUpstreams(segment *shared.Segment, all []upstreamFigures) ([]sharedUpstream, error) {
+	places, known := make([]sharedUpstream, len(all)), map[string]bool{}
+	for _, e := range segment.Entries() {
+		if name, isLast := strings.CutSuffix(e.Name, ".hedges"); isLast && strings.HasPrefix(name, publishedPrefix) {
+			known[name] = true
+		}
+	}
+	var failed error
+	for i := range all {
+		f := &all[i]
+		sum := sha256.Sum256([]byte(f.host + "\x00" + f.path + "\x00" + f.name))
+		name := publishedPrefix + hex.EncodeToString(sum[:8])
+		if !known[name] && len(known) >= maxPublished {
+			failed = fmt.Errorf("there have been %d", maxPublished)
+			continue
+		}
+		place, err := openUpstream(segment, name)
+		if err != nil {
+			failed = err
+			continue
+		}
+		known[name], places[i] = true, place
+	}
+	return places, failed
+}
+
+// openUpstream returns the place with a name.
+func openUpstream(segment *shared.Segment, prefix string) (u sharedUpstream, err error) {
 	for _, g := range []struct {
 		name  string
 		place **shared.Gauge
@@ -84,7 +112,7 @@ func openUpstream(segment *shared.Segment, host, path, name string) (u sharedUps
 // A publisher tells the master what a worker knows of its upstreams.
 type publisher struct {
 	handler *gatewayHandler
-	places  []sharedUpstream // of the first upstreams of handler
+	places  []sharedUpstream // of the upstreams of handler
 	last    []upstreamFigures
 	end     chan struct{}
 	ended   sync.WaitGroup
@@ -93,20 +121,9 @@ type publisher struct {
 // publish tells until close is called. What is wrong is logged: requests are served all the same.
 func publish(handler *gatewayHandler, logger sluice.Logger) *publisher {
 	p := &publisher{handler: handler, end: make(chan struct{})}
-	for _, f := range handler.figures() {
-		var err error
-		if len(p.places) == maxPublished {
-			err = fmt.Errorf("there are more than %d", maxPublished)
-		}
-		var place sharedUpstream
-		if err == nil {
-			place, err = openUpstream(shared.Default(), f.host, f.path, f.name)
-		}
-		if err != nil {
-			logger.Printf("the metrics do not have all upstreams: %v", err)
-			break
-		}
-		p.places = append(p.places, place)
+	var err error
+	if p.places, err = openUpstreams(shared.Default(), handler.figures()); err != nil {
+		logger.Printf("the metrics do not have all upstreams: %v", err)
 	}
 	p.last = make([]upstreamFigures, len(p.places))
 	p.ended.Add(1)
@@ -134,6 +151,9 @@ func (p *publisher) tell() {
 	figures := p.handler.figures()
 	for i := range p.places {
 		place, now, last := &p.places[i], &figures[i], &p.last[i]
+		if place.up == nil {
+			continue
+		}
 		place.up.Set(int64(now.up))
 		place.pending.Set(int64(now.pending))
 		place.requests.Add(now.requests - last.requests)
@@ -168,23 +188,23 @@ func (u *fleetUpstreams) figures() (all []upstreamFigures) {
 	if routes == nil {
 		return nil
 	}
-	segment := shared.Default()
 	for _, r := range *routes {
 		for _, name := range r.options.To {
-			if len(all) == maxPublished {
-				return all
-			}
-			place, err := openUpstream(segment, r.host, r.path, name)
-			if err != nil {
-				return all
-			}
-			all = append(all, upstreamFigures{
-				host: r.host, path: r.path, name: name, up: int(place.up.Value()), pending: int(place.pending.Value()),
-				requests: place.requests.Value(), failures: place.failures.Value(), hedges: place.hedges.Value(),
-			})
+			all = append(all, upstreamFigures{host: r.host, path: r.path, name: name})
 		}
 	}
-	return all
+	places, _ := openUpstreams(shared.Default(), all) // a worker has said what is wrong
+	told := all[:0]
+	for i, place := range places {
+		if place.up == nil {
+			continue
+		}
+		f := all[i]
+		f.up, f.pending = int(place.up.Value()), int(place.pending.Value())
+		f.requests, f.failures, f.hedges = place.requests.Value(), place.failures.Value(), place.hedges.Value()
+		told = append(told, f)
+	}
+	return told
 }
 
 // upstreamCollector has the metrics of upstreams.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/shared"
 	"github.com/sluicehttp/sluice/sse"
 )
 
@@ -165,6 +166,29 @@ func TestProxyMetrics(t *testing.T) {
 	eventually(t, "end of the rolling restart", func() bool { return strings.Contains(p.text(), "rolling restart is done") })
 	ask()
 	eventually(t, "both new workers", func() bool { return value("up", a) == 2 })
+}
+
+// TestPublishedUpstreams: however often the routes change, upstreams take a part of the segment, and
+// those that have a place keep it.
+func TestPublishedUpstreams(t *testing.T) {
+	segment, err := shared.New(shared.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer segment.Close()
+	var all []upstreamFigures
+	for n := range maxPublished + 10 {
+		all = append(all, upstreamFigures{path: "/", name: strconv.Itoa(n)})
+	}
+	for range 2 {
+		places, err := openUpstreams(segment, all)
+		if err == nil || places[maxPublished-1].up == nil || places[maxPublished].up != nil {
+			t.Fatalf("%v, %+v", err, places[maxPublished])
+		}
+	}
+	if places, err := openUpstreams(segment, all[:maxPublished]); err != nil || places[0].hedges == nil {
+		t.Error(err)
+	}
 }
 
 // TestProxySticky: each worker understands the cookies of the others.
