@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bufio"
+	"io"
 	"sync"
 
 	"github.com/sluicehttp/sluice"
@@ -34,6 +36,26 @@ func releaseSpliceSession(x *spliceSession) {
 	x.owned.Released("splice session")
 	x.splice, x.conn = nil, nil
 	spliceSessions.Put(x)
+}
+
+// readerPool holds readers of blockSize, which most proxies use. A call of exchangeOn owns one.
+var readerPool = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, blockSize) }}
+
+func acquireReader(r io.Reader, size int) *bufio.Reader {
+	if size != blockSize {
+		return bufio.NewReaderSize(r, size)
+	}
+	reader := readerPool.Get().(*bufio.Reader)
+	reader.Reset(r)
+	return reader
+}
+
+// releaseReader gives reader back. What it holds is lost.
+func releaseReader(reader *bufio.Reader) {
+	if reader.Size() == blockSize {
+		reader.Reset(nil)
+		readerPool.Put(reader)
+	}
 }
 
 // takeBlock returns x's block.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"net"
@@ -157,7 +156,8 @@ func (x *exchange) exchangeOn(conn net.Conn) (early []byte, err error) {
 	if _, err := x.req.WriteTo(conn); err != nil {
 		return nil, err
 	}
-	reader := bufio.NewReaderSize(conn, max(x.proxy.options.MaxHead, 16<<10))
+	reader := acquireReader(conn, max(x.proxy.options.MaxHead, blockSize))
+	defer releaseReader(reader)
 	x.resp.SkipBody = x.req.Header.IsHead()
 	if err := x.resp.ReadLimitBody(reader, maxRefusal); err != nil {
 		return nil, err

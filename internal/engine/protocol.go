@@ -196,7 +196,8 @@ type Receiver interface {
 type Stopper interface {
 	// Stops reports whether the engine must not read now. If the last answer was true, the
 	// Protocol calls Engine.ReadOn when that changes. While Stops returns true without the
-	// end of the input, Pause returns false.
+	// end of the input, Pause returns false. Meanwhile the engine does not notice that the
+	// peer goes; the Protocol bounds the time.
 	Stops() bool
 }
 

@@ -217,6 +217,48 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestDetach: a chunked body of which nothing was read gives its connection away, with what has
+// arrived; any other one does not.
+func TestDetach(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	for _, test := range []struct {
+		name    string
+		length  int
+		prepare func(x *Exchange)
+		wants   bool
+		want    bool
+	}{
+		{"chunked", -1, func(*Exchange) {}, true, true},
+		{"of a length", 4, func(*Exchange) {}, true, false},
+		{"up to the end", -2, func(*Exchange) {}, true, false},
+		{"not wanted", -1, func(*Exchange) {}, false, false},
+		{"closed", -1, func(x *Exchange) { _ = x.Stream().Close() }, true, false},
+		{"the context has ended", -1, func(*Exchange) { cancel() }, true, false},
+	} {
+		x, stub, m := newExchange("yes\nbody")
+		m.stream, x.Content, x.Bounds.Context = "body", []byte("request"), ended
+		if outcome, err := x.Run(); outcome != Streamed || err != nil {
+			t.Fatalf("%s: %v, %v", test.name, outcome, err)
+		}
+		x.Length = test.length
+		test.prepare(x)
+		conn, rest, ok := x.Stream().Detach(func(nc net.Conn) bool { return test.wants && nc == net.Conn(stub) })
+		if ok != test.want || ok && (conn != net.Conn(stub) || string(rest) != "body") {
+			t.Errorf("%s: %v, %q", test.name, ok, rest)
+		}
+		if !ok {
+			_ = x.Stream().Close()
+			continue
+		}
+		if m.outcome != MustClose || len(m.ended) != 1 || x.Conn.Net.Close() != nil {
+			t.Errorf("%s: %v, %v; closing closes the connection", test.name, m.outcome, m.ended)
+		}
+		if n, err := x.Stream().Read(make([]byte, 1)); n != 0 || err != body.ErrClosed {
+			t.Errorf("%s: then Read returns %d, %v", test.name, n, err)
+		}
+	}
+}
+
 // TestInterruptOutlivesDeadline: a Read that sets its deadline after the interruption
 // does not wait. The next request has no deadline.
 func TestInterruptOutlivesDeadline(t *testing.T) {

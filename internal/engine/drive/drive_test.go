@@ -185,6 +185,47 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A valve is a Stopper and a HalfCloser: its input ends its output.
+type valve struct {
+	letters
+	isShut bool
+}
+
+func (v *valve) Stops() bool { return v.isShut }
+func (v *valve) PeerEnded(out []byte) ([]byte, engine.Next) {
+	v.isShut = true
+	return append(out, '='), engine.EndOutput
+}
+
+// TestHalfClose: the Host learns of the end of the output, and the connection goes on.
+func TestHalfClose(t *testing.T) {
+	const both = engine.CanStop | engine.CanHalfClose
+	for _, room := range []int{0, 9} {
+		h := newHost(&valve{letters: letters{can: both | engine.IsDuplex}})
+		h.room = room
+		if h.Stops() {
+			t.Error("it stops at once")
+		}
+		if next := h.PeerEnded(); next != engine.Read || !h.Stops() || h.then[0] != engine.EndOutput {
+			t.Errorf("%v, stops %v, then %v", next, h.Stops(), h.then)
+		}
+		if room == 0 && !h.TakesInput() {
+			t.Error("it takes no input while its last output waits")
+		}
+		h.room = 9
+		if next := h.Resume(); next != engine.Read || string(h.written) != "=" || h.After != engine.Read {
+			t.Errorf("%v, %q, after %v", next, h.written, h.After)
+		}
+		if room == 0 && h.then[1] != engine.EndOutput {
+			t.Errorf("after the wait: %v", h.then)
+		}
+	}
+	h := newHost(&letters{}) // has none of it
+	if next := h.PeerEnded(); next != engine.Close || string(h.written) != "." || h.Stops() {
+		t.Errorf("%v, %q", next, h.written)
+	}
+}
+
 // TestThen: a Host that writes learns what follows.
 func TestThen(t *testing.T) {
 	for _, test := range []struct {

@@ -28,6 +28,7 @@ type acceptor struct {
 	parting           parting      // how sessions part
 	multiplexes       bool         // sessions are multiplexers
 	isDuplex          bool         // they are fed while output waits
+	valves            chan *valve  // Protocols are valves, which come here; nil: they are not
 	packs             bool         // sessions are Packers
 	stays             atomic.Bool  // but Pack refuses
 	room              int          // sessions are Receivers with rooms of so many bytes; 0: no
@@ -234,6 +235,10 @@ func (a *acceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 // protocol returns s with the abilities that sessions have.
 func (a *acceptor) protocol(s *session) engine.Protocol {
 	switch {
+	case a.valves != nil:
+		v := &valve{session: s}
+		a.valves <- v
+		return v
 	case a.mute:
 		return s
 	case a.multiplexes:

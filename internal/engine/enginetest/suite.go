@@ -183,6 +183,7 @@ func scenarios() []scenario {
 		sleepScenarios(),
 		taskScenarios(),
 		duplexScenarios(),
+		valveScenarios(),
 		receiverScenarios(),
 		parcelScenarios(),
 		castScenarios(),
