@@ -3,6 +3,7 @@ package sluice
 import (
 	"errors"
 	"net"
+	"net/netip"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
@@ -221,6 +222,32 @@ func (t *taker) Holder() engine.Holder {
 		return x.Holder()
 	}
 	return nil
+}
+
+// RemoteAddrPort implements upgrade.Taker.
+func (t *taker) RemoteAddrPort() netip.AddrPort {
+	ctx := (*RequestCtx)(t)
+	if addr := ctx.connAddrPort(); addr.IsValid() {
+		return addr
+	}
+	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort()
+	}
+	return netip.AddrPort{}
+}
+
+// connAddrPort returns what the connection says of the client, if it can without memory for it
+// and SetRemoteAddr was not called. Otherwise it is not valid.
+func (ctx *RequestCtx) connAddrPort() (addr netip.AddrPort) {
+	if ctx.remoteAddr != nil {
+		return addr
+	}
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	if x, ok := ctx.exchange.(interface{ RemoteAddrPort() netip.AddrPort }); ok { // HTTP/1.1
+		addr = x.RemoteAddrPort()
+	}
+	return addr
 }
 
 // StopBody implements upgrade.Taker.

@@ -4,10 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
+	"net/netip"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // choose returns the upstream for the next attempt, which has no upstream that the request
@@ -23,7 +24,7 @@ func (x *exchange) choose() balance.Pick[*upstream] {
 		if o.Key != nil {
 			x.key = hashOf(o.Key(x.ctx))
 		} else {
-			x.key = hashOf(appendClient(x.scratch[:0], x.ctx.RemoteAddr()))
+			x.key = hashOf(appendClient(x.scratch[:0], upgrade.RemoteAddrPort(x.ctx)))
 		}
 	case o.Balance == Sticky:
 		if cookie := x.ctx.Request.Header.Cookie(o.Cookie); len(cookie) > 0 {
@@ -86,11 +87,9 @@ func mix(h uint64) uint64 {
 }
 
 // appendClient appends the IP address of a client, or "unknown" for one of a Unix socket.
-func appendClient(dst []byte, addr net.Addr) []byte {
-	if tcp, ok := addr.(*net.TCPAddr); ok {
-		if ip := tcp.AddrPort().Addr(); ip.IsValid() {
-			return ip.Unmap().WithZone("").AppendTo(dst)
-		}
+func appendClient(dst []byte, client netip.AddrPort) []byte {
+	if ip := client.Addr(); ip.IsValid() {
+		return ip.Unmap().WithZone("").AppendTo(dst)
 	}
 	return append(dst, "unknown"...)
 }

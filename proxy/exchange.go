@@ -47,6 +47,7 @@ type exchange struct {
 	// Of dropHop: the names of fields, each with a line end.
 	dropped        []byte
 	dropsForwarded bool
+	hasTE          bool                     // TE is among them
 	visit          func(name, value []byte) // x.visitField
 
 	mu    sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
@@ -86,7 +87,7 @@ func isSpelling(name []byte, lower string) bool {
 // dropHop removes the fields of h that must not be forwarded, and those of ForwardedX if
 // dropsForwarded. It uses x's memory.
 func (x *exchange) dropHop(h header, dropsForwarded bool) {
-	x.dropped, x.dropsForwarded = x.scratch[:0], dropsForwarded
+	x.dropped, x.dropsForwarded, x.hasTE = x.scratch[:0], dropsForwarded, false
 	h.VisitAll(x.visit)
 	for rest := x.dropped; len(rest) > 0; {
 		var name []byte
@@ -103,6 +104,8 @@ func (x *exchange) visitField(name, value []byte) {
 	switch kindOf(name) {
 	case endToEnd:
 		return
+	case hopByHop:
+		x.hasTE = x.hasTE || len(name) == len("TE")
 	case forwarded:
 		if !x.dropsForwarded {
 			return
@@ -156,7 +159,7 @@ func (x *exchange) buildHead() {
 	if target := in.RequestURI(); len(target) > 0 && target[0] != '/' && string(target) != "*" {
 		x.req.SetRequestURIBytes(x.ctx.URI().RequestURI())
 	}
-	if hasMember(in, "TE", "trailers") {
+	if x.hasTE && hasMember(in, "TE", "trailers") {
 		h.Set("Te", "trailers") // gRPC needs it, and trailer fields are forwarded
 	}
 	if o.Via != "" {
@@ -174,7 +177,7 @@ func (x *exchange) setForwarded(host []byte) {
 	if x.ctx.IsTLS() {
 		proto = "https"
 	}
-	client := appendClient(x.scratch[:0], x.ctx.RemoteAddr())
+	client := appendClient(x.scratch[:0], upgrade.RemoteAddrPort(x.ctx))
 	n := len(client)
 	element := append(client, "for="...)
 	if bytes.IndexByte(client, ':') >= 0 {

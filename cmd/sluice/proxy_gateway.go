@@ -13,7 +13,10 @@ import (
 )
 
 // A gateway has the proxies of routes, in the order in which a request looks for its own.
-type gateway struct{ routes []servedRoute }
+type gateway struct {
+	routes   []servedRoute
+	hasHosts bool // some routes are for a host
+}
 
 type servedRoute struct {
 	route
@@ -30,6 +33,7 @@ func newGateway(routes []route) (*gateway, error) {
 			return nil, fmt.Errorf("the route of %q, %q: %s", r.host, r.path, strings.TrimPrefix(err.Error(), "sluice: proxy: "))
 		}
 		g.routes = append(g.routes, servedRoute{r, p})
+		g.hasHosts = g.hasHosts || r.host != ""
 	}
 	slices.SortStableFunc(g.routes, func(a, b servedRoute) int {
 		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(len(b.host), len(a.host)), cmp.Compare(len(b.path), len(a.path)))
@@ -58,7 +62,10 @@ func (g *gateway) close() {
 // find returns the proxy for a request, nil if there is none. The path is the normal form of
 // that of the request, so that "/a/../b" has the route of "/b".
 func (g *gateway) find(ctx *sluice.RequestCtx) *proxy.Proxy {
-	host, path := hostName(ctx.Host()), ctx.Path()
+	host, path := "", ctx.Path()
+	if g.hasHosts {
+		host = hostName(ctx.Host())
+	}
 	for i := range g.routes {
 		if r := &g.routes[i]; r.matches(host, path) {
 			return r.proxy

@@ -317,6 +317,15 @@ func (c *conn) RemoteAddr() net.Addr {
 	return c.serving.remoteAddr(c.remote())
 }
 
+// RemoteAddrPort is RemoteAddr without memory for it. It is not valid if the peer is not on TCP.
+func (c *conn) RemoteAddrPort() netip.AddrPort {
+	if remote, _ := c.proxied().Addrs(); remote != nil {
+		tcp, _ := remote.(*net.TCPAddr)
+		return tcp.AddrPort() // of nil, it is not valid
+	}
+	return c.remote()
+}
+
 // proxied returns what a proxy has said of the connection, nil if that is nothing.
 func (c *conn) proxied() *engine.Proxied {
 	if c.finalView != nil {

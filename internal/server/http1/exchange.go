@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -344,6 +345,15 @@ func (x *Exchange) Holder() engine.Holder {
 		return c.Holder()
 	}
 	return nil
+}
+
+// RemoteAddrPort is RemoteAddr without memory for it. It is not valid if the connection cannot
+// tell.
+func (x *Exchange) RemoteAddrPort() (addr netip.AddrPort) {
+	if c, ok := x.conn.conn.(interface{ RemoteAddrPort() netip.AddrPort }); ok {
+		addr = c.RemoteAddrPort()
+	}
+	return addr
 }
 
 // OnPeerGone implements server.Exchange.

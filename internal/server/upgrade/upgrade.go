@@ -4,6 +4,7 @@ package upgrade
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -24,6 +25,9 @@ type Taker interface {
 	OnPeerGone(f func())
 	// Holder returns what may send for the request's handler; nil: nothing.
 	Holder() engine.Holder
+	// RemoteAddrPort is RemoteAddr without memory for it. It is not valid if the client is not
+	// on TCP.
+	RemoteAddrPort() netip.AddrPort
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
 	StopBody()
@@ -37,6 +41,11 @@ func StopBody(ctx context.Context) { ctx.Value(Key{}).(Taker).StopBody() }
 
 // Holder is that of the Taker of ctx, which is a sluice.RequestCtx.
 func Holder(ctx context.Context) engine.Holder { return ctx.Value(Key{}).(Taker).Holder() }
+
+// RemoteAddrPort is that of the Taker of ctx, which is a sluice.RequestCtx.
+func RemoteAddrPort(ctx context.Context) netip.AddrPort {
+	return ctx.Value(Key{}).(Taker).RemoteAddrPort()
+}
 
 // OnPeerGone is that of the Taker of ctx, which is a sluice.RequestCtx.
 func OnPeerGone(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).OnPeerGone(f) }
