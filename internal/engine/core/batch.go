@@ -220,6 +220,12 @@ func (q *runQueue) othersRunLocked() bool {
 	return others > 0
 }
 
+// sparesSendersLocked reports whether an idle worker is made the spare although nothing is
+// queued: while handlers wait, it sends what they and their clients leave.
+func (q *runQueue) sparesSendersLocked() bool {
+	return len(q.batches) > 0 && q.plainly == 0 && q.idle != nil && q.othersRunLocked()
+}
+
 // gatherLocked lets the workers run whose handlers have been woken, as a rule by the same look
 // at the network: their responses are sent together with the others. mu is not held meanwhile.
 // Workers that find no work then need not send, for the caller does.

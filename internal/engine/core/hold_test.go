@@ -99,3 +99,27 @@ func TestHoldRefuses(t *testing.T) {
 	}
 	b.sendBatches()
 }
+
+// While handlers wait, the worker that takes the last connection wakes another one, which sends
+// what both leave.
+func TestLastConnectionHasASpareWorker(t *testing.T) {
+	for what, c := range map[string]struct {
+		workers, plainly int
+		want             bool
+	}{
+		"a handler waits": {3, 0, true},
+		"none waits":      {2, 0, false},
+		"slow handlers":   {3, 1, false},
+	} {
+		b := newBatching(t)
+		q := &b.loop.queue
+		idle := &worker{loop: b.loop, more: make(chan struct{}, 1)}
+		q.workers, q.plainly, q.keep = c.workers, c.plainly, 2
+		q.parkLocked(idle)
+		q.ready.push(7)
+		fd, ok := q.next(b.worker)
+		if fd != 7 || !ok || q.isSpare != c.want || b.mayHold != c.want || len(idle.more) == 1 != c.want {
+			t.Errorf("%s: %d, %v; spare %v, may hold %v", what, fd, ok, q.isSpare, b.mayHold)
+		}
+	}
+}

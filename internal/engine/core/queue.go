@@ -152,12 +152,8 @@ func (q *runQueue) spareLocked() (w *worker, isNew bool) {
 	if q.isSpare || q.queuedLocked() == 0 {
 		return nil, false
 	}
-	if w = q.idle; w != nil {
-		q.idle, w.below = w.below, nil
-		q.parked--
-		q.low = min(q.low, q.parked)
-		q.isSpare, w.role = true, roleSpare
-		return w, false
+	if q.idle != nil {
+		return q.reviveLocked(), false
 	}
 	if q.limit > 0 && q.workers-q.absent >= q.limit {
 		if q.quick == 0 || q.hasReserve {
@@ -169,6 +165,16 @@ func (q *runQueue) spareLocked() (w *worker, isNew bool) {
 	q.workers++
 	q.isSpare = true
 	return &worker{role: roleSpare, number: q.workers, more: make(chan struct{}, 1)}, true
+}
+
+// reviveLocked makes an idle worker the spare.
+func (q *runQueue) reviveLocked() *worker {
+	w := q.idle
+	q.idle, w.below = w.below, nil
+	q.parked--
+	q.low = min(q.low, q.parked)
+	q.isSpare, w.role = true, roleSpare
+	return w
 }
 
 // queuedLocked returns the number of items.
@@ -207,7 +213,9 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			var spare *worker
 			isNew := false
 			if !q.isSpare { // mostly there is one; spareLocked would say so
-				spare, isNew = q.spareLocked()
+				if spare, isNew = q.spareLocked(); spare == nil && q.sparesSendersLocked() {
+					spare = q.reviveLocked()
+				}
 			}
 			w.mayHold = q.mayHoldLocked()
 			q.mu.Unlock()
