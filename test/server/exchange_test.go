@@ -233,6 +233,7 @@ func (x *valueExchange) ReadBody(p []byte) (int, error) {
 	}
 }
 
+func (x *valueExchange) HasTarget() bool { return false }
 func (x *valueExchange) Arm()            {}
 func (x *valueExchange) InterruptRead()  { close(x.readBroken) }
 func (x *valueExchange) InterruptWrite() { close(x.writeBroken) }
