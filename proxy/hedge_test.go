@@ -3,7 +3,9 @@ package proxy
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -204,13 +206,16 @@ func TestHedgeClientGone(t *testing.T) {
 // TestHedgeRaces: whoever wins, each client gets one whole response, of its own request, and
 // nothing remains. The bodies are longer than what is read with the head.
 func TestHedgeRaces(t *testing.T) {
+	for _, scheme := range []string{"http", "h2c"} {
+		t.Run(scheme, func(t *testing.T) { testHedgeRaces(t, scheme) })
+	}
+}
+
+func testHedgeRaces(t *testing.T, scheme string) {
 	echo := func() string {
-		u := &rawUpstream{answer: func(request string) string {
-			path, _, _ := strings.Cut(strings.TrimPrefix(request, "GET "), " ")
-			body := strings.Repeat(path, 10_000)
-			return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		}}
-		return u.start(t)
+		return strings.Replace(upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat(r.URL.Path, 10_000))
+		}), "http", scheme, 1)
 	}
 	p := newProxy(t, Options{To: []string{echo(), echo()}, HedgeAfter: 50 * time.Microsecond})
 	addr := front(t, p, sluice.EngineAuto)
