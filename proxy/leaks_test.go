@@ -113,3 +113,35 @@ func TestStalledUpload(t *testing.T) {
 		})
 	}
 }
+
+// TestHookOfUpgrade: Options.Response and Sticky have their say in what an upstream answers to an
+// upgrade, whether it agrees or not.
+func TestHookOfUpgrade(t *testing.T) {
+	for _, c := range []struct {
+		answer, body string
+		status       int
+	}{
+		{switches, "", 101},
+		{"HTTP/1.1 403 Forbidden\r\nServer: secret\r\nContent-Length: 2\r\n\r\nno", "no", 403},
+		{"HTTP/1.1 404 Not Found\r\nServer: secret\r\nContent-Length: 2\r\n\r\nno", "own", 404},
+	} {
+		u := &rawUpstream{answer: func(string) string { return c.answer }}
+		p := newProxy(t, Options{To: []string{u.start(t)}, Balance: Sticky, Response: func(ctx *sluice.RequestCtx) error {
+			ctx.Response.Header.Del("Server")
+			ctx.Response.Header.Set("X-Hook", "1")
+			if ctx.Response.StatusCode() == 404 {
+				ctx.SetBodyString("own")
+			}
+			return nil
+		}})
+		conn := dialFront(t, front(t, p, sluice.EngineAuto))
+		send(t, conn, get(upgrading))
+		resp := answerTo(t, bufio.NewReader(conn), c.status)
+		if resp.Header.Get("Server") != "" || resp.Header.Get("X-Hook") != "1" || len(resp.Cookies()) != 1 {
+			t.Errorf("%d: %v", c.status, resp.Header)
+		}
+		if c.body != "" && bodyOf(t, resp) != c.body {
+			t.Errorf("%d: another body than %q", c.status, c.body)
+		}
+	}
+}

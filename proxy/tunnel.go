@@ -34,20 +34,25 @@ func (x *exchange) tunnel(protocol string) error {
 			conn.Close()
 		}
 	}()
-	if x.resp.StatusCode() != sluice.StatusSwitchingProtocols {
-		x.copyHead(&x.resp.Header)
-		x.ctx.Response.SetBody(x.resp.Body())
-		return nil
-	}
+	out, isTunnel := &x.ctx.Response, x.resp.StatusCode() == sluice.StatusSwitchingProtocols
 	x.copyHead(&x.resp.Header)
-	x.ctx.Response.Header.Set(sluice.HeaderConnection, "Upgrade")
-	for _, chosen := range x.resp.Header.PeekAll(sluice.HeaderUpgrade) {
-		x.ctx.Response.Header.SetBytesV(sluice.HeaderUpgrade, chosen)
+	if isTunnel {
+		out.Header.Set(sluice.HeaderConnection, "Upgrade")
+		for _, chosen := range x.resp.Header.PeekAll(sluice.HeaderUpgrade) {
+			out.Header.SetBytesV(sluice.HeaderUpgrade, chosen)
+		}
 	}
+	x.stick(x.pick.Member.Client)
 	if hook := x.proxy.options.Response; hook != nil {
 		if err := hook(x.ctx); err != nil {
 			return hookError{err}
 		}
+	}
+	if !isTunnel {
+		if !out.IsBodyStream() && len(out.Body()) == 0 { // else it is the hook's
+			out.SetBody(x.resp.Body())
+		}
+		return nil
 	}
 	isGiven = true
 	x.connect(conn, early)
