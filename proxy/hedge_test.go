@@ -80,6 +80,7 @@ func TestHedge(t *testing.T) {
 				p := hedging(t, 1, one, two)
 				conn := dialFront(t, front(t, p, sluice.EngineAuto))
 				send(t, conn, request)
+				one.await(t, 1)
 				two.await(t, 1)
 				if a, b := one.taken(), two.taken(); a != b || !strings.Contains(a, "Via: 1.1 p") {
 					t.Errorf("the first upstream got\n%s\nthe second one\n%s", a, b)
@@ -191,6 +192,7 @@ func TestHedgeClientGone(t *testing.T) {
 	p := hedging(t, 1, one, two)
 	conn := dialFront(t, front(t, p, sluice.EngineAuto))
 	send(t, conn, get(""))
+	one.await(t, 1)
 	two.await(t, 1)
 	conn.Close()
 	awaitIdle(t, p)
@@ -252,5 +254,52 @@ func testHedgeRaces(t *testing.T, scheme string) {
 	s := p.Status()
 	if s[1].Pending != 0 || s[0].Hedged+s[1].Hedged == 0 || s[0].Failed+s[1].Failed > 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestHedgedEvents: a stream of events goes on after its head, whether the hedge has it or not.
+func TestHedgedEvents(t *testing.T) {
+	for _, isSlow := range []bool{false, true} {
+		for _, engine := range engines {
+			t.Run(fmt.Sprint(engine, isSlow), func(t *testing.T) {
+				goOn, begin := make(chan bool), make(chan bool)
+				events := func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(w, "data: 1\n\n")
+					_ = http.NewResponseController(w).Flush()
+					<-goOn
+					_, _ = io.WriteString(w, "data: 2\n\n")
+				}
+				slow := func(w http.ResponseWriter, r *http.Request) {
+					if isSlow {
+						<-begin
+						return
+					}
+					events(w, r)
+				}
+				o := Options{To: []string{upstreamOf(t, slow), upstreamOf(t, events)}, HedgeAfter: time.Hour}
+				if isSlow {
+					o.HedgeAfter = time.Millisecond
+				}
+				p := newProxy(t, o)
+				p.hedges.saved.Store(hedgeEvery)
+				conn := dialFront(t, front(t, p, engine))
+				send(t, conn, get(""))
+				resp := answerTo(t, bufio.NewReader(conn), 200)
+				first := make([]byte, len("data: 1\n\n"))
+				if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "data: 1\n\n" {
+					t.Fatalf("%q, %v", first, err)
+				}
+				close(begin)
+				close(goOn)
+				if rest := bodyOf(t, resp); rest != "data: 2\n\n" {
+					t.Errorf("%q", rest)
+				}
+				awaitIdle(t, p)
+				if s := p.Status()[1]; (s.Hedged == 1) != isSlow || s.Pending != 0 {
+					t.Errorf("%+v", s)
+				}
+			})
+		}
 	}
 }
