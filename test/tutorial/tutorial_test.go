@@ -1,4 +1,3 @@
-// Package tutorial has the test of docs/guide/tutorial.md.
 package tutorial
 
 import (

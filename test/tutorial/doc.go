@@ -1,0 +1,2 @@
+// Package tutorial has the test of docs/guide/tutorial.md.
+package tutorial
