@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"net"
 	"net/http"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // BenchmarkProxy forwards a small request to a Sluice server, on 16 connections. Its allocations
@@ -37,4 +39,35 @@ func BenchmarkProxy(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestForwardingAllocatesNothing: neither a request without a body nor one with a short one, in
+// what the proxy, its server and the upstream do.
+func TestForwardingAllocatesNothing(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the checks allocate")
+	}
+	up := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("Hello, World!") }, Logger: silent}
+	p := newProxy(t, Options{To: []string{"http://" + serveUntilEnd(t, up.Serve, up.Shutdown)}})
+	for _, in := range []string{get("User-Agent: a\r\nAccept: */*\r\n"), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"} {
+		conn := dialFront(t, front(t, p, sluice.EngineEpoll))
+		request, answer := []byte(in), make([]byte, 4<<10)
+		exchange := func() {
+			if _, err := conn.Write(request); err != nil {
+				t.Fatal(err)
+			}
+			for n := 0; !bytes.HasSuffix(answer[:n], []byte("Hello, World!")); {
+				m, err := conn.Read(answer[n:])
+				if n += m; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 100 { // the pools fill
+			exchange()
+		}
+		if n := testing.AllocsPerRun(500, exchange); n > 0 {
+			t.Errorf("%.8s: %v allocations", in, n)
+		}
+	}
 }

@@ -332,6 +332,7 @@ type upload struct {
 	body io.Reader // nil: none is forwarded so
 	left int64     // of Options.MaxBody
 	due  int64     // of Content-Length; < 0: unknown
+	none [1]byte   // what the end is read into
 
 	reading  sync.Mutex // held by Read
 	isClosed atomic.Bool
@@ -361,8 +362,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	if u.due -= int64(n); n > 0 && u.due == 0 && err == nil {
 		// Who knows the length need not read the end, without which the connection is not kept.
-		var none [1]byte
-		_, err = u.body.Read(none[:])
+		_, err = u.body.Read(u.none[:])
 	}
 	if u.left -= int64(n); u.left < 0 && u.x.proxy.options.MaxBody > 0 {
 		n, err = 0, sluice.ErrBodyTooLarge
@@ -418,7 +418,9 @@ func (u *upload) end(err error) {
 	switch {
 	case err == io.EOF:
 		u.isOver = true
-		forwardTrailers(&u.x.ctx.Request.Header, &u.x.req.Header)
+		if u.MayHaveTrailers() {
+			forwardTrailers(&u.x.ctx.Request.Header, &u.x.req.Header)
+		}
 	case u.err == nil:
 		u.err = err
 	}

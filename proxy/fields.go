@@ -193,6 +193,7 @@ func (x *exchange) setForwarded(host []byte) {
 		element = append(element, c)
 	}
 	element = append(append(element, `";proto=`...), proto...)
+	x.keep(element)
 	client, element = element[:n], element[n:]
 	if isAppended {
 		x.appendField("X-Forwarded-For", string(client))
@@ -205,7 +206,6 @@ func (x *exchange) setForwarded(host []byte) {
 	h.SetBytesV("X-Forwarded-Host", host)
 	h.Set("X-Forwarded-Proto", proto)
 	h.SetBytesV("Forwarded", element)
-	x.keep(element[:0])
 }
 
 // appendField adds a member to a list of the request.
@@ -228,12 +228,17 @@ func (x *exchange) setMissing(name, value string) {
 // announceTrailers announces to the receiver of to what the sender of from has announced. A field
 // of the head of to stays there.
 func announceTrailers(from, to trailers) {
+	if len(from.PeekBytes(nameTrailer)) == 0 { // the usual case, in which Trailers would allocate
+		return
+	}
 	for name := range from.Trailers() {
 		if kindOf(name) == endToEnd && len(to.PeekBytes(name)) == 0 {
 			_ = to.AddTrailerBytes(name) // the parser has dropped what must not be one
 		}
 	}
 }
+
+var nameTrailer = []byte(sluice.HeaderTrailer)
 
 // forwardTrailers gives the trailer fields of from to to. They never become fields of the
 // head, and those that are no end-to-end fields are left out.
