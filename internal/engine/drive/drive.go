@@ -176,7 +176,11 @@ func (s *State) TakesInput() bool {
 
 // Stops reports whether the protocol wants no input now.
 func (s *State) Stops() bool {
-	return s.Can.Has(engine.CanStop) && s.Protocol != nil && s.Protocol.(engine.Stopper).Stops()
+	if !s.Can.Has(engine.CanStop) || s.Protocol == nil {
+		return false
+	}
+	s.IsFed = true // what Pause returns changes with the answer
+	return s.Protocol.(engine.Stopper).Stops()
 }
 
 // FeedBlocked feeds in while output waits, as long as TakesInput. What Feed answers

@@ -330,6 +330,7 @@ var (
 )
 
 func (*guest) Start() engine.Next { return engine.Detach }
+func (*guest) Stops() bool        { return false }
 func (p *guest) Room() []byte     { return p.room }
 func (p *guest) Pause() bool      { p.pauses++; return p.isBetween }
 func (p *guest) CanRewind() bool  { return p.canRewind }
@@ -415,8 +416,9 @@ func TestPauseAfterCalls(t *testing.T) {
 		"Prompted":    func(h *host) { h.Prompted() },
 		"TimedOut":    func(h *host) { h.TimedOut() },
 		"FeedBlocked": func(h *host) { h.FeedBlocked([]byte("-")) },
+		"Stops":       func(h *host) { h.Stops() },
 	} {
-		p := &guest{letters: letters{can: engine.CanPrompt | engine.IsDuplex}, isBetween: true}
+		p := &guest{letters: letters{can: engine.CanPrompt | engine.IsDuplex | engine.CanStop}, isBetween: true}
 		h := newHost(p)
 		h.Pause()
 		p.isBetween = false
