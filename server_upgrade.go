@@ -167,7 +167,7 @@ func (t *taker) TakeOver(arranged upgrade.Takeover) error {
 		return ErrHeadSent
 	case ctx.LastTimeoutErrorResponse() != nil:
 		return ErrNilConnection
-	case arranged.NeedsTarget && (ctx.exchange == nil || !ctx.exchange.HasTarget()):
+	case arranged.NeedsTarget && (ctx.exchange == nil || !ctx.exchange.HasTarget() || arranged.WritesBody && ctx.server.closeRequested()):
 		return errors.ErrUnsupported
 	case arranged.Family == nil:
 		return nil
@@ -372,9 +372,11 @@ func (ctx *RequestCtx) dropBody() {
 	}
 }
 
-// mayBeginBody reports whether another protocol can write the body of the response.
+// mayBeginBody reports whether another protocol can write the body of the response. One that
+// NeedsTarget has begun when the server did not shut down: an empty body would look complete.
 func (ctx *RequestCtx) mayBeginBody() bool {
-	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() && !ctx.server.closeRequested()
+	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() &&
+		(!ctx.server.closeRequested() || ctx.takeover != nil && ctx.takeover.NeedsTarget)
 }
 
 // BeginBody implements server.Request.

@@ -67,7 +67,7 @@ func (x *exchange) forwardEvents() (ok bool, err error) {
 	if !isStream || x.ctx.StreamID() != 0 || x.isUploading || x.ctx.Response.StatusCode() != sluice.StatusOK {
 		return false, nil
 	}
-	if upgrade.TakeOver(x.ctx, upgrade.Takeover{NeedsTarget: true}) != nil {
+	if upgrade.TakeOver(x.ctx, upgrade.Takeover{NeedsTarget: true, WritesBody: true}) != nil {
 		return false, nil
 	}
 	conn, rest, ok := s.Detach(isSocket)

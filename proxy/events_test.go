@@ -230,3 +230,42 @@ func listenTo(t testing.TB, serve func(conn io.Writer, r *bufio.Reader)) string 
 	})
 	return "http://" + ln.Addr().String()
 }
+
+// TestEventsWhileShuttingDown: a response whose head comes during Shutdown is complete, too.
+func TestEventsWhileShuttingDown(t *testing.T) {
+	for _, engine := range engines {
+		t.Run(engine.String(), func(t *testing.T) {
+			asked, goOn := make(chan bool), make(chan bool)
+			to := listenTo(t, func(conn io.Writer, _ *bufio.Reader) {
+				asked <- true
+				<-goOn
+				_, _ = io.WriteString(conn, eventHead+"6\r\nhello\n\r\n")
+				_, _ = io.WriteString(conn, "4\r\nend\n\r\n0\r\n\r\n")
+			})
+			p := newProxy(t, Options{To: []string{to}})
+			s := &sluice.Server{Logger: silent, Engine: engine}
+			closing := make(chan struct{})
+			s.Handler = func(ctx *sluice.RequestCtx) {
+				go func() {
+					<-ctx.Done()
+					close(closing)
+				}()
+				p.Handle(ctx)
+			}
+			conn := dialFront(t, serveUntilEnd(t, s.Serve, s.Shutdown))
+			send(t, conn, get(""))
+			wait(t, asked, "the upstream has got no request")
+			ended := make(chan error, 1)
+			go func() { ended <- s.Shutdown() }()
+			wait(t, closing, "Shutdown does not begin")
+			goOn <- true
+			if got := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); got != "hello\nend\n" {
+				t.Errorf("the body is %q", got)
+			}
+			if err := wait(t, ended, "Shutdown does not end"); err != nil {
+				t.Error(err)
+			}
+			awaitIdle(t, p)
+		})
+	}
+}
