@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicehttp/sluice/internal/test/redistest"
 )
 
 // machineAddrs are the addresses of Sluice in the files of deploy.
@@ -225,18 +227,5 @@ func TestDeployedValkey(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(readDeployed(t, "compose", "compose.yaml")), &compose); err != nil {
 		t.Fatal(err)
 	}
-	program, socket := serverProgram(t, "redis-server"), filepath.Join(t.TempDir(), "socket")
-	cmd := exec.Command(program, append(compose.Services["valkey"].Command[1:], "--port", "0", "--dir", t.TempDir(), "--unixsocket", socket)...)
-	var log strings.Builder
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	eventually(t, "end or socket of Valkey", func() bool { return exists(socket) || len(ended) > 0 })
-	_ = cmd.Process.Kill()
-	if <-ended; !exists(socket) {
-		t.Error(log.String())
-	}
+	redistest.New(t, compose.Services["valkey"].Command[1:]...)
 }

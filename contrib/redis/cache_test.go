@@ -108,7 +108,7 @@ func TestCacheAway(t *testing.T) {
 	if err := c.Set(key, key, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s.kill()
+	s.Kill()
 	var clients sync.WaitGroup
 	begin := time.Now()
 	for range 4 {
@@ -127,7 +127,7 @@ func TestCacheAway(t *testing.T) {
 	if asked, most := errs.Load(), patience+4+int64(time.Since(begin)/(10*time.Millisecond)); asked > most {
 		t.Errorf("Redis was asked in vain %d times, want at most %d", asked, most)
 	}
-	s.start()
+	s.Start()
 	for c.Set(key, key, time.Hour) != nil {
 		time.Sleep(time.Millisecond)
 	}

@@ -40,7 +40,7 @@ func TestCounterAway(t *testing.T) {
 	s := newServer(t)
 	store, errs := s.store(Options{Timeout: time.Second, Pause: 50 * time.Millisecond})
 	hits := store.Counter("hits")
-	s.kill()
+	s.Kill()
 	for errs.Load() < patience {
 		if _, err := hits.Value(); err == nil {
 			t.Fatal("Redis has answered")
@@ -56,7 +56,7 @@ func TestCounterAway(t *testing.T) {
 	for before := errs.Load(); errs.Load() == before; { // it tries to send
 		time.Sleep(time.Millisecond)
 	}
-	s.start()
+	s.Start()
 	for hits.pending.Load() > 0 {
 		time.Sleep(time.Millisecond)
 	}

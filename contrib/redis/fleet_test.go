@@ -151,14 +151,14 @@ func (s *server) whileAway(machines []*fleetMachine, f func()) {
 		before = append(before, m.errs.Load())
 	}
 	begin := time.Now()
-	s.kill()
+	s.Kill()
 	for i, m := range machines {
 		for m.errs.Load() < before[i]+patience { // until it knows
 			time.Sleep(time.Millisecond)
 		}
 	}
 	f()
-	s.start()
+	s.Start()
 	for i, m := range machines {
 		for m.store.awayUntil.Load() != 0 { // until it asks, and gets an answer
 			time.Sleep(time.Millisecond)

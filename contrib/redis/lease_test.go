@@ -36,8 +36,8 @@ func TestLease(t *testing.T) {
 		t.Error("it is not passed on")
 	}
 	// Redis forgets it: the holder learns of it when it renews.
-	s.kill()
-	s.start()
+	s.Kill()
+	s.Start()
 	for range patience { // connections that are broken
 		b.Renew()
 	}

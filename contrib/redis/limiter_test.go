@@ -180,13 +180,13 @@ func TestBack(t *testing.T) {
 		if q := l.Take(key); !q.IsAllowed || q.Reset == 0 {
 			t.Errorf("%+v is not of Redis", q)
 		}
-		s.kill()
+		s.Kill()
 		for range patience + 1 {
 			if q := l.Take(key); q != (shared.Quota{IsAllowed: true}) {
 				t.Errorf("%+v is not of Admit", q)
 			}
 		}
-		s.start()
+		s.Start()
 		for l.Take([]byte("probe")).Reset == 0 { // until it is asked, and answers
 			time.Sleep(time.Millisecond)
 		}

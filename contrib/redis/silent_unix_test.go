@@ -15,16 +15,13 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// stop keeps the program from answering; its sockets stay open.
-func (s *server) stop() { _ = s.running.Process.Signal(syscall.SIGSTOP) }
-
 // While Redis is away, the limit is open, closed, or that of the machine, as the program says.
 // No request waits: after three failures Redis is not asked.
 func TestAway(t *testing.T) {
 	segment := shared.Must(shared.New(shared.Options{Local: true}))
 	local := shared.Must(segment.RateLimiter("local", shared.RateLimit{Events: 7, Per: time.Hour}))
-	refused := func(s *server) { s.kill() }
-	silent := func(s *server) { s.stop() }
+	refused := func(s *server) { s.Kill() }
+	silent := func(s *server) { s.Signal(syscall.SIGSTOP) } // its sockets stay open
 	for name, c := range map[string]struct {
 		fail     func(s *server)
 		away     func(key []byte) shared.Quota
@@ -66,7 +63,7 @@ func TestLeadIsLost(t *testing.T) {
 	store, _ := s.store(Options{Timeout: 100 * time.Millisecond, Pause: 10 * time.Millisecond})
 	l := store.lease(t, time.Second)
 	err := l.Lead(t.Context(), func(ctx context.Context) error {
-		s.stop()
+		s.Signal(syscall.SIGSTOP)
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})

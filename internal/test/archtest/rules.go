@@ -137,7 +137,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "accesslog", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "middleware", "prefork", "prefork/dashboard", "proxy", "reuseport", "router", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/server/route", "internal/test/nettest", "internal/test/archtest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/server/route", "internal/test/nettest", "internal/test/archtest", "internal/test/redistest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
@@ -259,6 +259,7 @@ func uncovered() map[string]string {
 		"internal/server/http1/http1test":      "scripts of the wire",
 		"internal/server/http2/http2test":      "a client",
 		"internal/test/nettest":                "processes and connections",
+		"internal/test/redistest":              "Redis, for tests",
 		"internal/test/selfsigned":             "certificates",
 	}
 }
