@@ -39,6 +39,9 @@ func TestGetOfAStream(t *testing.T) {
 	}
 }
 
+// everyRead is a ReadTimeout of which each Read sets a deadline; see Client.ReadTimeout.
+const everyRead = 9 * time.Second
+
 // TestStreamsWithoutDeadlines: a streamed body whose deadlines cannot be set or cleared is
 // not read.
 func TestStreamsWithoutDeadlines(t *testing.T) {
@@ -55,7 +58,7 @@ func TestStreamsWithoutDeadlines(t *testing.T) {
 	}
 	checkPool(t, c, 0, 0)
 	c = p.Host()
-	c.ReadTimeout = time.Hour
+	c.ReadTimeout = everyRead
 	c.Dial = func(addr string) (net.Conn, error) {
 		nc, err := net.Dial("tcp", addr)
 		return &countdownConn{nc, 1}, err
@@ -460,7 +463,7 @@ func TestCloseBeforeReadWaits(t *testing.T) {
 			})
 		}
 	})
-	c.ReadTimeout = time.Hour
+	c.ReadTimeout = everyRead
 	req, resp := harness.NewCall("GET", p.URL("/"))
 	if err := c.Do(req, resp); err != nil {
 		t.Fatal(err)
