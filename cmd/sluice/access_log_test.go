@@ -9,7 +9,6 @@ import (
 	"log"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -271,7 +270,7 @@ func TestAccessLogOfRefusals(t *testing.T) {
 
 // TestAccessLogOnStdout: lines come out while the server runs.
 func TestAccessLogOnStdout(t *testing.T) {
-	cmd := exec.Command(binary, "serve", "--addr", "127.0.0.1:0", "--access-log", "-")
+	cmd := limited(t, binary, "serve", "--addr", "127.0.0.1:0", "--access-log", "-")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

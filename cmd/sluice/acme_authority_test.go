@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -100,7 +99,7 @@ func startNames(t *testing.T) (addr string) {
 func (a *authority) serve(t *testing.T, port, cache string, args ...string) *process {
 	t.Helper()
 	args = append([]string{"serve", "--addr", "127.0.0.1:" + port, "--acme", "a.example,B.example", "--acme-directory", a.url, "--acme-cache", cache}, args...)
-	cmd := exec.Command(binary, args...)
+	cmd := limited(t, binary, args...)
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+a.file)
 	return startCommand(t, cmd)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -177,7 +176,7 @@ func answerAll(ln net.Listener, answer string) {
 // run is a success, because there were streams.
 func TestBenchStreamsInterrupt(t *testing.T) {
 	addr, _, hub := eventsServer(t, (*sluice.Server).Serve)
-	cmd := exec.Command(binary, "bench", "--sse", "-d", "1h", "-c", "2", "--progress", "http://"+addr+"/hub")
+	cmd := limited(t, binary, "bench", "--sse", "-d", "1h", "-c", "2", "--progress", "http://"+addr+"/hub")
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()

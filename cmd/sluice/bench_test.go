@@ -63,7 +63,7 @@ func tcpListener(t *testing.T) net.Listener {
 // runs runs "sluice bench" and returns what it has printed, and its exit status.
 func runs(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"bench"}, args...)...)
+	cmd := limited(t, binary, append([]string{"bench"}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -204,7 +204,7 @@ func TestBenchInterrupt(t *testing.T) {
 	ln := tcpListener(t)
 	benchServer(t, ln)
 	file := filepath.Join(t.TempDir(), "run.json")
-	cmd := exec.Command(binary, "bench", "-d", "1h", "-c", "2", "--progress", "-o", file, "http://"+ln.Addr().String())
+	cmd := limited(t, binary, "bench", "-d", "1h", "-c", "2", "--progress", "-o", file, "http://"+ln.Addr().String())
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()

@@ -21,7 +21,7 @@ import (
 // ctl runs "sluice ctl" and returns what it prints and its exit status.
 func ctl(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"ctl"}, args...)...)
+	cmd := limited(t, binary, append([]string{"ctl"}, args...)...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run()

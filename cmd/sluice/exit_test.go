@@ -16,7 +16,7 @@ import (
 // serveIn is "sluice serve" with a folder of its own for temporary files.
 func serveIn(t *testing.T, temporary string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	cmd := limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "TMP="+temporary, "TEMP="+temporary)
 	return cmd
 }
@@ -122,7 +122,7 @@ func TestUnreadableFolder(t *testing.T) {
 	if _, err := os.ReadDir(dir); err == nil {
 		t.Skip("this user may read everything")
 	}
-	out, err := exec.Command(binary, "serve", dir).CombinedOutput()
+	out, err := limited(t, binary, "serve", dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "permission denied") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -51,7 +50,7 @@ func TestServeAsAnotherUser(t *testing.T) {
 		{"they need --prefork", "--user nobody"},
 		{"permission denied", "--prefork 2 --user nobody --access-log " + folder + "/access"},
 	} {
-		out, err := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, strings.Fields(c.args)...)...).CombinedOutput()
+		out, err := limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, strings.Fields(c.args)...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s: %v, %s", c.args, err, out)
 		}

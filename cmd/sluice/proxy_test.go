@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ func named(t *testing.T, name string) string {
 // startProxy runs "sluice proxy" on a free port.
 func startProxy(t *testing.T, args ...string) *process {
 	t.Helper()
-	return startCommand(t, exec.Command(binary, append([]string{"proxy", "--listen", "127.0.0.1:0"}, args...)...))
+	return startCommand(t, limited(t, binary, append([]string{"proxy", "--listen", "127.0.0.1:0"}, args...)...))
 }
 
 // TestProxy: requests go to the servers of --to in turn, and the access log and the metrics
@@ -95,7 +94,7 @@ func TestProxyReload(t *testing.T) {
 	})
 	t.Run("prefork", func(t *testing.T) {
 		write(one)
-		p := startPreforkedCommand(t, exec.Command(binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--config", file))
+		p := startPreforkedCommand(t, limited(t, binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--config", file))
 		if body, err := p.get("/x"); err != nil || !strings.HasPrefix(body, "a ") {
 			t.Errorf("%q, %v", body, err)
 		}
@@ -114,7 +113,7 @@ func TestProxyReload(t *testing.T) {
 // TestProxyMetrics: /metrics has the sums of all workers, and those of workers that have ended.
 func TestProxyMetrics(t *testing.T) {
 	a, b := named(t, "a"), "http://127.0.0.1:1"
-	p := startPreforkedCommand(t, exec.Command(binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--to", a+","+b, "--admin", "127.0.0.1:0"))
+	p := startPreforkedCommand(t, limited(t, binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--to", a+","+b, "--admin", "127.0.0.1:0"))
 	admin := p.admin(t)
 	value := func(name, upstream string) int {
 		text, err := admin.get("/metrics")
@@ -194,7 +193,7 @@ func TestPublishedUpstreams(t *testing.T) {
 // TestProxySticky: each worker understands the cookies of the others.
 func TestProxySticky(t *testing.T) {
 	to := named(t, "a") + "," + named(t, "b")
-	p := startPreforkedCommand(t, exec.Command(binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--balance", "sticky", "--to", to))
+	p := startPreforkedCommand(t, limited(t, binary, "proxy", "--listen", "127.0.0.1:0", "--prefork", "2", "--balance", "sticky", "--to", to))
 	var cookie *http.Cookie
 	var name string
 	for n := range 40 {
@@ -248,7 +247,7 @@ func TestProxyFlags(t *testing.T) {
 			}
 			c.args = []string{"--config", file}
 		}
-		out, err := exec.Command(binary, append([]string{"proxy"}, c.args...)...).CombinedOutput()
+		out, err := limited(t, binary, append([]string{"proxy"}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("%q %q: %s, want %q", c.args, c.file, out, c.want)
 		}

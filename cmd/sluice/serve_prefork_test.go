@@ -31,7 +31,7 @@ func startPreforked(t *testing.T, args ...string) *preforked {
 
 func startPreforkedBinary(t *testing.T, binary string, args ...string) *preforked {
 	t.Helper()
-	return startPreforkedCommand(t, exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0", "--prefork", "2"}, args...)...))
+	return startPreforkedCommand(t, limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0", "--prefork", "2"}, args...)...))
 }
 
 func startPreforkedCommand(t *testing.T, cmd *exec.Cmd) *preforked {
@@ -251,7 +251,7 @@ func TestPreforkFailures(t *testing.T) {
 		{"a number of processes", []string{"--prefork=many"}},
 		{"a number of processes", []string{"--prefork=-1"}},
 	} {
-		out, err := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
+		out, err := limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) || strings.Contains(string(out), "started") {
 			t.Errorf("%v: %v, %s", c.args, err, out)
 		}

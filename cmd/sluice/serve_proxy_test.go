@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -77,7 +76,7 @@ func TestServeProxyFlags(t *testing.T) {
 			}
 			continue
 		}
-		out, err := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)...).CombinedOutput()
+		out, err := limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, %s", args, err, out)
 		}

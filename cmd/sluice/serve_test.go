@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -63,7 +64,20 @@ func onEachEngine(t *testing.T, test func(t *testing.T, engine ...string)) {
 // start runs "sluice serve" on a free port and waits for its first log line.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return startCommand(t, exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...))
+	return startCommand(t, limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...))
+}
+
+// processBound is how long a test lets a process live. It is only reached when a test fails.
+const processBound = 2 * time.Minute
+
+// limited is exec.Command of a process that is killed after processBound. A test that waits for
+// it goes on then, even if a worker of the process still has its output.
+func limited(t testing.TB, name string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), processBound)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
 }
 
 // startCommand starts cmd, which is "sluice serve", and waits for its first log
@@ -218,7 +232,7 @@ func TestEngine(t *testing.T) {
 			t.Errorf("--engine %s: %q", name, p.engine)
 		}
 	}
-	out, err := exec.Command(binary, "serve", "--engine", "steam", "--addr", "127.0.0.1:0").CombinedOutput()
+	out, err := limited(t, binary, "serve", "--engine", "steam", "--addr", "127.0.0.1:0").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), `"steam"`) || !strings.Contains(string(out), "auto, perconn or epoll") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -337,7 +351,7 @@ func testSecondInterruptEnds(t *testing.T, engine ...string) {
 }
 
 func TestBadAddress(t *testing.T) {
-	out, err := exec.Command(binary, "serve", "--addr", "127.0.0.1:notaport").CombinedOutput()
+	out, err := limited(t, binary, "serve", "--addr", "127.0.0.1:notaport").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "sluice:") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -9,7 +9,6 @@ import (
 	"log"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -255,7 +254,7 @@ func TestHTTPSRedirect(t *testing.T) {
 			continue
 		}
 		args := append([]string{"serve", "--addr", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--hsts", "1h", "--https-redirect", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, more...)
-		cmd := exec.Command(binary, args...)
+		cmd := limited(t, binary, args...)
 		stderr, err := cmd.StderrPipe()
 		if err != nil {
 			t.Fatal(err)

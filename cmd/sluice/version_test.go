@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -26,7 +25,7 @@ func TestVersionOf(t *testing.T) {
 }
 
 func TestVersionFlag(t *testing.T) {
-	out, err := exec.Command(binary, "--version").CombinedOutput()
+	out, err := limited(t, binary, "--version").CombinedOutput()
 	if text := string(out); err != nil || !strings.HasPrefix(text, "sluice version ") || strings.Count(text, "\n") != 1 || !strings.Contains(text, runtime.Version()) {
 		t.Errorf("%v: %s", err, out)
 	}
