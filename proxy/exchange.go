@@ -197,10 +197,19 @@ func isUnsent(err error) bool {
 // processed it.
 func mayRepeat(h *sluice.RequestHeader) bool {
 	switch string(h.Method()) {
-	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUERY":
+	case "PUT", "DELETE":
 		return true
 	}
-	return len(h.Peek("Idempotency-Key")) > 0
+	return isSafe(h) || len(h.Peek("Idempotency-Key")) > 0
+}
+
+// isSafe reports whether a request asks for no change (RFC 9110 section 9.2.1).
+func isSafe(h *sluice.RequestHeader) bool {
+	switch string(h.Method()) {
+	case "GET", "HEAD", "OPTIONS", "TRACE", "QUERY":
+		return true
+	}
+	return false
 }
 
 func isTimeout(err error) bool {

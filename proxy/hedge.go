@@ -44,10 +44,12 @@ func (b *hedgeBudget) spend() bool {
 	}
 }
 
-// mayHedge reports whether the request may be sent to two upstreams at once.
+// mayHedge reports whether the request may be sent to two upstreams at once. What changes something
+// may not: the first one to arrive could make the answer to the other one 404, 409 or, with If-Match,
+// 412, which might win.
 func (x *exchange) mayHedge() bool {
 	o := &x.proxy.options
-	return o.HedgeAfter > 0 && len(o.To) > 1 && !x.req.IsBodyStream() && mayRepeat(&x.req.Header)
+	return o.HedgeAfter > 0 && len(o.To) > 1 && !x.req.IsBodyStream() && isSafe(&x.req.Header)
 }
 
 // A racer is one of the two attempts of a hedged request.

@@ -48,9 +48,9 @@ type Options struct {
 	Attempts int
 	// HedgeAfter is how long a request waits for its response before it is sent to a second
 	// upstream, too. The first good response, one with a status below 500, is the client's, and
-	// the other request is cancelled. This is done only with requests that may be repeated (see
-	// Attempts), for at most one in ten of these, and if another upstream is up. An upstream may
-	// still process what was cancelled, so a PUT may arrive after a later one of the same client.
+	// the other request is cancelled. This is done only with requests whose method is safe (RFC
+	// 9110 section 9.2.1) and whose body, if any, was short enough for BufferBody, for at most one
+	// in ten of these, and if another upstream is up.
 	// HedgeAfter is for response times that a few slow answers spoil: set it to what 95 % of the
 	// requests take. It excludes Sticky. 0: never.
 	HedgeAfter time.Duration
