@@ -14,7 +14,7 @@ import (
 // body. early are the bytes after it. conn may be nil if u refuses. isSent: u may have got the
 // request.
 func (x *exchange) open(u *upstream, protocol string) (conn net.Conn, early []byte, isSent bool, err error) {
-	if u.client.HTTP2 == sluice.HTTP2Only && strings.EqualFold(protocol, "websocket") {
+	if u.client.HTTP2 == sluice.HTTP2Only && strings.EqualFold(protocol, "websocket") && x.asksForWebSocket() {
 		conn, err = x.openStream(u)
 		if !errors.Is(err, sluice.ErrNoConnectProtocol) {
 			return conn, nil, err == nil || !isUnsent(err), err
@@ -28,6 +28,13 @@ func (x *exchange) open(u *upstream, protocol string) (conn net.Conn, early []by
 		return nil, nil, true, err
 	}
 	return conn, early, true, nil
+}
+
+// asksForWebSocket reports whether the request has what a stream of HTTP/2 does not tell the
+// upstream (RFC 6455 section 4.2.1). Without it, the upstream has to refuse.
+func (x *exchange) asksForWebSocket() bool {
+	_, hasKey := ws.ParseKey(x.req.Header.Peek(ws.FieldKey))
+	return hasKey && x.req.Header.IsGet()
 }
 
 // openStream asks u for a WebSocket on a stream of HTTP/2 (RFC 8441 section 5), and makes the

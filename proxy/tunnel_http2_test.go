@@ -91,3 +91,25 @@ func webSocketOver2(t *testing.T, addr string) {
 	}
 	stream.Close()
 }
+
+// TestNotWebSocketHTTP2: what is no handshake of a WebSocket is not made one: the proxy would answer
+// it in place of the upstream, which would refuse it over HTTP/1.1.
+func TestNotWebSocketHTTP2(t *testing.T) {
+	up := &sluice.Server{Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+		if ctx.StreamID() == 0 {
+			ctx.Error(string(ctx.Method())+" "+string(ctx.Request.Header.Peek("Sec-WebSocket-Key")), 400)
+			return
+		}
+		ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
+		ctx.Hijack(func(conn net.Conn) { conn.Close() })
+	}}
+	p := newProxy(t, Options{To: []string{"h2c://" + serveUntilEnd(t, up.Serve, up.Shutdown)}})
+	addr := front(t, p, sluice.EngineAuto)
+	for _, c := range []struct{ method, key string }{{"POST", "dGhlIHNhbXBsZSBub25jZQ=="}, {"GET", ""}, {"GET", "c2hvcnQ="}} {
+		conn := dialFront(t, addr)
+		send(t, conn, c.method+" / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+c.key+"\r\n\r\n")
+		if body := bodyOf(t, answerTo(t, bufio.NewReader(conn), 400)); body != c.method+" "+c.key {
+			t.Errorf("%+v: %q", c, body)
+		}
+	}
+}
