@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,11 +24,11 @@ type Cache struct {
 	maxEntry int
 }
 
-// Cache returns the cache of that name. maxEntry is the maximum size of a key and its value
-// together, in bytes; at least 1. The error is ErrOption.
+// Cache returns the cache of that name, which has no colon. maxEntry is the maximum size of a key
+// and its value together, in bytes; at least 1. The error is ErrOption.
 func (s *Store) Cache(name string, maxEntry int) (*Cache, error) {
-	if maxEntry < 1 {
-		return nil, fmt.Errorf("%w: cache %q with entries of %d bytes", ErrOption, name, maxEntry)
+	if maxEntry < 1 || strings.Contains(name, ":") {
+		return nil, fmt.Errorf("%w: cache %q with entries of %d bytes, or a colon in its name", ErrOption, name, maxEntry)
 	}
 	return &Cache{store: s, prefix: s.options.Prefix + "cache:" + name + ":", maxEntry: maxEntry}, nil
 }

@@ -135,3 +135,16 @@ func TestCacheAway(t *testing.T) {
 		t.Errorf("%q, %v", value, isFound)
 	}
 }
+
+// A key, which a client may choose, is not one of another cache or limiter.
+func TestNamesAndKeys(t *testing.T) {
+	store, _ := newServer(t).store(patient)
+	for _, name := range []string{"pages:en", ":"} { // the key "x" would be "en:x" of pages
+		if _, err := store.Cache(name, 1000); !errors.Is(err, ErrOption) {
+			t.Errorf("cache %q: %v", name, err)
+		}
+		if _, err := store.RateLimiter(name, RateLimit{Events: 1, Per: time.Minute}); !errors.Is(err, ErrOption) {
+			t.Errorf("limiter %q: %v", name, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/shared"
@@ -44,10 +45,14 @@ type RateLimiter struct {
 	away     func(key []byte) shared.Quota
 }
 
-// RateLimiter returns the rate limiter of that name. The error is ErrOption.
+// RateLimiter returns the rate limiter of that name, which has no colon: that separates it from keys,
+// which clients may choose. The error is ErrOption.
 func (s *Store) RateLimiter(name string, limit RateLimit) (*RateLimiter, error) {
 	if limit.Burst == 0 {
 		limit.Burst = limit.Events
+	}
+	if strings.Contains(name, ":") {
+		return nil, fmt.Errorf("%w: rate limiter %q has a colon in its name", ErrOption, name)
 	}
 	if limit.Events < 1 || limit.Burst < 1 || limit.Per/time.Microsecond < time.Duration(limit.Events) || limit.Per > maxWindow {
 		return nil, fmt.Errorf("%w: rate limiter %q with %d events, bursts of %d, per %v", ErrOption, name, limit.Events, limit.Burst, limit.Per)
