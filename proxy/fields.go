@@ -154,8 +154,10 @@ func (x *exchange) buildHead() {
 	h.SetProtocol("HTTP/1.1")
 	h.SetNoDefaultContentType(true)
 	x.req.UseHostHeader = true
-	host := x.ctx.Host() // of an absolute target, or of Host
-	h.SetHostBytes(host)
+	host := x.ctx.Host()              // of an absolute target, or of Host
+	if !bytes.Equal(host, h.Host()) { // what was received is not parsed again
+		h.SetHostBytes(host)
+	}
 	if target := in.RequestURI(); len(target) > 0 && target[0] != '/' && string(target) != "*" {
 		x.req.SetRequestURIBytes(x.ctx.URI().RequestURI())
 	}

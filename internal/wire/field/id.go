@@ -53,6 +53,10 @@ const (
 	AcceptRanges
 	IfMatch
 	IfUnmodifiedSince
+	Forwarded
+	XForwardedFor
+	XForwardedHost
+	XForwardedProto
 	numIDs
 )
 
@@ -93,6 +97,10 @@ var canonical = [numIDs][]byte{
 	AcceptRanges:      []byte("Accept-Ranges"),
 	IfMatch:           []byte("If-Match"),
 	IfUnmodifiedSince: []byte("If-Unmodified-Since"),
+	Forwarded:         []byte("Forwarded"),
+	XForwardedFor:     []byte("X-Forwarded-For"),
+	XForwardedHost:    []byte("X-Forwarded-Host"),
+	XForwardedProto:   []byte("X-Forwarded-Proto"),
 }
 
 // Canonical returns the normalised name of id. The caller must not change it.
