@@ -170,6 +170,15 @@ func testStopped(t *testing.T, f *fixture) {
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
+	s.opens(v)
+	s.eventually(t, "it is between requests", func() bool { return s.stats() == engine.Stats{Open: 1} })
+	if !f.offers(handshakes) {
+		if missed := s.cast([]engine.Target{v.target()}, "cast"); len(missed) > 0 {
+			t.Error("Cast has missed a connection that reads on and is idle")
+		} else {
+			p.expect(t, "cast")
+		}
+	}
 	s.says(v, "", engine.Close)
 	p.expectEnd(t)
 }
