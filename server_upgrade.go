@@ -346,7 +346,8 @@ func (ctx *RequestCtx) settleTakeover() {
 	t, resp := ctx.takeover, &ctx.Response
 	if !ctx.isFlushed() {
 		status := resp.StatusCode()
-		if !server.IsTunnelStatus(status) || t.Status != 0 && (status != t.Status || t.Name != "" && string(resp.Header.Peek(t.Name)) != t.Value) {
+		if !server.IsTunnelStatus(status) || t.Status != 0 && (status != t.Status || t.Name != "" && string(resp.Header.Peek(t.Name)) != t.Value) ||
+			t.WritesBody && t.NeedsTarget && (resp.streamed() != nil || len(resp.bodyBytes()) > 0) {
 			ctx.takeover = nil
 			ctx.warn(misuseReplaced)
 			return

@@ -269,3 +269,32 @@ func TestEventsWhileShuttingDown(t *testing.T) {
 		})
 	}
 }
+
+// TestEventsInMiddleware: fields that middleware sets are sent with the events, and a body that
+// it sets takes their place.
+func TestEventsInMiddleware(t *testing.T) {
+	to := listenTo(t, func(conn io.Writer, r *bufio.Reader) {
+		_, _ = io.WriteString(conn, eventHead+"6\r\nhello\n\r\n0\r\n\r\n")
+		_, _ = io.Copy(io.Discard, r)
+	})
+	for want, change := range map[string]func(ctx *sluice.RequestCtx){
+		"hello\n": func(ctx *sluice.RequestCtx) { ctx.SetContentType("text/event-stream") },
+		"another": func(ctx *sluice.RequestCtx) { ctx.SetBodyString("another") },
+	} {
+		for _, engine := range engines {
+			t.Run(want+"/"+engine.String(), func(t *testing.T) {
+				p := newProxy(t, Options{To: []string{to}})
+				s := &sluice.Server{Logger: silent, Engine: engine, Handler: func(ctx *sluice.RequestCtx) {
+					p.Handle(ctx)
+					change(ctx)
+				}}
+				conn := dialFront(t, serveUntilEnd(t, s.Serve, s.Shutdown))
+				send(t, conn, get(""))
+				if got := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); got != want {
+					t.Errorf("%q", got)
+				}
+				awaitIdle(t, p)
+			})
+		}
+	}
+}

@@ -95,8 +95,7 @@ func (x *exchange) takeOver(o opening) error {
 		},
 	}
 	if o.events != nil {
-		t.Status, t.Name = sluice.StatusOK, sluice.HeaderContentType
-		t.Value = string(x.ctx.Response.Header.ContentType())
+		t.Status = sluice.StatusOK // middleware may set any fields
 	}
 	return upgrade.TakeOver(x.ctx, t)
 }
