@@ -167,7 +167,7 @@ func (t *taker) TakeOver(arranged upgrade.Takeover) error {
 		return ErrHeadSent
 	case ctx.LastTimeoutErrorResponse() != nil:
 		return ErrNilConnection
-	case arranged.NeedsTarget && (ctx.exchange == nil || !ctx.exchange.HasTarget() || arranged.WritesBody && ctx.server.closeRequested()):
+	case arranged.NeedsTarget && (ctx.exchange == nil || !ctx.exchange.HasTarget() || arranged.WritesBody && (ctx.server.closeRequested() || ctx.requestStream.isUnread())):
 		return errors.ErrUnsupported
 	case arranged.Family == nil:
 		return nil

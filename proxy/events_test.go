@@ -298,3 +298,26 @@ func TestEventsInMiddleware(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsAfterUnreadBody: events arrive even if nobody has read the request's body.
+func TestEventsAfterUnreadBody(t *testing.T) {
+	to := listenTo(t, func(conn io.Writer, r *bufio.Reader) {
+		_, _ = io.WriteString(conn, eventHead+"6\r\nhello\n\r\n0\r\n\r\n")
+		_, _ = io.Copy(io.Discard, r)
+	})
+	for _, engine := range engines {
+		t.Run(engine.String(), func(t *testing.T) {
+			p := newProxy(t, Options{To: []string{to}})
+			s := &sluice.Server{Logger: silent, Engine: engine, StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+				ctx.Request.SetBodyString("another")
+				p.Handle(ctx)
+			}}
+			conn := dialFront(t, serveUntilEnd(t, s.Serve, s.Shutdown))
+			send(t, conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nhello")
+			if got := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); got != "hello\n" {
+				t.Errorf("%q", got)
+			}
+			awaitIdle(t, p)
+		})
+	}
+}

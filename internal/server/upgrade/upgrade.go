@@ -63,8 +63,9 @@ type Takeover struct {
 	// client of HTTP/1.0 up to the end of the connection. Until then the response is a head.
 	// If the response must not have a body, it ends as others do and Open is not called.
 	WritesBody bool
-	// NeedsTarget: the Conn must have a Target, and with WritesBody the server must not shut down
-	// yet. Otherwise TakeOver returns errors.ErrUnsupported.
+	// NeedsTarget: the Conn must have a Target; with WritesBody, the server must not shut down, and
+	// the body of the request must have been read, at the time of TakeOver.
+	// Otherwise it returns errors.ErrUnsupported.
 	NeedsTarget bool
 	// Status, and a field with its value, are what the response must still have when the
 	// handler has returned. Otherwise another one has taken its place, and Open is not
