@@ -104,13 +104,17 @@ func TestPipelineFull(t *testing.T) {
 }
 
 // TestPipelineClosed: a server that closes a connection without an answer is told
-// of at once (4.5). What fasthttp makes of requests that follow soon is chance.
+// of at once (4.5). What fasthttp makes of requests that follow soon is chance, and so is
+// whether it has connected again by then.
 func TestPipelineClosed(t *testing.T) {
 	run := func(name string) func(string) string {
 		return func(string) string {
 			a := newAnswerer(t, func(int) (string, bool) { return "", true })
 			err := newPipelines(a.Addr().String(), 2, nil)[name].do("/", 0)
-			return fmt.Sprint(err != nil, a.requests.Load(), a.conns.Load())
+			if n := a.conns.Load(); name == "sluice" && n != 1 {
+				t.Errorf("%d connections", n)
+			}
+			return fmt.Sprint(err != nil, a.requests.Load())
 		}
 	}
 	compare(t, []string{"GET"}, nil, run("fasthttp"), run("sluice"))
