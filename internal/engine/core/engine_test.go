@@ -42,7 +42,7 @@ func TestEngineCooling(t *testing.T) {
 }
 
 // The suite with responses that wait for batches. What is told of a Source, a ring does not
-// tell: EAGAIN above all.
+// tell: EAGAIN above all. Package epoll has four kinds of connections.
 func TestEngineIOUring(t *testing.T) {
 	if testing.Short() {
 		t.Skip("package epoll runs the suite")
@@ -55,5 +55,5 @@ func TestEngineIOUring(t *testing.T) {
 			panic(err)
 		}
 		return e
-	}, enginetest.TCP(), enginetest.Sleeping(enginetest.TCP()))
+	}, enginetest.Sleeping(enginetest.TCP()))
 }
