@@ -303,7 +303,7 @@ func (h *hedge) start() bool {
 		a.outer.trace = outer.trace
 		a.req.call = &a.outer
 	}
-	a.resp.SkipBody = h.resp.SkipBody
+	a.resp.SkipBody, a.resp.DecodeBody = h.resp.SkipBody, h.resp.DecodeBody
 	go func() {
 		defer func() { h.results <- a }()
 		a.isGood, a.err = h.c.attempt(p, h.bounds, &a.req, &a.resp)
@@ -341,9 +341,9 @@ func (h *hedge) take(a *hedgeAttempt) {
 
 // deliver moves the result into the caller's Response.
 func (h *hedge) deliver() error {
-	skips := h.resp.SkipBody
+	skips, decodes := h.resp.SkipBody, h.resp.DecodeBody
 	h.resp.Reset()
-	h.resp.SkipBody = skips
+	h.resp.SkipBody, h.resp.DecodeBody = skips, decodes
 	if h.best.err != nil {
 		return h.best.err
 	}

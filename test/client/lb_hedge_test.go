@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/sluicetest"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
@@ -338,6 +339,25 @@ func TestHedgedRequestsAreWhole(t *testing.T) {
 		want := map[bool]string{false: "PUT /x [a/b] content", true: ""}[skips]
 		if err := c.DoTimeout(req, resp, time.Minute); err != nil || string(resp.Body()) != want || resp.SkipBody != skips {
 			t.Errorf("skip %v: %q, %v, %v", skips, resp.Body(), err, resp.SkipBody)
+		}
+	}
+}
+
+// TestLBHedgeDecodes: Response.DecodeBody holds for hedged requests, too.
+func TestLBHedgeDecodes(t *testing.T) {
+	s := sluicetest.NewServer(t, func(ctx *sluice.RequestCtx) {
+		if len(ctx.Request.Header.Peek("Accept-Encoding")) > 0 {
+			ctx.Response.Header.Set("Content-Encoding", "gzip")
+			ctx.SetBody(sluice.AppendGzipBytes(nil, []byte("content")))
+		}
+	})
+	c := &sluice.HostClient{Addr: strings.TrimPrefix(s.URL, "http://")}
+	defer c.CloseIdleConnections()
+	lb := &sluice.LBClient{Clients: []sluice.BalancingClient{c}, HedgeAfter: time.Minute}
+	resp := &sluice.Response{DecodeBody: true}
+	for range 2 {
+		if err := lb.Do(sluicetest.NewRequest("GET", s.URL, ""), resp); err != nil || string(resp.Body()) != "content" || !resp.DecodeBody {
+			t.Errorf("%q, %v, %v", resp.Body(), resp.DecodeBody, err)
 		}
 	}
 }
