@@ -37,8 +37,8 @@ type Transport struct {
 	// Its StreamResponseBody is of no account.
 	Client *sluice.Client
 
-	// DisableCompression leaves bodies as they were sent, and does not ask for compression. It is
-	// that of http.Transport.
+	// DisableCompression leaves bodies as they were sent, and does not ask for compression, unless
+	// the Client has DecodeResponseBody. It is that of http.Transport.
 	DisableCompression bool
 
 	own sluice.Client
