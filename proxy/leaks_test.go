@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,8 @@ const (
 // awaitIdle waits until no request of p is in progress.
 func awaitIdle(t *testing.T, p *Proxy) {
 	t.Helper()
-	for deadline := time.Now().Add(longEnough); p.Status()[0].Pending != 0; time.Sleep(time.Millisecond) {
+	isBusy := func(s UpstreamStatus) bool { return s.Pending != 0 }
+	for deadline := time.Now().Add(longEnough); slices.ContainsFunc(p.Status(), isBusy); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", p.Status())
 		}
