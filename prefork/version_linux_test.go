@@ -147,7 +147,12 @@ func (p *programFile) install(name string) {
 	case "is not executable":
 		mode = 0o644
 	}
-	if err := os.WriteFile(p.path+".new", text, mode); err != nil {
+	// A process that another test forks meanwhile would have the file open for writing until it
+	// executes its own: this one could not be executed then.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(p.path+".new", text, mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		p.t.Fatal(err)
 	}
 	if err := os.Rename(p.path+".new", p.path); err != nil {
