@@ -167,7 +167,7 @@ func (t *taker) TakeOver(arranged upgrade.Takeover) error {
 		return ErrHeadSent
 	case ctx.LastTimeoutErrorResponse() != nil:
 		return ErrNilConnection
-	case arranged.NeedsTarget && (ctx.exchange == nil || !ctx.exchange.HasTarget() || arranged.WritesBody && (ctx.server.closeRequested() || ctx.requestStream.isUnread())):
+	case arranged.NeedsTarget && !t.hasTarget(arranged.WritesBody):
 		return errors.ErrUnsupported
 	case arranged.Family == nil:
 		return nil
@@ -184,6 +184,16 @@ func (t *taker) TakeOver(arranged upgrade.Takeover) error {
 	}
 	ctx.takeover = &takeover{Takeover: arranged, host: host}
 	return nil
+}
+
+// hasTarget reports whether NeedsTarget is met. The request may have been given up meanwhile.
+func (t *taker) hasTarget(writesBody bool) bool {
+	t.wire.Lock()
+	defer t.wire.Unlock()
+	if t.exchange == nil || !t.exchange.HasTarget() {
+		return false
+	}
+	return !writesBody || !t.server.closeRequested() && !t.requestStream.isUnread()
 }
 
 // OnHijackDropped implements upgrade.Taker.

@@ -222,3 +222,40 @@ func TestTakeOverWithoutHost(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeOverLate: a handler whose request was given up meanwhile may ask for a takeover.
+func TestTakeOverLate(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	s := &Server{Handler: func(ctx *RequestCtx) {
+		begun := make(chan struct{})
+		go func() {
+			close(begun)
+			needs := upgrade.Takeover{NeedsTarget: true, WritesBody: true}
+			for {
+				if err := upgrade.TakeOver(ctx, needs); err == ErrNilConnection {
+					ended <- err
+					return
+				}
+			}
+		}()
+		<-begun
+		ctx.TimeoutError("late")
+	}}
+	serveUntilEnd(t, s, ln)
+	for range 20 {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		if text, err := io.ReadAll(conn); !strings.HasSuffix(string(text), "late") || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+		conn.Close()
+		<-ended
+	}
+}
