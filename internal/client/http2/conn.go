@@ -150,10 +150,11 @@ func (c *Conn) Do(s *Stream) error {
 			c.await(&s.receiver)
 		}
 	}
+	isAccepted := s.isTunnel && s.input >= inputStreamed // Tunnel.Read has what came before an end
 	if s.input < inputStreamed || s.err != nil {
 		s.join()
 	}
-	if s.err != nil {
+	if s.err != nil && !isAccepted {
 		return s.err
 	}
 	s.due = 0

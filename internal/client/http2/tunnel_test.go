@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -532,4 +533,34 @@ func TestTunnelLongWrite(t *testing.T) {
 		}
 		_ = tunnel.Close()
 	})
+}
+
+// TestTunnelResetAtOnce: a peer that accepts, sends and resets in one go has accepted, as if the
+// reset came later.
+func TestTunnelResetAtOnce(t *testing.T) {
+	for _, isWhole := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, p := newPair(t, Config{}, nil)
+			defer c.Close()
+			r := newConnect()
+			done := do(c, r)
+			p.send(admits(64<<10), h2.AppendSettingsAck(nil))
+			p.await("1 CONNECT")
+			p.send(slices.Concat(p.respond(1, 200, false), data(1, "bye", isWhole), h2.AppendReset(nil, 1, h2.CodeCancel)))
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			tunnel := r.stream.Tunnel()
+			got, err := io.ReadAll(tunnel)
+			if string(got) != "bye" || isWhole != (err == nil) || !isWhole && !errors.Is(err, ErrReset) {
+				t.Errorf("%q, %v", got, err)
+			}
+			if _, err := tunnel.Write([]byte("x")); !errors.Is(err, ErrReset) {
+				t.Errorf("Write: %v", err)
+			}
+			if err := tunnel.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
