@@ -105,10 +105,12 @@ func TestBalance(t *testing.T) {
 			p := newProxy(t, Options{To: []string{to}, Balance: Sticky, StickyKey: key})
 			return p.group.Members()[0].Client.id
 		}
-		if id("a") != id("a") {
+		first, again := id("a"), id("a")
+		if first != again {
 			t.Error("Proxies with the same key do not understand each other")
 		}
-		if id("a") == id("b") || id("") == id("a") || id("") == id("") {
+		random, other := id(""), id("")
+		if id("b") == first || random == first || random == other {
 			t.Error("the value does not depend on the key")
 		}
 	})

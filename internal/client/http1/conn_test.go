@@ -109,7 +109,7 @@ func TestLongReadLimit(t *testing.T) {
 				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
 			}, nil},
 			{"again, too late", func() error {
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				return cc.setReadLimit(new(clock.Bounds), 32*time.Second)
 			}, []string{"read 33s"}},
 			{"a shorter one", func() error { return cc.setReadLimit(new(clock.Bounds), 16*time.Second) }, []string{"read 16.5s"}},
