@@ -2,10 +2,12 @@ package proxies
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
@@ -109,7 +111,28 @@ func startProgram(ctx context.Context, kind, upstream, folder string, overTLS bo
 	if err != nil {
 		return nil, err
 	}
+	if kind == traefik {
+		awaitRoutes(ctx, addr, overTLS)
+	}
 	return &contender{kind: kind, addr: addr, process: p}, nil
+}
+
+// awaitRoutes waits until Traefik has read its routes, as it does after it has begun to listen.
+// Until then it answers 404. What is wrong after some seconds is said by the first measurement.
+func awaitRoutes(ctx context.Context, addr string, overTLS bool) {
+	scheme := "http://"
+	if overTLS {
+		scheme = "https://"
+	}
+	client := &sluice.Client{TLSConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer client.CloseIdleConnections()
+	for range 100 {
+		status, _, err := client.GetTimeout(nil, scheme+addr+"/", time.Second)
+		if err == nil && status != sluice.StatusNotFound || ctx.Err() != nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // haproxyFiles writes a configuration with one thread, and no log, and returns the last argument
@@ -144,7 +167,7 @@ backend upstream
 // traefikFiles writes the two configurations of Traefik, without an access log, and returns the
 // argument of the command.
 func traefikFiles(folder, addr, upstream, certificate string) (argument string, err error) {
-	routes, file, tls := filepath.Join(folder, "routes.yml"), filepath.Join(folder, "traefik.yml"), ""
+	routes, file, certificates := filepath.Join(folder, "routes.yml"), filepath.Join(folder, "traefik.yml"), ""
 	dynamic := fmt.Sprintf(`http:
   routers:
     all: {rule: "PathPrefix(`+"`/`"+`)", service: upstream%s}
@@ -157,10 +180,10 @@ func traefikFiles(folder, addr, upstream, certificate string) (argument string, 
     pool: {maxIdleConnsPerHost: %d}
 `, map[bool]string{true: ", tls: {}"}[certificate != ""], upstream, maxUpstream)
 	if certificate != "" {
-		tls = fmt.Sprintf("tls:\n  certificates: [{certFile: %q, keyFile: %q}]\n", certificate, certificate)
+		certificates = fmt.Sprintf("tls:\n  certificates: [{certFile: %q, keyFile: %q}]\n", certificate, certificate)
 	}
 	err = errors.Join(
-		os.WriteFile(routes, []byte(dynamic+tls), 0o600),
+		os.WriteFile(routes, []byte(dynamic+certificates), 0o600),
 		os.WriteFile(file, fmt.Appendf(nil, "log: {level: ERROR}\nglobal: {checkNewVersion: false, sendAnonymousUsage: false}\nentryPoints:\n  all: {address: %q}\nproviders:\n  file: {filename: %q}\n", addr, routes), 0o600))
 	return "--configFile=" + file, err
 }
