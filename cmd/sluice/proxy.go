@@ -39,7 +39,8 @@ the --config file name. URLs are http, https, h2c or h2://HOST:PORT, or unix:PAT
   to       = ["h2c://10.0.0.9:9000"]
   balance  = "hash"                  # least-loaded, hash (of the address), sticky
   health   = "/healthz"
-  timeout  = "30s"
+  timeout  = "30s"                   # for each wait for a server
+  tunnel-timeout = "10m"             # ends silent WebSockets; 1h without it
   max-conns = 500                    # to each server
   max-body  = 1048576                # bytes; --max-body without it
   attempts  = 2

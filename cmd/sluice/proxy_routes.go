@@ -28,6 +28,7 @@ type routeText struct {
 	Health         string   `toml:"health"`
 	HealthInterval duration `toml:"health-interval"`
 	Timeout        duration `toml:"timeout"`
+	TunnelTimeout  duration `toml:"tunnel-timeout"`
 	MaxConns       int      `toml:"max-conns"`
 	MaxBody        int64    `toml:"max-body"`
 	Attempts       int      `toml:"attempts"`
@@ -105,7 +106,7 @@ func (t *routeText) route() (route, error) {
 	}
 	r.options = proxy.Options{
 		To: t.To, Balance: balance, HealthPath: t.Health, HealthInterval: time.Duration(t.HealthInterval), Timeout: time.Duration(t.Timeout),
-		MaxConns: t.MaxConns, MaxBody: t.MaxBody, Attempts: t.Attempts, HedgeAfter: time.Duration(t.HedgeAfter), RewriteHost: t.RewriteHost, Forwarded: forwarded, Via: t.Via, StickyKey: t.StickyKey,
+		TunnelTimeout: time.Duration(t.TunnelTimeout), MaxConns: t.MaxConns, MaxBody: t.MaxBody, Attempts: t.Attempts, HedgeAfter: time.Duration(t.HedgeAfter), RewriteHost: t.RewriteHost, Forwarded: forwarded, Via: t.Via, StickyKey: t.StickyKey,
 	}
 	return r, nil
 }

@@ -8,12 +8,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/proxy"
 	"github.com/sluicehttp/sluice/shared"
 	"github.com/sluicehttp/sluice/sse"
 )
@@ -291,5 +294,26 @@ func TestRoutes(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s%s: %q, want %q", c.host, c.path, got, c.want)
 		}
+	}
+}
+
+// TestRouteOptions: what the help shows is read.
+func TestRouteOptions(t *testing.T) {
+	_, text, _ := strings.Cut(proxyHelp, "decides.\n")
+	text, _, _ = strings.Cut(text, "\nRequests without")
+	file := filepath.Join(t.TempDir(), "routes.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	routes, err := readRoutes(file)
+	if err != nil || len(routes) != 2 {
+		t.Fatal(len(routes), err)
+	}
+	want := proxy.Options{
+		To: []string{"h2c://10.0.0.9:9000"}, Balance: proxy.Hash, HealthPath: "/healthz", Timeout: 30 * time.Second, TunnelTimeout: 10 * time.Minute,
+		MaxConns: 500, MaxBody: 1 << 20, Attempts: 2, HedgeAfter: 200 * time.Millisecond, Forwarded: proxy.ForwardedAppend, RewriteHost: true, Via: "edge", StickyKey: "a secret",
+	}
+	if got := routes[1].options; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\n%+v", got, want)
 	}
 }
