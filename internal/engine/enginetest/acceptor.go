@@ -236,7 +236,7 @@ func (a *acceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 func (a *acceptor) protocol(s *session) engine.Protocol {
 	switch {
 	case a.valves != nil:
-		v := &valve{session: s}
+		v := &valve{session: s, target: s.conn.Target()}
 		a.valves <- v
 		return v
 	case a.mute:

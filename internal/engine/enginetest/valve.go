@@ -25,6 +25,7 @@ func valveScenarios() []scenario {
 // A valve is a Protocol that keeps what it is fed. It stops after each Feed.
 type valve struct {
 	*session
+	target engine.Target
 
 	mu        sync.Mutex
 	got       []byte
@@ -43,14 +44,12 @@ func (f *fixture) openValve(t *testing.T) (*server, *peer, *valve) {
 	s := f.start(t, a, options())
 	p := s.connect(t)
 	v := <-a.valves
-	if v.target() == (engine.Target{}) {
+	if v.target == (engine.Target{}) {
 		_ = p.Close()
 		t.Skip("the engine has no Targets")
 	}
 	return s, p, v
 }
-
-func (v *valve) target() engine.Target { return v.conn.Target() }
 
 // Capabilities implements engine.Protocol.
 func (v *valve) Capabilities() engine.Capabilities {
@@ -106,7 +105,7 @@ func (s *server) says(v *valve, text string, next engine.Next) {
 	v.mu.Lock()
 	v.text, v.next = append(v.text, text...), next
 	v.mu.Unlock()
-	s.engine.Prompt(v.target())
+	s.engine.Prompt(v.target)
 }
 
 // opens makes the valve take one more piece.
@@ -114,7 +113,7 @@ func (s *server) opens(v *valve) {
 	v.mu.Lock()
 	v.isStopped = false
 	v.mu.Unlock()
-	s.engine.ReadOn(v.target())
+	s.engine.ReadOn(v.target)
 }
 
 func (v *valve) count() int {
@@ -173,7 +172,7 @@ func testStopped(t *testing.T, f *fixture) {
 	s.opens(v)
 	s.eventually(t, "it is between requests", func() bool { return s.stats() == engine.Stats{Open: 1} })
 	if !f.offers(handshakes) {
-		if missed := s.cast([]engine.Target{v.target()}, "cast"); len(missed) > 0 {
+		if missed := s.cast([]engine.Target{v.target}, "cast"); len(missed) > 0 {
 			t.Error("Cast has missed a connection that reads on and is idle")
 		} else {
 			p.expect(t, "cast")
