@@ -47,6 +47,7 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checks allocate")
 	}
+	needsEvents(t) // other engines allocate
 	up := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("Hello, World!") }, Logger: silent}
 	p := newProxy(t, Options{To: []string{"http://" + serveUntilEnd(t, up.Serve, up.Shutdown)}})
 	for _, in := range []string{get("User-Agent: a\r\nAccept: */*\r\n"), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"} {

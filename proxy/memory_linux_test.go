@@ -28,7 +28,7 @@ func TestIdleMemory(t *testing.T) {
 	if testing.Short() || invariants.Enabled {
 		t.Skip("takes some seconds; the race detector keeps memory of its own")
 	}
-	needsSplices(t)
+	needsEvents(t)
 	for _, c := range []struct {
 		name, request, answer string
 		limit                 int // bytes for each

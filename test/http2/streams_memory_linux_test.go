@@ -22,7 +22,7 @@ func TestHTTP2StreamMemory(t *testing.T) {
 		limit int // bytes for each stream
 		open  func(c *idleClient)
 	}{
-		{"blocked", 9 << 10, func(c *idleClient) { c.begin(true, ":path", "/wait") }},
+		{"blocked", 9500, func(c *idleClient) { c.begin(true, ":path", "/wait") }},
 		{"buffered", 2560, func(c *idleClient) { c.beginBody("/") }},
 		{"streamed", 10 << 10, func(c *idleClient) { c.beginBody("/read") }},
 		{"stalled", 1536, func(c *idleClient) { c.begin(true, ":path", "/large") }},
