@@ -75,8 +75,8 @@ func (d *Decoder) SetLimit(size int) {
 }
 
 // Begin starts a block. Its fields will be added to t, which must be empty and have no
-// raw head, and what the others say to h. Both may be nil for an UnwantedBlock, and h
-// for a TrailerBlock.
+// raw head, and what the others say to h. Both may be nil for an Unwanted block, and h for a
+// Trailer.
 func (d *Decoder) Begin(kind fieldlist.Kind, t *field.Table, h *fieldlist.Head) {
 	d.List.Begin(kind, t, h)
 	d.phase, d.updates, d.path = atSizeUpdate, 0, pathPlace{}
@@ -291,7 +291,7 @@ func (d *Decoder) indexed(index int) error {
 			}
 			value := d.BeginValue(f.code, start)
 			d.Out = append(d.Out, f.value...)
-			d.Add(f.code, staticFlaws[index], start, value)
+			d.Add(f.code, f.flaw, start, value)
 		}
 		return nil
 	}
