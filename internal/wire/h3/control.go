@@ -136,15 +136,6 @@ func AppendGoAway(dst []byte, id uint64) []byte {
 	return append(AppendFrameHeader(dst, FrameGoAway, uint64(len(payload))), payload...)
 }
 
-// CheckEncoderStream returns the error that the first bytes of the peer's encoder stream are,
-// after its type: a table without a capacity has no instructions (RFC 9204 section 3.2.3).
-func CheckEncoderStream(in []byte) *Error {
-	if len(in) > 0 {
-		return ErrEncoderStream
-	}
-	return nil
-}
-
 // A DecoderStream checks the peer's decoder stream, after its type (RFC 9204 section 4.4). The
 // only instruction without a dynamic table is Stream Cancellation. The zero value is ready.
 type DecoderStream struct {

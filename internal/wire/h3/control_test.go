@@ -111,10 +111,7 @@ func TestEventsOfControlStream(t *testing.T) {
 	}
 }
 
-func TestCompressionStreams(t *testing.T) {
-	if CheckEncoderStream(nil) != nil || CheckEncoderStream([]byte{0x20}) != ErrEncoderStream {
-		t.Error("an instruction for the table is not refused")
-	}
+func TestDecoderStream(t *testing.T) {
 	for wire, want := range map[string]*Error{
 		"": nil, "40": nil, "7f8001": nil, "4041": nil, "7f00 7f7f 40": nil,
 		"80": ErrDecoderStream, "00": ErrDecoderStream, "01": ErrDecoderStream, "4081": ErrDecoderStream, "7f8000": nil,

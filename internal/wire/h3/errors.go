@@ -76,7 +76,6 @@ func connectionError(c Code, msg string) *Error { return &Error{Code: c, msg: ms
 
 // Violations that a frame or the order of frames shows.
 var (
-	ErrFrameTruncated  = connectionError(FrameError, "the stream ends within a frame")
 	ErrFrameLength     = connectionError(FrameError, "frame has a wrong length for its type")
 	ErrFrameTooLarge   = connectionError(ExcessiveLoad, "frame of the control stream is too large")
 	ErrFrameReserved   = connectionError(FrameUnexpected, "frame of HTTP/2")
@@ -97,10 +96,6 @@ var (
 	ErrMaxPushID       = connectionError(IDError, "MAX_PUSH_ID is lower than before")
 	ErrGoAwayID        = connectionError(IDError, "GOAWAY has a number of no request, or a higher one than before")
 	ErrPriorityID      = connectionError(IDError, "PRIORITY_UPDATE for no request")
-	ErrStreamAgain     = connectionError(StreamCreationError, "second stream of a type of which there is one")
-	ErrPushStream      = connectionError(StreamCreationError, "push stream from a client")
-	ErrPushToUs        = connectionError(IDError, "push stream, although push is not allowed")
-	ErrClosedCritical  = connectionError(ClosedCritical, "control stream or compression stream was closed")
 )
 
 // Violations of RFC 9204, for tables without a capacity.
@@ -111,16 +106,13 @@ var (
 	ErrInteger          = connectionError(DecompressionFailed, "integer is too large")
 	ErrHuffman          = connectionError(DecompressionFailed, "invalid Huffman code")
 	ErrSectionTruncated = connectionError(DecompressionFailed, "field section ends early")
-	ErrEncoderStream    = connectionError(EncoderStreamError, "instruction for the dynamic table, which has no capacity")
 	ErrDecoderStream    = connectionError(DecoderStreamError, "acknowledgement of insertions that were not made")
 )
 
-// What ends a stream or a connection by its state.
+// Messages that end too early.
 var (
-	ErrExcessiveLoad = connectionError(ExcessiveLoad, "the peer causes too much work")
-	ErrIncomplete    = &Error{Code: RequestIncomplete, Scope: StreamScope, msg: "the stream ends before the request does"}
-	ErrContentLength = &Error{Code: MessageError, Scope: StreamScope, msg: "body has not the length of content-length"}
-	ErrNoResponse    = &Error{Code: MessageError, Scope: StreamScope, msg: "the stream ends before the response does"}
+	ErrIncomplete = &Error{Code: RequestIncomplete, Scope: StreamScope, msg: "the stream ends before the request does"}
+	ErrNoResponse = &Error{Code: MessageError, Scope: StreamScope, msg: "the stream ends before the response does"}
 )
 
 // Violation returns the *Error that err is, or nil.

@@ -20,38 +20,12 @@ const (
 // section 7.2.8).
 func (t FrameType) isReserved() bool { return t == 0x2 || t == 0x6 || t == 0x8 || t == 0x9 }
 
-// A StreamType is the first integer of a unidirectional stream (RFC 9114 section 6.2, RFC 9204
-// section 4.2).
-type StreamType uint64
-
-// The types of streams.
-const (
-	StreamControl StreamType = 0x0
-	StreamPush    StreamType = 0x1
-	StreamEncoder StreamType = 0x2
-	StreamDecoder StreamType = 0x3
-)
-
 // maxFrameHeader is the length of the longest header of a frame: its type and its length.
 const maxFrameHeader = 16
 
 // AppendFrameHeader appends the header of a frame with a payload of so many bytes.
 func AppendFrameHeader(dst []byte, t FrameType, length uint64) []byte {
 	return AppendVarint(AppendVarint(dst, uint64(t)), length)
-}
-
-// FrameHeaderSize returns the length of the header that AppendFrameHeader appends for DATA and
-// HEADERS.
-func FrameHeaderSize(length uint64) int {
-	switch {
-	case length < 1<<6:
-		return 2
-	case length < 1<<14:
-		return 3
-	case length < 1<<30:
-		return 5
-	}
-	return 9
 }
 
 // A FrameReader finds the frames of a stream, whose bytes may arrive in any pieces. The zero

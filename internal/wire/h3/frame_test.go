@@ -79,11 +79,6 @@ func TestFrames(t *testing.T) {
 			t.Errorf("after %d bytes: %v", at, isBetween)
 		}
 	}
-	for n, size := range map[uint64]int{0: 2, 63: 2, 64: 3, 16383: 3, 16384: 5, 1 << 30: 9} {
-		if got := FrameHeaderSize(n); got != size || len(AppendFrameHeader(nil, FrameData, n)) != size {
-			t.Errorf("the header of %d bytes has %d", n, got)
-		}
-	}
 }
 
 // TestOrderOfFrames: RFC 9114 sections 4.1, 7.1 and 7.2. H is a head, I an interim one, D DATA, T
