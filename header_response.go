@@ -241,8 +241,8 @@ func (h *ResponseHeader) SetCanonical(key, value []byte) {
 	h.m.PutCanonical(key, value, message.DropsDate)
 }
 
-// AddVary adds a field name to Vary, unless Vary has it, or is "*" (RFC 9110 section 12.5.5). A name
-// that is no token is ignored, as Set does.
+// AddVary adds a field name to Vary, unless Vary has it, or is "*" (RFC 9110 section 12.5.5). It
+// ignores a name that is not a token, as Set does.
 func (h *ResponseHeader) AddVary(name string) { h.m.AddVary(name) }
 
 // Del is RequestHeader.Del.

@@ -24,7 +24,7 @@ import (
 //
 // The request's context ends it in each phase, and the reading of the response's body. Bodies
 // are streams in both directions, with trailer fields. Functions of httptrace.ClientTrace in
-// the context are called, but for those about 100 Continue, idle connections and single
+// the context are called, except those about 100 Continue, idle connections and single
 // fields. What the client repeats by itself, it repeats here too, unless the body was read from.
 //
 // It asks for compressed responses and decodes them as sluice.Client.DecodeResponseBody says, not

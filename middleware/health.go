@@ -25,7 +25,7 @@ const (
 // ready may ask a database, and is called at most once a second and never concurrently, however
 // many probes there are: anybody can send them. A probe that comes meanwhile gets the last
 // answer, and 503 when ready has not returned for ten seconds. The error is logged when the server
-// is no longer ready, and not shown. nil: the server is always ready.
+// stops being ready; clients do not see it. nil: the server is always ready.
 //
 // Put it outside authentication and rate limits. prefork.HealthHandler has the state of all
 // workers instead.

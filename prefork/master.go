@@ -140,7 +140,7 @@ func (p *Prefork) manage(addr string, h *holder) error {
 	return publicError(err)
 }
 
-// leave closes what a master has opened. If the service goes on without it, the sockets' files stay.
+// leave closes what a master has opened. If the service continues without it, the sockets' files stay.
 func leave(s *sockets, a *admin, goesOn bool) {
 	if goesOn {
 		s.keepFiles()

@@ -62,8 +62,8 @@ func (x *exchange) stick(u *upstream) {
 	x.ctx.Response.Header.SetCookie(cookie)
 }
 
-// stickyID returns the value of the cookie of Sticky for an upstream. Without the key, nobody
-// can tell from it what the upstream is.
+// stickyID returns the value of the cookie of Sticky for an upstream. It does not
+// reveal the upstream to those who do not have the key.
 func stickyID(key, name string) string {
 	sum := hmac.New(sha256.New, []byte(key))
 	sum.Write([]byte(name))

@@ -67,8 +67,8 @@ func contentOf(t *testing.T, text []byte, isRaw, isOver bool) string {
 	return string(content)
 }
 
-// TestEventFraming: events arrive while the response goes on, whatever the chunks are; its end
-// arrives as such, and an incomplete response does not look complete.
+// TestEventFraming: events arrive while the response continues, whatever the chunks are. The
+// client sees its end, and an incomplete response does not look complete.
 func TestEventFraming(t *testing.T) {
 	for _, engine := range engines {
 		for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
@@ -299,7 +299,7 @@ func TestEventsInMiddleware(t *testing.T) {
 	}
 }
 
-// TestEventsAfterUnreadBody: events arrive even if nobody has read the request's body.
+// TestEventsAfterUnreadBody: events arrive even if the request's body was not read.
 func TestEventsAfterUnreadBody(t *testing.T) {
 	to := listenTo(t, func(conn io.Writer, r *bufio.Reader) {
 		_, _ = io.WriteString(conn, eventHead+"6\r\nhello\n\r\n0\r\n\r\n")

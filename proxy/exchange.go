@@ -227,7 +227,7 @@ func (x *exchange) leave() {
 // release returns x to the pool.
 func (x *exchange) release() {
 	x.end()
-	_ = x.resp.CloseBodyStream() // there is one if nobody wants it
+	_ = x.resp.CloseBodyStream() // there is one if it was not wanted
 	if x.isUploading {
 		_ = x.upload.Close()
 	}

@@ -60,7 +60,7 @@ func (p *Proxy) test(ctx context.Context, u *upstream, client *sluice.HostClient
 	if u.isTLS {
 		req.URI().SetScheme("https")
 	}
-	if err := client.DoContext(ctx, req, resp); err != nil && !errors.Is(err, sluice.ErrBodyTooLarge) { // nobody reads the page
+	if err := client.DoContext(ctx, req, resp); err != nil && !errors.Is(err, sluice.ErrBodyTooLarge) { // the page is not read
 		return err
 	}
 	if status := resp.StatusCode(); status < 200 || status > 399 {

@@ -13,7 +13,7 @@ import (
 const (
 	// hedgeEvery is of how many requests one may be hedged.
 	hedgeEvery = 10
-	// hedgesSaved is how many of the hedges that were not needed may come at once later.
+	// hedgesSaved bounds the unused hedges that are saved for a later burst.
 	hedgesSaved = 10
 )
 
@@ -44,9 +44,9 @@ func (b *hedgeBudget) spend() bool {
 	}
 }
 
-// mayHedge reports whether the request may be sent to two upstreams at once. What changes something
-// may not: the first one to arrive could make the answer to the other one 404, 409 or, with If-Match,
-// 412, which might win.
+// mayHedge reports whether the request may be sent to two upstreams concurrently. A request that
+// changes something may not: the copy that arrives first could make the answer to the other one 404,
+// 409 or, with If-Match, 412, and that answer might win.
 func (x *exchange) mayHedge() bool {
 	o := &x.proxy.options
 	return o.HedgeAfter > 0 && len(o.To) > 1 && !x.req.IsBodyStream() && isSafe(&x.req.Header)
@@ -62,9 +62,9 @@ const (
 )
 
 // A hedge is the second attempt of a request, which begins after Options.HedgeAfter on the
-// goroutine of a timer. The exchange waits for its end before it goes on.
+// goroutine of a timer. The exchange waits for its end before it continues.
 type hedge struct {
-	x      *exchange // not touched by the hedge, but as a context
+	x      *exchange // the hedge uses it only as a context
 	req    *sluice.Request
 	resp   sluice.Response
 	used   [1]*balance.Member[*upstream] // of the first attempt
@@ -121,7 +121,7 @@ func (x *exchange) sendHedged() error {
 		x.adopt(h)
 		return nil
 	}
-	if hasRun { // nobody needs to try there again
+	if hasRun { // do not try that upstream again
 		x.tried = append(x.tried, h.pick.Member)
 	}
 	if err != nil {

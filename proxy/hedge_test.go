@@ -100,7 +100,7 @@ func TestHedge(t *testing.T) {
 					t.Errorf("%d and %d requests", a, b)
 				}
 				for u, text := range map[*heldUpstream]string{one: c.first, two: c.second} {
-					if text == "" { // it was cancelled: nobody reads its answer
+					if text == "" { // it was cancelled: its answer is not read
 						u.answers <- goodAnswer
 						u.awaitClosed(t, 1)
 					}
@@ -208,8 +208,8 @@ func TestHedgeClientGone(t *testing.T) {
 	}
 }
 
-// TestHedgeRaces: whoever wins, each client gets one whole response, of its own request, and
-// nothing remains. The bodies are longer than what is read with the head.
+// TestHedgeRaces: whichever attempt wins, each client gets one whole response, of its own request,
+// and nothing remains. The bodies are longer than what is read with the head.
 func TestHedgeRaces(t *testing.T) {
 	for _, scheme := range []string{"http", "h2c"} {
 		t.Run(scheme, func(t *testing.T) { testHedgeRaces(t, scheme) })
@@ -260,7 +260,7 @@ func testHedgeRaces(t *testing.T, scheme string) {
 	}
 }
 
-// TestHedgedEvents: a stream of events goes on after its head, whether the hedge has it or not.
+// TestHedgedEvents: a stream of events continues after its head, whether the hedge has it or not.
 func TestHedgedEvents(t *testing.T) {
 	for _, isSlow := range []bool{false, true} {
 		for _, engine := range engines {

@@ -94,7 +94,7 @@ func TestStalledUpload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close() // nobody reads what has come
+	defer ln.Close() // what has arrived is not read
 	for _, engine := range engines {
 		t.Run(engine.String(), func(t *testing.T) {
 			p := newProxy(t, Options{To: []string{"http://" + ln.Addr().String()}, Timeout: 200 * time.Millisecond})

@@ -10,11 +10,11 @@ import (
 )
 
 // A splice connects a client and an upstream whose connections are on event engines. It is a
-// tunnel, or with events the body of a response. What comes from one is
-// written to the other at once, if that is idle; then there is nothing but the splice
-// and the slots of the engines. Otherwise it waits in end.pending, and the engine reads no
-// more from the first connection until the second one has taken it: in each direction there is
-// what one read returns, and what the engine holds of the piece before.
+// tunnel, or with events the body of a response. If one connection is idle, bytes from the
+// other are written to it immediately, and memory holds only the splice and the slots of the
+// engines. Otherwise they wait in end.pending, and the engine reads no more from their connection
+// until the other one has taken them: in each direction there is what one read returns, and what
+// the engine holds of the piece before.
 type splice struct {
 	host     *spliceHost
 	engine   engine.Engine // of the upstream's connection
@@ -86,8 +86,8 @@ func (s *splice) begin(from side) (to engine.Target, mayCast bool) {
 	return o.target, o.state == endOpen && o.pending == nil
 }
 
-// leave leaves in, which could not be cast, to the other end. The result false means that
-// there is no other end any more.
+// leave leaves in, which could not be cast, to the other end. It returns false if the other end
+// is closed.
 func (s *splice) leave(from side, in []byte) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ var (
 type opening struct {
 	upstream *upstream
 	conn     net.Conn   // to upstream
-	early    []byte     // what has come from there, for the client as it is
+	early    []byte     // what has come from there, to send to the client verbatim
 	rest     []byte     // what comes next from there
 	events   *eventBody // nil: it is a tunnel
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // tunnelTo returns the URL of an upstream that accepts every upgrade, and serves the tunnel
-// with serve, after early. r has what came behind the head.
+// with serve, after early. r has what came after the head.
 func tunnelTo(t testing.TB, early string, serve func(conn *net.TCPConn, r *bufio.Reader)) string {
 	t.Helper()
 	return listenTo(t, func(conn io.Writer, r *bufio.Reader) {
@@ -157,7 +157,7 @@ func TestSpliceOfDeaf(t *testing.T) {
 	}
 }
 
-// TestSpliceBuffered: what comes behind the heads, in both directions, belongs to the tunnel.
+// TestSpliceBuffered: bytes after the heads, in both directions, belong to the tunnel.
 func TestSpliceBuffered(t *testing.T) {
 	early := strings.Repeat("early ", 400) // it shares a segment with the head
 	for _, engine := range engines {
@@ -180,8 +180,8 @@ func TestSpliceBuffered(t *testing.T) {
 	}
 }
 
-// TestSpliceHalfClose: the end of one side's output goes on as such, and the other direction
-// goes on.
+// TestSpliceHalfClose: the end of one side's output is forwarded, and the other direction stays
+// open.
 func TestSpliceHalfClose(t *testing.T) {
 	needsEvents(t)
 	answer := strings.Repeat("answer", 100_000)
@@ -281,7 +281,7 @@ func TestSpliceReset(t *testing.T) {
 				ended, start := make(chan bool, 1), make(chan bool)
 				to := tunnelTo(t, "hello", func(conn *net.TCPConn, r *bufio.Reader) {
 					if isBusy {
-						go pour(conn, 3, 64<<20) // nobody reads it
+						go pour(conn, 3, 64<<20) // its output is not read
 					}
 					if at == upstreamSide {
 						<-start

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSentTogether: requests of many connections, which the engine sends together, get their own
-// answers, while upstreams close connections and send what nobody has asked for.
+// answers, while upstreams close connections and send bytes that were not requested.
 func TestSentTogether(t *testing.T) {
 	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWebSocketHTTP2: a WebSocket goes to an upstream of HTTP/2 as a stream, or over HTTP/1.1 if the
-// upstream does not admit that. A refusal arrives as it is.
+// upstream does not admit that. A refusal arrives unchanged.
 func TestWebSocketHTTP2(t *testing.T) {
 	const key, accept = "dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" // RFC 6455 section 1.3
 	for _, isStream := range []bool{true, false} {
@@ -92,8 +92,8 @@ func webSocketOver2(t *testing.T, addr string) {
 	stream.Close()
 }
 
-// TestNotWebSocketHTTP2: what is no handshake of a WebSocket is not made one: the proxy would answer
-// it in place of the upstream, which would refuse it over HTTP/1.1.
+// TestNotWebSocketHTTP2: a request that is not a WebSocket handshake is not made one: the proxy would
+// answer it in place of the upstream, which would refuse it over HTTP/1.1.
 func TestNotWebSocketHTTP2(t *testing.T) {
 	up := &sluice.Server{Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
 		if ctx.StreamID() == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // NewRequest returns a request for a handler. target is a path with a query, or a URL; without
-// a host it is that of example.com. The path is sent as it is, with dot segments and
+// a host it is that of example.com. The path is sent verbatim, with dot segments and
 // percent-encodings. body may be empty.
 func NewRequest(method, target, body string) *sluice.Request {
 	req := new(sluice.Request)

@@ -134,7 +134,7 @@ func TestFleet(t *testing.T) {
 }
 
 // TestFleetNginx: nginx, which does not ask whether a machine is ready, has no failed request
-// either when two of three machines are stopped, one after the other, but for a POST that meets
+// either when two of three machines are stopped, one after the other, except a POST that meets
 // a connection that a machine closes at that moment: nginx does not send it again. The third
 // machine would have to wait until nginx sends requests to the first one again (fail_timeout).
 func TestFleetNginx(t *testing.T) {

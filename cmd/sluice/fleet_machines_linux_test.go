@@ -198,7 +198,7 @@ func (n *network) stop(m *machine) {
 	}
 }
 
-// kill ends all processes on m at once, but the one that sleeps.
+// kill ends all processes on m immediately, except the one that sleeps.
 func (n *network) kill(m *machine) {
 	n.t.Helper()
 	own, _ := os.Readlink(m.namespace())

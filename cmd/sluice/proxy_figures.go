@@ -21,7 +21,7 @@ import (
 const (
 	// publishPeriod is how often a worker tells what it knows of upstreams.
 	publishPeriod = 250 * time.Millisecond
-	// maxPublished bounds the upstreams of which workers tell, those of earlier routes included:
+	// maxPublished bounds the upstreams that workers report, including those of earlier routes:
 	// each takes up to 80 KB of the shared segment, and its place is never given back.
 	maxPublished = 256
 	// publishedPrefix begins the names of their values there.
@@ -118,7 +118,7 @@ type publisher struct {
 	ended   sync.WaitGroup
 }
 
-// publish tells until close is called. What is wrong is logged: requests are served all the same.
+// publish reports until close is called. It logs errors; requests are served nevertheless.
 func publish(handler *gatewayHandler, logger sluice.Logger) *publisher {
 	p := &publisher{handler: handler, end: make(chan struct{})}
 	var err error

@@ -71,7 +71,7 @@ func start(t *testing.T, args ...string) *process {
 const processBound = 2 * time.Minute
 
 // limited is exec.Command of a process that is killed after processBound. A test that waits for
-// it goes on then, even if a worker of the process still has its output.
+// it then continues, even if a worker of the process still holds its output open.
 func limited(t testing.TB, name string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), processBound)
 	t.Cleanup(cancel)

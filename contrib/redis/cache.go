@@ -17,7 +17,7 @@ import (
 // asks for often, since each call here is a round trip.
 //
 // While Redis is away, nothing is found and nothing is set. If many requests then make the same
-// value at once, let a shared.Lease admit one.
+// value concurrently, let a shared.Lease admit one.
 type Cache struct {
 	store    *Store
 	prefix   string

@@ -66,7 +66,7 @@ func TestCache(t *testing.T) {
 		_, isFound = b.Get(nil, []byte("key"))
 	}
 	if errs.Load() > 0 {
-		t.Errorf("%d errors: what is not there is none", errs.Load())
+		t.Errorf("%d errors: a missing key is not an error", errs.Load())
 	}
 }
 

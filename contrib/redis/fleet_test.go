@@ -72,8 +72,8 @@ func (n *fleetCount) request(client *sluice.Client, url string) {
 	}
 }
 
-// load makes requests of a path to all machines at once, count from each client, and returns what
-// they got from each machine.
+// load sends requests for path to all machines concurrently, count from each client, and returns
+// what the clients got from each machine.
 func load(machines []*fleetMachine, path string, count int) (got []*fleetCount) {
 	var all sync.WaitGroup
 	for _, m := range machines {

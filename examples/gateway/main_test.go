@@ -30,8 +30,8 @@ func startUpstream(t *testing.T, name string) *sluicetest.Server {
 	})
 }
 
-// startGateway starts a gateway in front of two servers of notes, of which one is down, and one of
-// the site.
+// startGateway starts a gateway in front of two servers of notes, one of them down, and one server
+// of the site.
 func startGateway(t *testing.T, rate int) (s *sluicetest.Server, g *gateway) {
 	down := startUpstream(t, "down")
 	down.Close()

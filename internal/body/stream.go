@@ -81,8 +81,8 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Detach takes the connection from a Stream of which nothing was read; see Detacher. The Stream
-// is closed then.
+// Detach takes the connection from a Stream that was not read from; see Detacher. The Stream is
+// then closed.
 func (s *Stream) Detach(wants func(net.Conn) bool) (conn net.Conn, rest []byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,8 +22,8 @@ type Held struct {
 	// Wake is called when h ends otherwise than by HeldSent: the caller may be waiting for
 	// the answer. It must not block.
 	Wake func()
-	// N is how many bytes were sent, and Errno why there are no more, with HeldCut; 0: there
-	// is no room for more, or the Holder cannot tell.
+	// With HeldCut, N is how many bytes were sent, and Errno why the rest was not; 0: there
+	// is no room for it, or the Holder cannot tell.
 	N     int
 	Errno syscall.Errno
 

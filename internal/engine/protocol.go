@@ -201,9 +201,9 @@ type Stopper interface {
 	Stops() bool
 }
 
-// A HalfCloser is a Protocol whose connection may go on in one direction when the other one has
+// A HalfCloser is a Protocol whose connection may stay open in one direction after the other has
 // ended. Engines whose Conns have a Target call PeerEnded instead of HalfClosed, and do what
-// EndOutput says; others treat it as a Protocol that is none.
+// EndOutput says; others treat it as any other Protocol.
 type HalfCloser interface {
 	// PeerEnded is called when the peer has ended its input (FIN), perhaps more than once. It
 	// appends output, as Run does. After Read the connection stays open for output.

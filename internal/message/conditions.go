@@ -66,7 +66,7 @@ func UnixDate(value []byte) (seconds int64, ok bool) {
 }
 
 // AddVary adds a field name to Vary (RFC 9110 section 12.5.5), whose fields are one
-// list, unless it is there. A name that is no token is ignored. AddVary changes the
+// list, unless it is there. A name that is not a token is ignored. AddVary changes the
 // head even if Vary is announced as a trailer field, because caches read it from
 // the head.
 func (h *ResponseHeader) AddVary(name string) {

@@ -39,7 +39,7 @@ func TestGetOfAStream(t *testing.T) {
 	}
 }
 
-// everyRead is a ReadTimeout of which each Read sets a deadline; see Client.ReadTimeout.
+// everyRead is a ReadTimeout for which each Read sets a deadline; see Client.ReadTimeout.
 const everyRead = 9 * time.Second
 
 // TestStreamsWithoutDeadlines: a streamed body whose deadlines cannot be set or cleared is

@@ -25,8 +25,8 @@ const patience = 5 * time.Minute
 
 var isLong = flag.Bool("tutorial.long", false, "also run the commands that compile everything anew")
 
-// A block is a fenced block of the page: ```LANGUAGE FILE FUNCTION, of which the last two may
-// be missing.
+// A block is a fenced block of the page: ```LANGUAGE FILE FUNCTION; the last two are
+// optional.
 type block struct {
 	language, file, function, text string
 }
@@ -132,7 +132,7 @@ func stepsOf(text string) (all []step) {
 }
 
 // commandOf returns the lines of the script for a command. People wait for a moment after one
-// that goes on in the background, or was ended: the script does so until it serves, or has ended.
+// that runs in the background, or was ended. The script waits until it serves, or has ended.
 func commandOf(command string, own *strings.Replacer) string {
 	wait := ""
 	switch _, after, _ := strings.Cut(command, "> "); {

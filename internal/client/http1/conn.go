@@ -116,8 +116,8 @@ func (c *Conn) WasSpokenTo() bool {
 }
 
 // Setting a deadline costs more than writing a short request does outside the kernel. So a
-// timeout of longTimeout or more that is the only limit ends up to a lateShare later, and its
-// deadline is set again only when less than timeout is left.
+// timeout of longTimeout or more that is the only limit gets a deadline that is later by
+// timeout/lateShare. Later calls keep the deadline while it is at least timeout away.
 const (
 	longTimeout = 10 * time.Second
 	lateShare   = 32

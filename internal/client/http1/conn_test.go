@@ -90,8 +90,8 @@ func TestConnLimits(t *testing.T) {
 	})
 }
 
-// TestLongReadLimit: a long time-out that is the only limit is set for longer, and not again
-// while it is left.
+// TestLongReadLimit: a long time-out that is the only limit gets a later deadline, which is kept
+// while it is at least the time-out away.
 func TestLongReadLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stub := &stubConn{}

@@ -217,8 +217,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestDetach: a chunked body of which nothing was read gives its connection away, with what has
-// arrived; any other one does not.
+// TestDetach: a chunked body that was not read from gives its connection away, with the bytes
+// that have arrived; any other body does not.
 func TestDetach(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	for _, test := range []struct {

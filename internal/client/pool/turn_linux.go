@@ -60,8 +60,8 @@ func (t *Turn) Init(c net.Conn) {
 // CanTake reports whether Take works for the connection.
 func (t *Turn) CanTake() bool { return t.raw != nil }
 
-// Take writes out and reads the beginning of the response into in. written tells how
-// much of out was written: if there is no room for all of it, Take reads nothing, returns no
+// Take writes out and reads the beginning of the response into in. written is how
+// much of out was written. If the socket has no room for the rest, Take reads nothing, returns no
 // error, and may have changed the connection's read deadline, which limits the wait. If there
 // is a holder, it may send out, together with what others send.
 func (t *Turn) Take(out, in []byte, holder engine.Holder) (written, n int, err error) {

@@ -11,7 +11,7 @@ import (
 // zero value is ready.
 type Shared struct {
 	mu     sync.Mutex
-	engine engine.Engine // nil: nobody holds it
+	engine engine.Engine // nil: it is not held
 	holds  int
 }
 

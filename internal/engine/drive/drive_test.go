@@ -197,7 +197,7 @@ func (v *valve) PeerEnded(out []byte) ([]byte, engine.Next) {
 	return append(out, '='), engine.EndOutput
 }
 
-// TestHalfClose: the Host learns of the end of the output, and the connection goes on.
+// TestHalfClose: the Host learns of the end of the output, and the connection stays open.
 func TestHalfClose(t *testing.T) {
 	const both = engine.CanStop | engine.CanHalfClose
 	for _, room := range []int{0, 9} {

@@ -263,7 +263,7 @@ func TestManagerHangs(t *testing.T) {
 	}
 }
 
-// What a manager has sent before it hangs is no answer to the signal, also if it arrives later.
+// Frames that a manager sent before it hangs do not answer the signal, even if they arrive later.
 func TestManagerHangsWithFramesOnTheWay(t *testing.T) {
 	ours, _ := somePair(t)
 	m := &manager{conn: ours, command: exec.Command("sleep", "60")}
@@ -306,8 +306,8 @@ func TestSignalWhileYielding(t *testing.T) {
 	}
 }
 
-// Managers that end before they have left a state are not started again at once, and after some
-// the binary from before is used.
+// A manager that ends before it has left a state is not restarted immediately. After several such
+// ends the previous binary is used.
 func TestManagersEndEarly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	s := hold(t, file, func(c *Config) { c.Grace = patience })

@@ -23,7 +23,7 @@ type List struct {
 
 	Kind  Kind         // of this list
 	Table *field.Table // of its fields
-	Head  *Head        // what the others say
+	Head  *Head        // its pseudo-fields
 	Out   []byte       // what is decoded
 	Size  int          // of the list so far, up to the first field that exceeds a limit
 	// Beyond is the size of the fields that are not stored, because a limit is exceeded.
@@ -38,7 +38,7 @@ type List struct {
 }
 
 // Begin starts a list. Its fields will be added to t, which must be empty and have no raw
-// head, and what the others say to h. Both may be nil for an Unwanted one, and h for a
+// head, and its pseudo-fields to h. Both may be nil for an Unwanted one, and h for a
 // Trailer.
 func (l *List) Begin(kind Kind, t *field.Table, h *Head) {
 	if h != nil {

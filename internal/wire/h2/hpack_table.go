@@ -221,7 +221,7 @@ func (t *dynamicTable) unpack(b []byte) error {
 			if name, b, ok = cutPacked(b); !ok {
 				return ErrPackedDecoder
 			}
-			n.code = fieldlist.CodeOf(name) // in any case: of "Host", too, which is no name of HTTP/2
+			n.code = fieldlist.CodeOf(name) // in any case: also of "Host", which is not a name in HTTP/2
 			if n.flaw = fieldlist.NameViolation(n.code, name); n.flaw == fieldlist.None && staticName(n.code, name) != 0 {
 				return ErrPackedDecoder
 			}

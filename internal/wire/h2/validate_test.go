@@ -30,8 +30,8 @@ func malformedBy(v fieldlist.Violation) error {
 	return malformed[v]
 }
 
-// TestViolations: package fieldlist has the rules. What breaks one resets the stream, wherever
-// the block is cut, and its table stays in step.
+// TestViolations: package fieldlist has the rules. A block that breaks one resets the stream,
+// wherever it is cut, and the dynamic table stays synchronized.
 func TestViolations(t *testing.T) {
 	for lines, want := range map[string]error{
 		plainGet:                                    nil,

@@ -25,9 +25,8 @@ var malformed = func() (all [fieldlist.Violations]*Error) {
 	return all
 }()
 
-// Decode decodes a section. Its fields are added to t, which must be empty and have no raw head,
-// and what the others say to h, which may be nil for a Trailer. A section that nobody wants need
-// not be decoded.
+// Decode decodes a section. It adds the fields to t, which must be empty and have no raw head, and
+// the pseudo-fields to h, which may be nil for a Trailer. An unwanted section need not be decoded.
 //
 // An *Error ends the connection or, for a malformed message, the stream. An *h1.Error is a
 // request that is answered with its status. With any error, the fields in t mean nothing.

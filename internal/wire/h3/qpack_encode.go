@@ -67,7 +67,7 @@ func (e *Encoder) AppendRequest(dst []byte, r fieldlist.RequestFields) []byte {
 var protocolName = []byte(":protocol")
 
 // AppendField appends a field with a valid value. id is that of name, a token in any case.
-// Fields that HTTP/3 forbids, because they concern a connection, are left out.
+// It omits connection-specific fields, which HTTP/3 forbids.
 func (e *Encoder) AppendField(dst []byte, id field.ID, name, value []byte) []byte {
 	if fieldlist.IsConnectionOnly(id, name) {
 		return dst

@@ -11,7 +11,7 @@ const (
 	SettingExtendedConnect SettingID = 0x8
 )
 
-// Settings are the values of one side. The zero value has the defaults but for
+// Settings are the values of one side. The zero value has the defaults, except for
 // MaxSectionSize, which has none.
 type Settings struct {
 	// TableCapacity is the largest dynamic table that the side keeps for the other one's

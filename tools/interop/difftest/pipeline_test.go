@@ -103,8 +103,8 @@ func TestPipelineFull(t *testing.T) {
 	compare(t, []string{"time-out", "displaces", "waits"}, nil, run("fasthttp"), run("sluice"))
 }
 
-// TestPipelineClosed: a server that closes a connection without an answer is told
-// of at once (4.5). What fasthttp makes of requests that follow soon is chance, and so is
+// TestPipelineClosed: a connection that the server closes without an answer is
+// reported immediately (4.5). What fasthttp makes of requests that follow soon is chance, and so is
 // whether it has connected again by then.
 func TestPipelineClosed(t *testing.T) {
 	run := func(name string) func(string) string {

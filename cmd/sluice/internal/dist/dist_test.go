@@ -45,7 +45,7 @@ func TestPack(t *testing.T) {
 	t.Run("statements", func(t *testing.T) { testStatements(t, first) })
 }
 
-// testArchives: the files have the time of the commit, nobody's name, and right modes.
+// testArchives: the files have the time of the commit, no owner's name, and the right modes.
 func testArchives(t *testing.T, files map[string][]byte) {
 	var got []string
 	uncompressed, err := gzip.NewReader(bytes.NewReader(files["sluice-v1.2.3-linux-amd64.tar.gz"]))

@@ -37,7 +37,7 @@ var idleCases = []idleCase{
 // idleFigures are bytes of a proxy's anonymous memory.
 type idleFigures struct {
 	before        int64
-	held, settled float64 // for each connection: as it is, and after garbage collections
+	held, settled float64 // for each connection: before and after garbage collections
 	collects      bool    // it has garbage, so that settled is measured
 }
 
@@ -143,7 +143,7 @@ func (p *contender) quietMemory(ctx context.Context, wait time.Duration, settles
 	return memory.Anonymous, err
 }
 
-// holdWebSockets opens WebSockets, each of which has two messages and their echoes.
+// holdWebSockets opens n WebSockets. Each has two messages and their echoes.
 func holdWebSockets(ctx context.Context, addr string, n int) (release func() error, err error) {
 	g, err := load.Hold(ctx, load.Load{Addr: addr, Conns: n, Request: load.Get(webSocketPath, ""), Message: []byte("hi")})
 	if err != nil {

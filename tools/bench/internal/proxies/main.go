@@ -5,7 +5,7 @@
 //	go -C tools/bench run . proxy [--rounds N] [--duration D] [--conns N] [--case REGEXP] [--servers LIST] [--before PROGRAM]
 //
 // Every proxy is a process pinned to CPU 0 with one thread for requests; the client and the
-// upstream share CPU 1. All proxies of a case are alive at once, and take turns in random order
+// upstream share CPU 1. All proxies of a case are up at the same time, and take turns in random order
 // in every round; ratios are medians of the rounds' ratios.
 package proxies
 

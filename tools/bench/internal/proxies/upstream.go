@@ -28,7 +28,7 @@ func Roles() map[string]process.Role {
 }
 
 // startUpstream starts what the proxies of a case forward to, on the client's CPU. It is nginx,
-// but for uploads: nginx answers a constant before it has the body.
+// except for uploads: nginx answers a constant before it has the body.
 func startUpstream(ctx context.Context, c proxyCase, folder string) (addr string, stop func() error, err error) {
 	if c.bodySize > 0 {
 		s, err := servers.Start(ctx, servers.Options{
