@@ -22,15 +22,14 @@ import (
 const dialReadLimit = 1 << 20
 
 // dialed has the connections of Dial. They share one engine, because a loop for each
-// program part that dials would cost more than it gives. It exists while there are any.
-var dialed = dialedConns{defaults: Endpoint{ReadLimit: dialReadLimit}}
+// program part that dials would cost more than it gives.
+var dialed = dialedConns{defaults: Endpoint{ReadLimit: dialReadLimit}, hosts: map[*settings]*dialHost{}}
 
 type dialedConns struct {
 	defaults Endpoint // of DialOptions without one
 
 	mu     sync.Mutex
-	engine engine.Engine // nil: there are no connections
-	open   int
+	engine choose.Shared           // held once for each dialHost.open
 	hosts  map[*settings]*dialHost // those that have connections
 }
 
@@ -47,18 +46,13 @@ func (d *dialedConns) adopt(ctx context.Context, conn net.Conn, opened dialedCon
 func (d *dialedConns) hold(set *settings) *dialHost {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.engine == nil {
-		// Without the event engine, the result is that of goroutines.
-		d.engine, _ = choose.New(engine.Options{}, true)
-		d.hosts = map[*settings]*dialHost{}
-	}
+	e := d.engine.Hold()
 	h := d.hosts[set]
 	if h == nil {
 		h = &dialHost{all: d, pending: map[uint64]*pendingDial{}}
-		h.host = &host{settings: set, server: &dialServer{upgrade.Place{Engine: d.engine}}, isClient: true}
+		h.host = &host{settings: set, server: &dialServer{upgrade.Place{Engine: e}}, isClient: true}
 		d.hosts[set] = h
 	}
-	d.open++
 	h.open++
 	return h
 }
@@ -67,7 +61,7 @@ func (d *dialedConns) hold(set *settings) *dialHost {
 func (d *dialedConns) count(h *dialHost) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open++
+	d.engine.Hold()
 	h.open++
 }
 
@@ -78,12 +72,7 @@ func (d *dialedConns) release(h *dialHost) {
 	if h.open--; h.open == 0 && d.hosts[h.settings] == h {
 		delete(d.hosts, h.settings)
 	}
-	if d.open--; d.open > 0 {
-		return
-	}
-	// Not here: this may be the engine's goroutine.
-	go func(e engine.Engine) { _ = e.Shutdown(context.Background()) }(d.engine)
-	d.engine, d.hosts = nil, nil
+	d.engine.Release()
 }
 
 // A dialHost has the connections of Dial with one Endpoint. It is their Acceptor.

@@ -33,7 +33,11 @@ func noneDialed(t *testing.T) {
 	eventually(t, "no connection of Dial is open", func() bool {
 		dialed.mu.Lock()
 		defer dialed.mu.Unlock()
-		return dialed.engine == nil && dialed.open == 0
+		first := dialed.engine.Hold()
+		dialed.engine.Release()
+		second := dialed.engine.Hold()
+		dialed.engine.Release()
+		return first != second && len(dialed.hosts) == 0 // one that is held would be the same
 	})
 }
 
@@ -428,7 +432,10 @@ func TestDialHosts(t *testing.T) {
 	eventually(t, "one host remains", func() bool {
 		dialed.mu.Lock()
 		defer dialed.mu.Unlock()
-		return len(dialed.hosts) == 1 && dialed.open == 1
+		for _, h := range dialed.hosts {
+			return len(dialed.hosts) == 1 && h.open == 1
+		}
+		return false
 	})
 	_ = stays.Close(CodeNormal, "")
 	noneDialed(t)
