@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"testing"
 	"time"
 
@@ -99,11 +98,9 @@ func serveIdle(t *testing.T, to string) {
 	go func() { _ = s.Serve(ln) }()
 	fmt.Println(ln.Addr())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		runtime.GC()
-		runtime.GC()
-		debug.FreeOSMemory()
+		private := nettest.FreedMemory(t)
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
-		fmt.Println(strconv.FormatInt(nettest.PrivateMemory(t, os.Getpid()), 10), stats.HeapInuse+stats.StackInuse)
+		fmt.Println(private, stats.HeapInuse+stats.StackInuse)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"testing"
@@ -155,9 +154,6 @@ func serveIdle(t *testing.T, kind string) {
 				t.Fatal(err)
 			}
 		}
-		runtime.GC()
-		runtime.GC()
-		debug.FreeOSMemory()
-		fmt.Println(nettest.PrivateMemory(t, os.Getpid()))
+		fmt.Println(nettest.FreedMemory(t))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"testing"
@@ -207,10 +206,7 @@ func serveIdle(t *testing.T, kind string) {
 		for lentBuffers(s) > 0 {
 			time.Sleep(10 * time.Millisecond)
 		}
-		runtime.GC()
-		runtime.GC()
-		debug.FreeOSMemory()
-		fmt.Println(nettest.PrivateMemory(t, os.Getpid()))
+		fmt.Println(nettest.FreedMemory(t))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -273,9 +272,6 @@ func serveIdleHTTP2(t *testing.T, kind string) {
 			fmt.Println(h.begun.Load())
 			continue
 		}
-		runtime.GC()
-		runtime.GC()
-		debug.FreeOSMemory()
-		fmt.Println(nettest.PrivateMemory(t, os.Getpid()))
+		fmt.Println(nettest.FreedMemory(t))
 	}
 }

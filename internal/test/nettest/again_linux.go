@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,6 +92,15 @@ func PrivateMemory(t testing.TB, pid int) int64 {
 		t.Fatal(err)
 	}
 	return kib << 10
+}
+
+// FreedMemory is PrivateMemory of this process, after what is unused was given to the system.
+func FreedMemory(t testing.TB) int64 {
+	t.Helper()
+	runtime.GC()
+	runtime.GC() // pools are emptied by the second one
+	debug.FreeOSMemory()
+	return PrivateMemory(t, os.Getpid())
 }
 
 // ListenPlain listens for TCP, not for multipath TCP.
