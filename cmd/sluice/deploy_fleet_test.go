@@ -22,16 +22,6 @@ import (
 // machineAddrs are the addresses of Sluice in the files of deploy.
 var machineAddrs = []string{"10.41.0.11", "10.41.0.12", "10.41.0.13"}
 
-// readDeployed returns a file of deploy.
-func readDeployed(t *testing.T, name ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{deployed}, name...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // commandIn returns the arguments of the command of Sluice in a comment.
 func commandIn(t *testing.T, text string) []string {
 	t.Helper()
@@ -58,16 +48,6 @@ func durationIn(t *testing.T, text, before string) time.Duration {
 		t.Fatalf("%s: %q", before, found)
 	}
 	d, err := time.ParseDuration(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// flagDuration is the value of a flag.
-func flagDuration(t *testing.T, cmd *cobra.Command, name string) time.Duration {
-	t.Helper()
-	d, err := time.ParseDuration(cmd.Flag(name).Value.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,15 +150,22 @@ type composed struct {
 	}
 }
 
-// The services of deploy/compose agree with the command, HAProxy's configuration, and each
-// other, and the files that they mount exist.
-func TestDeployedCompose(t *testing.T) {
+// readCompose returns the services of deploy/compose.
+func readCompose(t *testing.T) map[string]composed {
+	t.Helper()
 	var compose struct{ Services map[string]composed }
 	if err := yaml.Unmarshal([]byte(readDeployed(t, "compose", "compose.yaml")), &compose); err != nil {
 		t.Fatal(err)
 	}
+	return compose.Services
+}
+
+// The services of deploy/compose agree with the command, HAProxy's configuration, and each
+// other, and the files that they mount exist.
+func TestDeployedCompose(t *testing.T) {
+	services := readCompose(t)
 	var sluices []string
-	for name, s := range compose.Services {
+	for name, s := range services {
 		for _, volume := range s.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
 			if _, err := os.Stat(filepath.Join(deployed, "compose", source)); err != nil && !strings.HasPrefix(source, "${") {
@@ -201,7 +188,7 @@ func TestDeployedCompose(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, s)
 		}
 	}
-	if slices.Sort(sluices); !slices.Equal(sluices, machineAddrs) || compose.Services["haproxy"].Networks["machines"].Address != "10.41.0.10" {
+	if slices.Sort(sluices); !slices.Equal(sluices, machineAddrs) || services["haproxy"].Networks["machines"].Address != "10.41.0.10" {
 		t.Errorf("machines: %q", sluices)
 	}
 	var prometheus struct {
@@ -223,9 +210,5 @@ func TestDeployedCompose(t *testing.T) {
 
 // What compose gives to Valkey are options that it has.
 func TestDeployedValkey(t *testing.T) {
-	var compose struct{ Services map[string]composed }
-	if err := yaml.Unmarshal([]byte(readDeployed(t, "compose", "compose.yaml")), &compose); err != nil {
-		t.Fatal(err)
-	}
-	redistest.New(t, compose.Services["valkey"].Command[1:]...)
+	redistest.New(t, readCompose(t)["valkey"].Command[1:]...)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -66,13 +64,8 @@ type probe struct {
 // manifests returns the objects of deploy/kubernetes by kind.
 func manifests(t *testing.T) map[string]manifest {
 	t.Helper()
-	f, err := os.Open(filepath.Join(deployed, "kubernetes", "sluice.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	all := make(map[string]manifest)
-	for d := yaml.NewDecoder(f); ; {
+	for d := yaml.NewDecoder(strings.NewReader(readDeployed(t, "kubernetes", "sluice.yaml"))); ; {
 		var m manifest
 		if err := d.Decode(&m); errors.Is(err, io.EOF) {
 			return all

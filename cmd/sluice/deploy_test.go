@@ -32,28 +32,38 @@ func parsed(t *testing.T, args ...string) *cobra.Command {
 	return cmd
 }
 
-// ends returns the longest time from SIGTERM to the exit of a command.
-func ends(t *testing.T, cmd *cobra.Command) (sum time.Duration) {
+// readDeployed returns a file of deploy.
+func readDeployed(t *testing.T, name ...string) string {
 	t.Helper()
-	for _, name := range []string{"drain-wait", "drain"} {
-		d, err := time.ParseDuration(cmd.Flag(name).Value.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += d
+	text, err := os.ReadFile(filepath.Join(append([]string{deployed}, name...)...))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return sum + endSlack
+	return string(text)
+}
+
+// flagDuration is the value of a flag.
+func flagDuration(t *testing.T, cmd *cobra.Command, name string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(cmd.Flag(name).Value.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ends returns the longest time from SIGTERM to the exit of a command.
+func ends(t *testing.T, cmd *cobra.Command) time.Duration {
+	t.Helper()
+	return flagDuration(t, cmd, "drain-wait") + flagDuration(t, cmd, "drain") + endSlack
 }
 
 // The units start the command with flags that it has, and stop it later than it ends.
 func TestUnits(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(deployed, "systemd", "sluice.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readDeployed(t, "systemd", "sluice.service")
 	value := func(key string) string {
 		t.Helper()
-		m := regexp.MustCompile(`(?m)^` + key + `=(.+)$`).FindStringSubmatch(string(text))
+		m := regexp.MustCompile(`(?m)^` + key + `=(.+)$`).FindStringSubmatch(text)
 		if m == nil {
 			t.Fatalf("there is no %s", key)
 		}
@@ -64,9 +74,8 @@ func TestUnits(t *testing.T) {
 	if longest := ends(t, cmd); err != nil || time.Duration(seconds)*time.Second <= longest {
 		t.Errorf("TimeoutStopSec=%d, and the command may need %v", seconds, longest)
 	}
-	socket, err := os.ReadFile(filepath.Join(deployed, "systemd", "sluice.socket"))
-	if addr := cmd.Flag("addr").Value.String(); err != nil || !strings.Contains(string(socket), "\nListenStream="+strings.TrimPrefix(addr, ":")+"\n") {
-		t.Errorf("%v: the socket unit does not listen on %s", err, addr)
+	if addr := cmd.Flag("addr").Value.String(); !strings.Contains(readDeployed(t, "systemd", "sluice.socket"), "\nListenStream="+strings.TrimPrefix(addr, ":")+"\n") {
+		t.Errorf("the socket unit does not listen on %s", addr)
 	}
 }
 
