@@ -12,6 +12,7 @@ package proxies
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,20 +110,8 @@ func (o *options) choose(pattern string) error {
 	if err != nil {
 		return err
 	}
-	isChosen := make(map[string]bool)
-	for _, name := range chosen {
-		isChosen[name] = true
-	}
-	for _, c := range allCases() {
-		if isChosen[c.name] {
-			o.cases = append(o.cases, c)
-		}
-	}
-	for _, c := range idleCases {
-		if isChosen[c.name] {
-			o.idle = append(o.idle, c)
-		}
-	}
+	o.cases = slices.DeleteFunc(allCases(), func(c proxyCase) bool { return !slices.Contains(chosen, c.name) })
+	o.idle = slices.DeleteFunc(slices.Clone(idleCases), func(c idleCase) bool { return !slices.Contains(chosen, c.name) })
 	return nil
 }
 
