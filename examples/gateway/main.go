@@ -107,8 +107,3 @@ func (g *gateway) metrics() sluice.RequestHandler {
 	})
 	return r.Handler
 }
-
-func (g *gateway) close() {
-	g.api.Close()
-	g.site.Close()
-}

@@ -49,7 +49,10 @@ func startGateway(t *testing.T, rate int) (s *sluicetest.Server, g *gateway) {
 	}
 	s = sluicetest.NewUnstartedServer(t, nil)
 	s.Config = g.server
-	t.Cleanup(g.close)
+	t.Cleanup(func() {
+		g.api.Close()
+		g.site.Close()
+	})
 	s.Start()
 	return s, g
 }
