@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,24 +111,26 @@ func (o *gatewayOptions) complete(flags flagSet) error {
 			}
 		}
 	}
-	return o.check()
+	_, err := o.check()
+	return err
 }
 
-// check reports what is wrong with the routes.
-func (o *gatewayOptions) check() error {
+// check returns the routes, or what is wrong with them.
+func (o *gatewayOptions) check() ([]route, error) {
 	routes, err := o.routes()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i := range routes {
-		routes[i].options.HealthPath = "" // nothing is asked for
+	tried := slices.Clone(routes)
+	for i := range tried {
+		tried[i].options.HealthPath = "" // nothing is asked for
 	}
-	g, err := newGateway(routes)
+	g, err := newGateway(tried)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	g.close()
-	return nil
+	return routes, nil
 }
 
 // routes returns the routes of the flags, or reads them from the file.

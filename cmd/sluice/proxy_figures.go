@@ -173,9 +173,9 @@ func (p *publisher) close() {
 // what the workers tell of them.
 type fleetUpstreams struct{ routes atomic.Pointer[[]route] }
 
-// load reads the routes of the options.
+// load reads and checks the routes of the options.
 func (u *fleetUpstreams) load(o *gatewayOptions) error {
-	routes, err := o.routes()
+	routes, err := o.check()
 	if err == nil {
 		u.routes.Store(&routes)
 	}

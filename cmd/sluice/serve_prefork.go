@@ -143,12 +143,7 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 		if err := r.upstreams.load(&o.gateway); err != nil {
 			return err
 		}
-		p.OnReload = func() error { // a file that is wrong replaces no worker
-			if err := o.gateway.check(); err != nil {
-				return err
-			}
-			return r.upstreams.load(&o.gateway)
-		}
+		p.OnReload = func() error { return r.upstreams.load(&o.gateway) } // a file that is wrong replaces no worker
 	}
 	if o.tls.acme.isOn() {
 		var err error
