@@ -2,11 +2,11 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"net"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -64,14 +64,11 @@ func (x *exchange) openStream(u *upstream) (net.Conn, error) {
 
 // readRefusal reads the body of a response that is a stream.
 func (x *exchange) readRefusal() error {
-	body := x.resp.BodyStream()
-	if body == nil {
+	stream := x.resp.BodyStream()
+	if stream == nil {
 		return nil
 	}
-	content, err := io.ReadAll(io.LimitReader(body, maxRefusal+1))
-	if err == nil && len(content) > maxRefusal {
-		err = sluice.ErrBodyTooLarge
-	}
+	content, err := body.AppendStream(nil, stream, maxRefusal)
 	_ = x.resp.CloseBodyStream()
 	x.resp.SetBody(content)
 	return err

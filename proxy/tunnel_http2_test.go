@@ -12,7 +12,7 @@ import (
 )
 
 // TestWebSocketHTTP2: a WebSocket goes to an upstream of HTTP/2 as a stream, or over HTTP/1.1 if the
-// upstream does not admit that. A refusal arrives unchanged.
+// upstream does not admit that. A refusal arrives unchanged, unless it is too long.
 func TestWebSocketHTTP2(t *testing.T) {
 	const key, accept = "dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" // RFC 6455 section 1.3
 	for _, isStream := range []bool{true, false} {
@@ -24,6 +24,10 @@ func TestWebSocketHTTP2(t *testing.T) {
 			}
 			if string(ctx.Path()) == "/no" {
 				ctx.Error("no", 403)
+				return
+			}
+			if string(ctx.Path()) == "/long" {
+				ctx.Error(strings.Repeat("x", maxRefusal+1), 403)
 				return
 			}
 			ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
@@ -65,6 +69,10 @@ func TestWebSocketHTTP2(t *testing.T) {
 				conn.Close()
 				awaitIdle(t, p)
 				webSocketOver2(t, conn.RemoteAddr().String())
+				awaitIdle(t, p)
+				conn = dialFront(t, conn.RemoteAddr().String())
+				send(t, conn, "GET /long"+fields)
+				answerTo(t, bufio.NewReader(conn), 502)
 				awaitIdle(t, p)
 			})
 		}
