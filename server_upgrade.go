@@ -383,8 +383,9 @@ func (ctx *RequestCtx) dropBody() {
 	}
 }
 
-// mayBeginBody reports whether another protocol can write the body of the response. One that
-// NeedsTarget has begun when the server did not shut down: an empty body would look complete.
+// mayBeginBody reports whether another protocol can write the body of the response. A Takeover
+// that NeedsTarget was made before the shutdown, and begins even now: the client would take an
+// empty body for a complete one.
 func (ctx *RequestCtx) mayBeginBody() bool {
 	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() &&
 		(!ctx.server.closeRequested() || ctx.takeover != nil && ctx.takeover.NeedsTarget)

@@ -255,8 +255,8 @@ func (x *exchange) disconnected() {
 	x.ends = nil
 }
 
-// isSpent reports whether the context has ended, or somebody may still wait for its end or hold
-// the upload.
+// isSpent reports whether the context has ended, or a goroutine may still wait for its end or
+// hold the upload.
 func (x *exchange) isSpent() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

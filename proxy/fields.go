@@ -243,7 +243,7 @@ func announceTrailers(from, to trailers) {
 var nameTrailer = []byte(sluice.HeaderTrailer)
 
 // forwardTrailers gives the trailer fields of from to to. They never become fields of the
-// head, and those that are no end-to-end fields are left out.
+// head, and only end-to-end fields are forwarded.
 func forwardTrailers(from trailers, to trailers) {
 	section := from.TrailerHeader()
 	if len(section) <= len("\r\n") {

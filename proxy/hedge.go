@@ -56,9 +56,9 @@ func (x *exchange) mayHedge() bool {
 type racer int32
 
 const (
-	nobody racer = iota
-	first        // the attempt that begins at once
-	second       // the hedge
+	undecided racer = iota
+	first           // the attempt that begins at once
+	second          // the hedge
 )
 
 // A hedge is the second attempt of a request, which begins after Options.HedgeAfter on the
@@ -108,7 +108,7 @@ func (x *exchange) sendHedged() error {
 	h.timer = time.AfterFunc(x.proxy.options.HedgeAfter, h.run)
 	err := x.sendOnce(ctx)
 	isGood := err == nil && isGoodAnswer(x.resp)
-	if isGood && h.winner.CompareAndSwap(int32(nobody), int32(first)) {
+	if isGood && h.winner.CompareAndSwap(int32(undecided), int32(first)) {
 		x.cancel = cancelFirst
 		return nil
 	}
@@ -170,7 +170,7 @@ func (h *hedge) run() {
 	switch {
 	case h.err == nil:
 		pick.Report(balance.Good)
-		if isGoodAnswer(&h.resp) && h.winner.CompareAndSwap(int32(nobody), int32(second)) {
+		if isGoodAnswer(&h.resp) && h.winner.CompareAndSwap(int32(undecided), int32(second)) {
 			h.cancelFirst()
 		}
 	case h.ctx.Err() != nil, errors.Is(h.err, sluice.ErrNoFreeConns):

@@ -60,8 +60,8 @@ type Options struct {
 	// Timeout bounds each wait: for the head of the response, for the next part of its body,
 	// for the next part of the request's body, and for the upstream to take more of that.
 	// 0: 1 minute. In a tunnel it bounds the wait for a side that takes no more, and for the rest
-	// from one side when the other one has ended its output. Server.WriteTimeout bounds the wait for a client
-	// that takes no more of a response.
+	// from one side when the other one has ended its output. Server.WriteTimeout bounds the
+	// wait for a client that takes no more of a response.
 	Timeout time.Duration
 	// TunnelTimeout ends a tunnel through which nothing has gone for so long, either way; 0: 1
 	// hour, negative: never. Tunnels that need goroutines have no such limits: with TLS or HTTP/2

@@ -14,9 +14,9 @@ import (
 
 // A Request is a request and its response. Its methods are called with the Conn locked,
 // one after the other, on any goroutine that uses the Conn: they must neither block nor
-// call the Conn or the Stream; InterimReceived is the exception. None is called after Do has returned, but
-// TrailerReceived for a streamed body until Read returns io.EOF or an error, or Close
-// returns.
+// call the Conn or the Stream; InterimReceived is the exception. None is called after Do
+// has returned, but TrailerReceived for a streamed body until Read returns io.EOF or an
+// error, or Close returns.
 type Request interface {
 	// AppendHead appends the pseudo-fields and fields of the request, in one block.
 	AppendHead(dst []byte, e *h2.Encoder) []byte
@@ -26,11 +26,10 @@ type Request interface {
 	// Fields returns the empty table that the next head of the response is decoded to.
 	Fields() *field.Table
 	// HeadReceived is called with a valid head. An interim one has a status below 200;
-	// its results have no meaning but err, and the table is emptied after the call (see
-	// InterimReceived). With
-	// isLast, the response is complete. Otherwise a body may follow: isStreamed makes Do
-	// return, and the body is read with Stream.Read. An error resets the stream, and is
-	// the cause of Do's.
+	// its results have no meaning but err, and the table is emptied after the call: see
+	// InterimReceived. With isLast, the response is complete. Otherwise a body may
+	// follow: isStreamed makes Do return, and the body is read with Stream.Read. An error
+	// resets the stream, and is the cause of Do's.
 	HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error)
 	// BodyReceived gets the next part of a body that is not streamed, and must copy it.
 	// An error resets the stream, and is the cause of Do's.

@@ -26,7 +26,8 @@ import (
 //   - A handler may block, and must not keep what others have answered. While there is
 //     something in a batch of the loop, a spare worker is runnable, or a worker is about to
 //     look at the queue: see runQueue.next. One that finds no work, or ends, sends all
-//     batches, unless another one is about to (gatherLocked). So does one that has found work for which it cannot have a spare worker.
+//     batches, unless another one is about to (gatherLocked). So does one that has found work
+//     but cannot have a spare worker.
 //   - A connection that has failed, or whose peer does not take everything, becomes one that
 //     waits for room and is queued (leaveRest): sending runs no code of a protocol.
 //

@@ -317,7 +317,7 @@ func (c *conn) RemoteAddr() net.Addr {
 	return c.serving.remoteAddr(c.remote())
 }
 
-// RemoteAddrPort is RemoteAddr without memory for it. It is not valid if the peer is not on TCP.
+// RemoteAddrPort is RemoteAddr without memory for it. It is valid only if the peer is on TCP.
 func (c *conn) RemoteAddrPort() netip.AddrPort {
 	if remote, _ := c.proxied().Addrs(); remote != nil {
 		tcp, _ := remote.(*net.TCPAddr)

@@ -347,7 +347,7 @@ func (x *Exchange) Holder() engine.Holder {
 	return nil
 }
 
-// RemoteAddrPort is RemoteAddr without memory for it. It is not valid if the connection cannot
+// RemoteAddrPort is RemoteAddr without memory for it. It is valid only if the connection can
 // tell.
 func (x *Exchange) RemoteAddrPort() (addr netip.AddrPort) {
 	if c, ok := x.conn.conn.(interface{ RemoteAddrPort() netip.AddrPort }); ok {

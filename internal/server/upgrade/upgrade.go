@@ -25,8 +25,8 @@ type Taker interface {
 	OnPeerGone(f func())
 	// Holder returns what may send for the request's handler; nil: nothing.
 	Holder() engine.Holder
-	// RemoteAddrPort is RemoteAddr without memory for it. It is not valid if the client is not
-	// on TCP.
+	// RemoteAddrPort is RemoteAddr without memory for it. It is valid only if the client is on
+	// TCP.
 	RemoteAddrPort() netip.AddrPort
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
@@ -63,9 +63,9 @@ type Takeover struct {
 	// client of HTTP/1.0 up to the end of the connection. Until then the response is a head.
 	// If the response must not have a body, it ends as others do and Open is not called.
 	WritesBody bool
-	// NeedsTarget: the Conn must have a Target; with WritesBody, the server must not shut down, and
-	// the body of the request must have been read, at the time of TakeOver.
-	// Otherwise it returns errors.ErrUnsupported.
+	// NeedsTarget: the Conn must have a Target. With WritesBody, the request's body must also
+	// have been read, and the server must not be shutting down, when TakeOver is called.
+	// Otherwise TakeOver returns errors.ErrUnsupported.
 	NeedsTarget bool
 	// Status, and a field with its value, are what the response must still have when the
 	// handler has returned. Otherwise another one has taken its place, and Open is not
