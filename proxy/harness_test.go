@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 const longEnough = 20 * time.Second
@@ -224,16 +225,13 @@ func (u *rawUpstream) requests() int {
 // awaitClosed waits until n connections were closed.
 func (u *rawUpstream) awaitClosed(t testing.TB, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(longEnough); ; time.Sleep(time.Millisecond) {
+	closed := func() int {
 		u.mu.Lock()
-		closed := u.closed
-		u.mu.Unlock()
-		if closed >= n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d connections are closed", closed, n)
-		}
+		defer u.mu.Unlock()
+		return u.closed
+	}
+	if !nettest.Poll(longEnough, func() bool { return closed() >= n }) {
+		t.Fatalf("%d of %d connections are closed", closed(), n)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 const (
@@ -37,10 +38,8 @@ func newHeldUpstream(t *testing.T) *heldUpstream {
 
 func (u *heldUpstream) await(t *testing.T, requests int) {
 	t.Helper()
-	for deadline := time.Now().Add(longEnough); u.requests() < requests; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d requests", u.requests(), requests)
-		}
+	if !nettest.Poll(longEnough, func() bool { return u.requests() >= requests }) {
+		t.Fatalf("%d of %d requests", u.requests(), requests)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 const (
@@ -22,10 +23,8 @@ const (
 func awaitIdle(t *testing.T, p *Proxy) {
 	t.Helper()
 	isBusy := func(s UpstreamStatus) bool { return s.Pending != 0 }
-	for deadline := time.Now().Add(longEnough); slices.ContainsFunc(p.Status(), isBusy); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", p.Status())
-		}
+	if !nettest.Poll(longEnough, func() bool { return !slices.ContainsFunc(p.Status(), isBusy) }) {
+		t.Fatalf("%+v", p.Status())
 	}
 }
 

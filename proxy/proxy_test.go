@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // TestNew: what is no upstream is found at once.
@@ -221,10 +222,8 @@ func TestHealth(t *testing.T) {
 	r := bufio.NewReader(conn)
 	isUp := func(want bool) {
 		t.Helper()
-		for deadline := time.Now().Add(longEnough); p.Status()[0].IsUp != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%+v", p.Status())
-			}
+		if !nettest.Poll(longEnough, func() bool { return p.Status()[0].IsUp == want }) {
+			t.Fatalf("%+v", p.Status())
 		}
 	}
 	for range 2 {
@@ -254,10 +253,8 @@ func TestLargeHealthPage(t *testing.T) {
 		io.WriteString(w, strings.Repeat("x", 1<<20))
 	})
 	p := newProxy(t, Options{To: []string{to}, HealthPath: "/", HealthInterval: time.Millisecond})
-	for deadline := time.Now().Add(longEnough); tests.Load() < 5; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d tests", tests.Load())
-		}
+	if !nettest.Poll(longEnough, func() bool { return tests.Load() >= 5 }) {
+		t.Fatalf("%d tests", tests.Load())
 	}
 	if status := p.Status()[0]; !status.IsUp {
 		t.Errorf("%+v", status)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // tunnelTo returns the URL of an upstream that accepts every upgrade, and serves the tunnel
@@ -49,10 +50,8 @@ func needsEvents(t testing.TB) {
 
 func awaitTunnels(t testing.TB, p *Proxy, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(longEnough); p.Status()[0].Tunnels != n || p.Status()[0].Pending != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v, want %d tunnels", p.Status()[0], n)
-		}
+	if !nettest.Poll(longEnough, func() bool { return p.Status()[0].Tunnels == n && p.Status()[0].Pending == n }) {
+		t.Fatalf("%+v, want %d tunnels", p.Status()[0], n)
 	}
 }
 
@@ -374,10 +373,8 @@ func TestSpliceLeaks(t *testing.T) {
 		conn.Close()
 	}
 	awaitTunnels(t, p, 0)
-	for deadline := time.Now().Add(longEnough); runtime.NumGoroutine() > goroutines+spare || openFiles(t) > files; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, were %d; %d descriptors, were %d", runtime.NumGoroutine(), goroutines, openFiles(t), files)
-		}
+	if !nettest.Poll(longEnough, func() bool { return runtime.NumGoroutine() <= goroutines+spare && openFiles(t) <= files }) {
+		t.Fatalf("%d goroutines, were %d; %d descriptors, were %d", runtime.NumGoroutine(), goroutines, openFiles(t), files)
 	}
 }
 

@@ -407,11 +407,7 @@ func TestTunnel(t *testing.T) {
 			t.Errorf("%d pending", n)
 		}
 		conn.Close()
-		for deadline := time.Now().Add(longEnough); p.Status()[0].Pending != 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the tunnel stays")
-			}
-		}
+		awaitIdle(t, p)
 	})
 }
 
