@@ -99,7 +99,7 @@ func packageRules() map[string]packageRule {
 		"internal/wire/tls13": {pure: true, usesAtomics: true, external: []string{xCrypto}},
 
 		// The server's ends of HTTP: Protocols on the seam.
-		"internal/server":                 {own: []string{"internal/engine", "internal/message"}},
+		"internal/server":                 {own: []string{"internal/engine", "internal/message", "internal/wire/h1"}},
 		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server"}},
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http1/http1test": {own: []string{"internal/engine"}},
@@ -143,7 +143,7 @@ func packageRules() map[string]packageRule {
 	maps.Copy(all, partRules())
 	maps.Copy(all, satelliteRules())
 	all["contrib/fasthttp"] = shim()
-	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "contrib/otel", "contrib/redis", "tools/lab"} {
+	for _, nested := range []string{"tools/bench", "tools/interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "contrib/otel", "contrib/redis", "http3", "tools/lab"} {
 		all[nested+"/..."] = all[nested]
 	}
 	maps.Copy(all, labRules())
@@ -175,6 +175,9 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-nats":           {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
 		"contrib/redis":                    {anyModule: true, own: []string{"shared"}},
 		"contrib/backplane-redis":          {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
+
+		// HTTP/3, a module of its own, attached to a Server.
+		"http3": {anyModule: true, own: []string{".", "prefork", "http3/...", "internal/buf", "internal/clock", "internal/engine", "internal/engine/listen", "internal/invariants", "internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h3", "internal/test/nettest", "internal/test/selfsigned"}},
 
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
