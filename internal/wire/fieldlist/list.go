@@ -117,7 +117,11 @@ func (l *List) Add(code Code, v Violation, start, value int) {
 	}
 	l.isPlain = true
 	if l.joins(code, start) {
-		l.cookie.End = span.End
+		if value == span.End { // an empty crumb: a value does not end with a space
+			l.Out = l.Out[:start]
+		} else {
+			l.cookie.End = span.End
+		}
 		return
 	}
 	if l.hasCookie {
@@ -223,8 +227,8 @@ func (l *List) endCookies(t *field.Table) {
 		raw = append(raw, "cookie"...)
 	}
 	value := len(raw)
-	for first := i; i >= 0; i = t.FindID(field.Cookie, i+1) {
-		if i > first {
+	for ; i >= 0; i = t.FindID(field.Cookie, i+1) {
+		if len(t.Value(i)) > 0 && len(raw) > value {
 			raw = append(raw, "; "...)
 		}
 		raw = append(raw, t.Value(i)...)

@@ -330,7 +330,7 @@ func TestCookies(t *testing.T) {
 			want   string
 		}{
 			{[][]byte{literal("cookie", "a=1"), literal("cookie", "b=2"), literal("cookie", "c=3"), literal("x", "y")}, "cookie=a=1; b=2; c=3|x=y"},
-			{[][]byte{literal("cookie", ""), literal("cookie", "")}, "cookie=; "},
+			{[][]byte{literal("cookie", ""), literal("cookie", "")}, "cookie="},
 			{[][]byte{literal("cookie", "a=1"), literal("x", "y"), literal("cookie", "b=2"), literal("z", ""), literal("cookie", "c=3")}, "x=y|z=|cookie=a=1; b=2; c=3"},
 			{[][]byte{inserted("cookie", "a=1"), {0xbe}, {0xbe}}, "cookie=a=1; a=1; a=1"},
 		} {
