@@ -18,8 +18,9 @@ const (
 )
 
 // An Encoder encodes field sections without a dynamic table (RFC 9204 section 4.5). It keeps
-// only the texts of the last length and the last date, so that the zero value is ready, and
-// sections may be sent in any order or not at all. Call Begin before each section.
+// no state of a connection, only the bytes of fields that it has encoded, so that the zero
+// value is ready, and sections may be sent in any order or not at all. One Encoder may serve
+// any number of connections, one after the other. Call Begin before each section.
 type Encoder struct {
 	length     int64
 	lengthText [24]byte
@@ -27,6 +28,7 @@ type Encoder struct {
 	date       [dateSize]byte
 	dateText   [dateSize + 8]byte
 	dateLen    uint8 // of the field in dateText; 0: there is none
+	lines      [keptLines]keptLine
 }
 
 // dateSize is the length of every date (RFC 9110 section 5.6.7).
@@ -51,7 +53,7 @@ func (e *Encoder) AppendRequest(dst []byte, r fieldlist.RequestFields) []byte {
 		dst = appendStatic(dst, fieldlist.PseudoScheme, indexScheme, r.Scheme)
 	}
 	if len(r.Authority) > 0 {
-		dst = appendNameIndexed(dst, 0, indexAuthority, r.Authority)
+		dst = e.appendKept(dst, fieldlist.PseudoAuthority, nil, r.Authority)
 	}
 	if len(r.Path) > 0 {
 		dst = appendStatic(dst, fieldlist.PseudoPath, indexPath, r.Path)
@@ -73,10 +75,18 @@ func (e *Encoder) AppendField(dst []byte, id field.ID, name, value []byte) []byt
 		return dst
 	}
 	code := fieldlist.Code(id)
-	secret := fieldlist.IsSecret(code, name)
+	if fieldlist.IsSecret(code, name) {
+		return appendLine(dst, code, name, value, true)
+	}
+	return e.appendKept(dst, code, name, value)
+}
+
+// appendLine appends a field. name is not needed if the static table has that of code. A secret
+// is sent with a literal value that no party may put into a table.
+func appendLine(dst []byte, code fieldlist.Code, name, value []byte, isSecret bool) []byte {
 	if r := findName(code, name); r.count > 0 {
 		first := byte(0)
-		if secret {
+		if isSecret {
 			first = neverIndexed
 		} else if i, ok := r.find(value); ok {
 			return appendIndexed(dst, i)
@@ -84,7 +94,7 @@ func (e *Encoder) AppendField(dst []byte, id field.ID, name, value []byte) []byt
 		return appendNameIndexed(dst, first, r.first, value)
 	}
 	first := byte(lineNamed)
-	if secret {
+	if isSecret {
 		first |= namedNever
 	}
 	var room [64]byte

@@ -56,6 +56,8 @@ func TestSections(t *testing.T) {
 		"own name, Huffman codes":     {"0000" + get + "2a18c7 8218c7", nil, "aaa: aaa\nhost: a\n"},
 		"no value":                    {"0000" + get + "22 7879 00", nil, "xy: \nhost: a\n"},
 		"two cookies":                 {"0000" + get + "55 01 61 55 01 62", nil, "cookie: a; b\nhost: a\n"},
+		"an empty cookie":             {"0000" + get + "55 01 61 c5 55 01 62 c5", nil, "cookie: a; b\nhost: a\n"},
+		"empty cookies":               {"0000" + get + "c5 ff20 c5", nil, "user-agent: \ncookie: \nhost: a\n"},
 		"last of the table":           {"0000" + get + "ff23", nil, "x-frame-options: sameorigin\nhost: a\n"},
 		"nothing":                     {"", ErrSectionTruncated, ""},
 		"half a prefix":               {"00", ErrSectionTruncated, ""},
@@ -204,7 +206,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		buf = e.AppendField(e.AppendRequest(e.Begin(buf[:0]), head), field.Other, name, value)
-		buf = e.AppendLength(e.AppendStatus(e.Begin(buf), 201), 13)
+		buf = appendHello(e.Begin(buf), &e)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -272,14 +274,20 @@ func BenchmarkDecodeBrowser(b *testing.B) {
 func BenchmarkEncodeHello(b *testing.B) {
 	var e Encoder
 	buf := make([]byte, 0, 256)
-	server, date := []byte("sluice"), []byte("Sun, 06 Nov 1994 08:49:37 GMT")
-	contentType := []byte("text/plain; charset=utf-8")
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = e.AppendStatus(e.Begin(buf[:0]), 200)
-		buf = e.AppendField(buf, field.Server, []byte("Server"), server)
-		buf = e.AppendDate(buf, date)
-		buf = e.AppendField(buf, field.ContentType, []byte("Content-Type"), contentType)
-		buf = e.AppendLength(buf, 13)
+		buf = appendHello(e.Begin(buf[:0]), &e)
 	}
+	b.ReportMetric(float64(len(buf)), "wire-bytes")
+}
+
+var helloServer, helloDate, helloType = []byte("sluice"), []byte("Sun, 06 Nov 1994 08:49:37 GMT"), []byte("text/plain; charset=utf-8")
+
+// appendHello appends the fields of a small response.
+func appendHello(dst []byte, e *Encoder) []byte {
+	dst = e.AppendStatus(dst, 200)
+	dst = e.AppendField(dst, field.Server, []byte("Server"), helloServer)
+	dst = e.AppendDate(dst, helloDate)
+	dst = e.AppendField(dst, field.ContentType, []byte("Content-Type"), helloType)
+	return e.AppendLength(dst, 13)
 }
