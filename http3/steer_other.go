@@ -1,0 +1,13 @@
+//go:build !linux
+
+package http3
+
+import (
+	"errors"
+	"syscall"
+)
+
+// steer returns an error: only Linux can select the socket of a packet.
+func steer(syscall.Conn, byte, []int, []int) error {
+	return errors.New("http3: several UDP sockets of one port need Linux")
+}
