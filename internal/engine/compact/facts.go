@@ -70,12 +70,17 @@ func (s *Facts) Drop() {
 // an error, because the secret that it needs is not kept.
 func (s *Facts) ConnectionState() tls.ConnectionState { return s.state }
 
+// stateWithoutExporter returns a state whose ExportKeyingMaterial fails: that of a connection
+// that has agreed on nothing.
+var stateWithoutExporter = sync.OnceValue(func() tls.ConnectionState {
+	return tls.Server(nil, &tls.Config{}).ConnectionState()
+})
+
 // withoutExporter returns a copy of said whose ExportKeyingMaterial fails. With a copy of
 // the function of said, it would keep the secrets of the connection in memory, or mix those
 // of two connections that share their facts.
 func withoutExporter(said *tls.ConnectionState) tls.ConnectionState {
-	// That of a connection that has agreed on nothing yet fails.
-	state := tls.Server(nil, &tls.Config{}).ConnectionState()
+	state := stateWithoutExporter()
 	state.Version, state.HandshakeComplete, state.DidResume = said.Version, said.HandshakeComplete, said.DidResume
 	state.CipherSuite, state.CurveID = said.CipherSuite, said.CurveID
 	state.NegotiatedProtocol, state.NegotiatedProtocolIsMutual = said.NegotiatedProtocol, true

@@ -26,23 +26,19 @@ func (h *half) derive() error {
 	if !h.suite.IsKnown() {
 		return ErrState
 	}
-	mac := h.suite.mac(&h.secret)
-	key := expand(mac, "key", h.suite.keySize())
-	defer clear(key)
-	mac.Reset()
-	iv := expand(mac, "iv", nonceSize)
-	copy(h.iv[:], iv)
-	clear(iv)
+	var room [maxKey]byte
+	key := room[:h.suite.keySize()]
+	h.suite.expand(key, &h.secret, "key")
+	h.suite.expand(h.iv[:], &h.secret, "iv")
 	var err error
 	h.aead, err = h.suite.aead(key)
+	clear(key)
 	return err
 }
 
 // update goes over to the next secret (RFC 8446 section 7.2).
 func (h *half) update() {
-	next := expand(h.suite.mac(&h.secret), "traffic upd", h.suite.SecretSize())
-	copy(h.secret[:], next)
-	clear(next)
+	h.suite.expand(h.secret[:h.suite.SecretSize()], &h.secret, "traffic upd")
 	h.sequence, h.aead = 0, nil
 }
 

@@ -1,13 +1,10 @@
 package tls13
 
 import (
-	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hmac"
-	_ "crypto/sha256" // crypto.SHA256
-	_ "crypto/sha512" // crypto.SHA384
-	"hash"
+	"crypto/sha256"
+	"crypto/sha512"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -25,21 +22,20 @@ const (
 const (
 	nonceSize = 12
 	tagSize   = 16
+	maxKey    = 32
 )
 
 // IsKnown reports whether this package has the suite.
 func (s Suite) IsKnown() bool { return s >= AES128GCM && s <= ChaCha20 }
 
-// hash returns the hash function of the key schedule.
-func (s Suite) hash() crypto.Hash {
+// SecretSize returns the size of a traffic secret in bytes: that of the hash of the key
+// schedule, SHA-256 or SHA-384.
+func (s Suite) SecretSize() int {
 	if s == AES256GCM {
-		return crypto.SHA384
+		return sha512.Size384
 	}
-	return crypto.SHA256
+	return sha256.Size
 }
-
-// SecretSize returns the size of a traffic secret in bytes.
-func (s Suite) SecretSize() int { return s.hash().Size() }
 
 // keySize returns the size of a traffic key in bytes.
 func (s Suite) keySize() int {
@@ -61,20 +57,53 @@ func (s Suite) aead(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// mac returns HMAC with a secret, for expand.
-func (s Suite) mac(secret *[maxSecret]byte) hash.Hash {
-	return hmac.New(s.hash().New, secret[:s.SecretSize()])
+// hmacBlock is the block size of the largest hash, and infoSize bounds what expand
+// hashes after a block: a label of at most 11 bytes with what belongs to it, or a sum.
+const (
+	hmacBlock = sha512.BlockSize
+	infoSize  = 64
+)
+
+// expand is HKDF-Expand-Label with an empty context (RFC 8446 section 7.1), into out. One round
+// of HKDF-Expand (RFC 5869) is enough: nothing is longer than the hash. The round is HMAC (RFC
+// 2104), here in a few lines because that of the standard library allocates: each new
+// connection has four.
+func (s Suite) expand(out []byte, secret *[maxSecret]byte, label string) {
+	const prefix = "tls13 "
+	var room [hmacBlock + infoSize]byte
+	text := s.pad(&room, secret, 0x36)
+	text = append(text, byte(len(out)>>8), byte(len(out)), byte(len(prefix)+len(label)))
+	text = append(text, prefix...)
+	text = append(text, label...)
+	text = append(text, 0, 1) // no context; the first round
+	sum := s.sum(text)
+	sum = s.sum(append(s.pad(&room, secret, 0x5c), sum[:s.SecretSize()]...))
+	copy(out, sum[:])
+	clear(room[:])
+	clear(sum[:])
 }
 
-// expand is HKDF-Expand-Label with an empty context (RFC 8446 section 7.1). One round of
-// HKDF-Expand (RFC 5869) is enough: nothing is longer than the hash. mac must be new, or Reset.
-func expand(mac hash.Hash, label string, size int) []byte {
-	const prefix = "tls13 "
-	info := make([]byte, 0, 32)
-	info = append(info, byte(size>>8), byte(size), byte(len(prefix)+len(label)))
-	info = append(info, prefix...)
-	info = append(info, label...)
-	info = append(info, 0, 1) // no context; the first round
-	mac.Write(info)
-	return mac.Sum(nil)[:size]
+// pad returns a block of the hash, in room, with the secret and a byte of HMAC.
+func (s Suite) pad(room *[hmacBlock + infoSize]byte, secret *[maxSecret]byte, pad byte) []byte {
+	block := room[:sha256.BlockSize]
+	if s == AES256GCM {
+		block = room[:sha512.BlockSize]
+	}
+	for i := range block {
+		block[i] = pad
+	}
+	for i, b := range secret[:s.SecretSize()] {
+		block[i] ^= b
+	}
+	return block
+}
+
+// sum returns the hash of text, in its first bytes.
+func (s Suite) sum(text []byte) (sum [maxSecret]byte) {
+	if s == AES256GCM {
+		return sha512.Sum384(text)
+	}
+	short := sha256.Sum256(text)
+	copy(sum[:], short[:])
+	return sum
 }
