@@ -116,6 +116,12 @@ type Client struct {
 	// s.
 	WriteTimeout time.Duration
 
+	// ExpectContinueTimeout limits how long a request with "Expect: 100-continue" waits for
+	// the status 100 before it sends its body (RFC 9110 section 10.1.1); 0 is 1 s. A request
+	// that is answered before sends no body; with HTTP/1.1, its connection is then
+	// closed. A negative value sends the body at once.
+	ExpectContinueTimeout time.Duration
+
 	// MaxResponseBodySize limits response bodies, streamed or not, in bytes; a
 	// longer body is ErrBodyTooLarge. It also limits the decoded size that
 	// Response.BodyUncompressed and similar methods return. 0 is no limit.

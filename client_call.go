@@ -12,11 +12,12 @@ import (
 // calls DefaultTransport or another client.
 type clientCall struct {
 	clock.Bounds
-	outer      *clientCall  // the call that it is part of, with the same Request; nil: none
-	trace      *ClientTrace // of the context or the client; nil: none
-	upstream   string       // address of the last attempt
-	phase      Phase        // the present phase
-	progress   progress     // of the last attempt
+	outer      *clientCall   // the call that it is part of, with the same Request; nil: none
+	trace      *ClientTrace  // of the context or the client; nil: none
+	upstream   string        // address of the last attempt
+	phase      Phase         // the present phase
+	progress   progress      // of the last attempt
+	patience   time.Duration // with which the body waits for the status 100; 0: it does not
 	wants      bodyWanted
 	isFresh    bool // only a new connection is acceptable
 	needsHTTP1 bool // the server has answered HTTP_1_1_REQUIRED

@@ -142,6 +142,9 @@ type HostClient struct {
 	// WriteTimeout limits the time to write a request; see Client.WriteTimeout.
 	WriteTimeout time.Duration
 
+	// ExpectContinueTimeout limits the wait for the status 100; see Client.ExpectContinueTimeout.
+	ExpectContinueTimeout time.Duration
+
 	// MaxResponseBodySize limits response bodies, in bytes; see Client.MaxResponseBodySize.
 	MaxResponseBodySize int
 

@@ -158,6 +158,7 @@ func (c *Client) hostClient(host string, isTLS bool) *HostClient {
 		WriteBufferSize:               c.WriteBufferSize,
 		ReadTimeout:                   c.ReadTimeout,
 		WriteTimeout:                  c.WriteTimeout,
+		ExpectContinueTimeout:         c.ExpectContinueTimeout,
 		MaxResponseBodySize:           c.MaxResponseBodySize,
 		DisableHeaderNamesNormalizing: c.DisableHeaderNamesNormalizing,
 		DisablePathNormalizing:        c.DisablePathNormalizing,

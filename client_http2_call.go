@@ -28,6 +28,7 @@ type http2Call struct {
 	call     *clientCall
 	framing  message.Framing
 	source   body.Upload    // the body stream of the request
+	gate     *body.Gate     // keeps source back until the status 100; nil: it does not wait
 	content  *buf.Buffer    // a copy of the request's body; nil: there is none
 	late     *RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table    // of the response
@@ -126,6 +127,7 @@ func (x *http2Call) prepare() error {
 		s.Source, s.Length = &x.source, int64(max(req.bodyLength(), -1))
 		x.framing = message.Framing{Length: s.Length, HasContent: req.bodyLength() > 0}
 		req.Header.SetContentLength(int(s.Length))
+		x.hold()
 		return nil
 	}
 	s.Content, x.framing = req.framed()
@@ -135,7 +137,20 @@ func (x *http2Call) prepare() error {
 		x.content.B = append(x.content.B[:0], s.Content...)
 		s.Content = x.content.B
 	}
+	if call.patience > 0 && len(s.Content) > 0 {
+		x.source = body.Upload{Stream: bytes.NewReader(s.Content), Panicked: message.StreamPanic}
+		s.Source, s.Length = &x.source, int64(len(s.Content))
+		x.hold()
+	}
 	return nil
+}
+
+// hold makes the body wait for the status 100 if the request expects it.
+func (x *http2Call) hold() {
+	if patience := x.call.patience; patience > 0 {
+		x.gate = body.NewGate()
+		x.stream.Source = body.HeldUpload{Upload: &x.source, Gate: x.gate, Patience: patience}
+	}
 }
 
 // fail notes how far a request has come that failed with err.
@@ -259,6 +274,13 @@ func (x *http2Call) Fields() *field.Table { return &x.resp.Header.m.Table }
 
 // HeadReceived implements http2client.Request.
 func (x *http2Call) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
+	switch {
+	case x.gate == nil:
+	case head.StatusCode == StatusContinue:
+		x.gate.Open()
+	case head.StatusCode >= 200:
+		x.gate.Close()
+	}
 	if head.StatusCode < 200 {
 		return false, nil
 	}

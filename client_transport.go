@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/body"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
@@ -38,6 +39,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	skips, streams := resp.SkipBody, resp.StreamBody
 	c.prepareResponse(resp, req.Header.IsHead())
 	c.prepareRequest(req)
+	call.patience = c.patienceFor(req)
 	var cc *clientConn
 	defer func() {
 		resp.SkipBody, resp.StreamBody = skips, streams
@@ -51,7 +53,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	switch {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
 		kind = forHTTP1
-		if call.trace == nil && !isTunnel && req.isShort() {
+		if call.trace == nil && !isTunnel && call.patience == 0 && req.isShort() {
 			kind = forTurn
 		}
 	case isTunnel:
@@ -109,6 +111,17 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 	}
 	isFinal := outcome == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
 	return false, !isFinal, err
+}
+
+// defaultPatience is the time that ExpectContinueTimeout is by default.
+const defaultPatience = time.Second
+
+// patienceFor returns how long the body of req waits for the status 100; 0: not at all.
+func (c *HostClient) patienceFor(req *Request) time.Duration {
+	if c.ExpectContinueTimeout < 0 || !req.hasBody() || !req.MayContinue() {
+		return 0
+	}
+	return positiveOr(c.ExpectContinueTimeout, defaultPatience)
 }
 
 // settle disposes of a connection after an exchange.
@@ -213,7 +226,7 @@ func (x *exchange) run() (outcome http1client.Outcome, err error) {
 	if trace := x.call.trace; trace != nil {
 		x.Wrote = trace.WroteRequest
 	}
-	if req.isShort() {
+	if x.call.patience == 0 && req.isShort() {
 		if x.Content, err = req.encodeWhole(); err != nil {
 			if x.Wrote != nil {
 				x.Wrote(err)
@@ -224,6 +237,9 @@ func (x *exchange) run() (outcome http1client.Outcome, err error) {
 		x.WriteBuffer = positiveOr(c.WriteBufferSize, defaultClientBuffer)
 		x.IsWatched = req.streamed() != nil || len(req.bodyBytes()) >= watchedBody
 		x.Upload, _ = req.streamed().(io.Closer)
+		if x.call.patience > 0 {
+			x.IsWatched, x.Gate = true, body.NewGate()
+		}
 	}
 	return x.Run()
 }
@@ -234,7 +250,12 @@ func (x *exchange) clear() {
 }
 
 // Write implements http1client.Message.
-func (x *exchange) Write(bw *bufio.Writer) error { return x.req.Write(bw) }
+func (x *exchange) Write(bw *bufio.Writer) error {
+	if x.Gate == nil {
+		return x.req.Write(bw)
+	}
+	return x.req.write(bw, func() error { return x.AwaitContinue(x.call.patience) })
+}
 
 // Heads implements http1client.Message.
 func (x *exchange) Heads() (*field.Table, h1.Limits) {

@@ -198,7 +198,7 @@ func releaseHTTP2Call(x *http2Call) {
 	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
 	s.Length, s.HasTrailer, s.IsHead, s.WantsInterims = 0, false, false, false
 	x.c, x.member, x.req, x.resp, x.call, x.content, x.late = nil, nil, nil, nil, nil, nil, nil
-	x.framing, x.source = message.Framing{}, body.Upload{}
+	x.framing, x.source, x.gate = message.Framing{}, body.Upload{}, nil
 	x.form, x.unwanted = noFinalHead, 0
 	x.trailers.Reset()
 	http2CallPool.Put(x)

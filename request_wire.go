@@ -117,7 +117,11 @@ var errMissingHost = errors.New("sluice: the request has no host")
 // as an Authorization field with the scheme Basic. User information with
 // control characters or a malformed percent-encoding is an error, and so is a
 // user name with a colon.
-func (r *Request) Write(w *bufio.Writer) error {
+func (r *Request) Write(w *bufio.Writer) error { return r.write(w, nil) }
+
+// write is Write, except that it flushes the head and calls await before it writes the
+// body, which await may refuse with an error; nil: it does not.
+func (r *Request) write(w *bufio.Writer, await func() error) error {
 	if err := r.prepareHead(); err != nil {
 		return err
 	}
@@ -127,11 +131,27 @@ func (r *Request) Write(w *bufio.Writer) error {
 			if err := r.bufferGuarded(); err != nil {
 				return err
 			}
-			return r.writeBuffered(w)
+			return r.writeBuffered(w, await)
 		}
-		return r.writeStreamed(w)
+		return r.writeStreamed(w, await)
 	}
-	return r.writeBuffered(w)
+	return r.writeBuffered(w, await)
+}
+
+// flushHead flushes the head in w and calls await, if there is one.
+func flushHead(w *bufio.Writer, await func() error) error {
+	if await == nil {
+		return nil
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return await()
+}
+
+// hasBody reports whether there is a body, which may turn out to be empty if it is a stream.
+func (r *Request) hasBody() bool {
+	return r.streamed() != nil || len(r.bodyBytes()) > 0 || r.hasForm() || r.hasPostArgs
 }
 
 // bufferGuarded is bufferStream that returns a panic as an error, as writeStream does: a
@@ -291,17 +311,20 @@ func (r *Request) framed() (content []byte, f message.Framing) {
 }
 
 // writeBuffered writes head and body.
-func (r *Request) writeBuffered(w *bufio.Writer) error {
+func (r *Request) writeBuffered(w *bufio.Writer, await func() error) error {
 	content, f := r.framed()
 	h := &r.Header
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
+		return err
+	}
+	if err := flushHead(w, await); err != nil {
 		return err
 	}
 	return body.WriteContent(w, content, f.Length, &h.m.Header)
 }
 
 // writeStreamed writes head and body stream.
-func (r *Request) writeStreamed(w *bufio.Writer) error {
+func (r *Request) writeStreamed(w *bufio.Writer, await func() error) error {
 	h := &r.Header
 	f := message.Framing{Length: int64(max(r.bodyLength(), -1))}
 	if h.m.HasTrailers() && !h.m.IsHTTP10 {
@@ -309,6 +332,9 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	}
 	h.SetContentLength(int(f.Length))
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
+		return r.endStream(err)
+	}
+	if err := flushHead(w, await); err != nil {
 		return r.endStream(err)
 	}
 	if mayWait(r.streamed()) {

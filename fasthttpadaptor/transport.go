@@ -25,13 +25,13 @@ import (
 // The request's context ends it in each phase, and the reading of the response's body. Bodies
 // are streams in both directions, with trailer fields. Functions of httptrace.ClientTrace in
 // the context are called, except those about 100 Continue, idle connections and single
-// fields. What the client repeats by itself, it repeats here too, unless the body was read from.
+// fields. A body waits for the status 100 as sluice.Client.ExpectContinueTimeout says. What the client repeats by itself, it repeats here too, unless the body was read from.
 //
 // It asks for compressed responses and decodes them as sluice.Client.DecodeResponseBody says, not
 // only those in gzip. As with http.Transport, Response.Uncompressed tells.
 //
-// It differs from http.Transport: the User-Agent of a request without one is the client's; it
-// does not wait for 100 Continue; and it fails with ErrSwitched if the server switches protocols.
+// It differs from http.Transport: the User-Agent of a request without one is the client's, and
+// it fails with ErrSwitched if the server switches protocols.
 type Transport struct {
 	// Client sends the requests; nil is one with default settings, which speaks HTTP/1.1.
 	// Its StreamResponseBody is of no account.

@@ -54,6 +54,9 @@ type Exchange struct {
 	// Upload is the body stream of the request, if it has a Close, which makes a waiting
 	// Read return.
 	Upload io.Closer
+	// Gate keeps the body back until the status 100 comes; nil: it does not wait. Message
+	// calls AwaitContinue between head and body. The request is watched.
+	Gate *body.Gate
 	// Wrote is called after the request was written, or writing it has failed; nil: none.
 	Wrote func(err error)
 	// WriteTimeout and ReadTimeout limit writing the request and reading the response;
@@ -143,6 +146,7 @@ func (x *Exchange) Clear() {
 		x.Conn.writeErr = nil
 	}
 	x.Bounds, x.Content, x.Wrote, x.br, x.guard = nil, nil, nil, nil, guard{}
+	x.Gate = nil
 	x.IsWatched, x.IsLast, x.IsUnwanted, x.isSent, x.isCut = false, false, false, false, false
 	if x.Body != nil || x.Upload != nil {
 		x.Upload, x.Body, x.Limit, x.stream, x.streamBounds = nil, nil, 0, nil, clock.Bounds{}

@@ -2,17 +2,20 @@ package http1
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // A separate goroutine writes a large request while the caller's goroutine waits
 // for the response: a server may refuse the request long before its end, or
-// answer while it reads. The separate goroutine ends before the call returns.
+// answer while it reads. So it does with a body that the server shall ask for. The
+// separate goroutine ends before the call returns.
 
 const (
 	// refusalTime is how long the client reads from a broken connection, for an
@@ -22,6 +25,7 @@ const (
 	// server that reads the rest of a body then need not reset the connection.
 	refusalGrace = 100 * time.Millisecond
 
+	statusContinue           = 100
 	statusSwitchingProtocols = 101
 )
 
@@ -47,11 +51,14 @@ func (x *Exchange) runWatching(bw *bufio.Writer) error {
 	go func() { written <- x.writeAside(bw, w) }()
 
 	status, err := x.awaitStatus()
+	if x.Gate != nil {
+		x.Gate.Close()
+	}
 	if err != nil {
 		writeErr, isCut := w.join(x, written, 0)
 		switch {
-		case isCut:
-			writeErr = nil // join caused it
+		case isCut, errors.Is(writeErr, body.ErrWithheld):
+			writeErr = nil // it was caused here
 		case writeErr == nil:
 			x.isSent = true
 		}
@@ -68,11 +75,27 @@ func (x *Exchange) runWatching(bw *bufio.Writer) error {
 		patience = 0 // the rest of the request is useless
 	}
 	writeErr, _ := w.join(x, written, patience)
+	if x.isCut = writeErr != nil; errors.Is(writeErr, body.ErrWithheld) {
+		writeErr = nil
+	}
 	x.wrote(writeErr)
-	if x.isCut = writeErr != nil; x.isCut && err == nil {
+	if x.isCut && err == nil {
 		c.closeWrite() // the server must not wait for the rest before it continues
 	}
 	return err
+}
+
+// AwaitContinue waits until Gate is open, patience at most. The error is body.ErrWithheld if
+// the body must not be sent. WriteTimeout limits the body from then on.
+func (x *Exchange) AwaitContinue(patience time.Duration) error {
+	if err := x.Gate.Wait(patience); err != nil {
+		return err
+	}
+	if limit := x.Bounds.Limit(x.WriteTimeout); limit != 0 {
+		_ = x.Conn.Net.SetWriteDeadline(clock.Deadline(limit)) // a failure shows when writing
+		x.Conn.interruptFor(x.Bounds)
+	}
+	return nil
 }
 
 // join waits for the writing to end, after the response was read or has failed.
@@ -169,6 +192,7 @@ func (x *Exchange) awaitStatus() (digit int, err error) {
 	for at := 0; ; {
 		if _, err := x.br.Peek(at + 1); err != nil {
 			if at > 0 && err == bufio.ErrBufferFull {
+				x.continues()
 				return 1, nil // interim responses fill the buffer
 			}
 			return 0, err
@@ -182,8 +206,18 @@ func (x *Exchange) awaitStatus() (digit int, err error) {
 		case status >= 200, status == statusSwitchingProtocols:
 			return status / 100, nil
 		case done:
+			if status == statusContinue {
+				x.continues()
+			}
 			p.Reset()
 			t.Reset()
 		}
+	}
+}
+
+// continues lets the body pass that waits.
+func (x *Exchange) continues() {
+	if x.Gate != nil {
+		x.Gate.Open()
 	}
 }

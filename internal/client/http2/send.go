@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -359,6 +360,8 @@ func (s *Stream) send(p []byte, err error) bool {
 	defer c.unlock()
 	switch {
 	case s.state != streamOpen:
+		return false
+	case err == body.ErrWithheld:
 		return false
 	case err != nil && err != io.EOF:
 		c.cancel(s, err)

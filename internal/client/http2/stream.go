@@ -55,7 +55,8 @@ type Stream struct {
 	// Source is the body if it is not nil. A goroutine reads it. If the response is
 	// complete, or has failed, before the end, the rest is not read. If Read blocks then,
 	// a Source that is an io.Closer is closed. Do, or Close if the response is streamed,
-	// returns after the last Read has returned.
+	// returns after the last Read has returned. After body.ErrWithheld, nothing more is sent
+	// and the stream goes on: the response is complete without the rest.
 	Source io.Reader
 	// Length is how many bytes of Source are sent; negative: all. If Source has less, the
 	// request fails with ErrSourceLength.

@@ -106,7 +106,7 @@ func packageRules() map[string]packageRule {
 		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
 		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
-		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/client/pool"}},
+		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/body", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/server/requestid":  {},

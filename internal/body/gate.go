@@ -1,0 +1,84 @@
+package body
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrWithheld is the error of a body that its receiver did not ask for.
+var ErrWithheld = errors.New("sluice: the body was not asked for")
+
+// A Gate keeps the body of a request back until the server has asked for it with the status
+// 100 (RFC 9110 section 10.1.1). The first of Open, Close and the end of Wait decides. Its
+// methods may be called concurrently.
+type Gate struct {
+	mu      sync.Mutex
+	state   gateState
+	decided chan struct{} // is closed when state changes
+}
+
+type gateState uint8
+
+const (
+	gateWaits gateState = iota
+	gateOpen
+	gateClosed
+)
+
+// NewGate returns a Gate that is neither open nor closed.
+func NewGate() *Gate { return &Gate{decided: make(chan struct{})} }
+
+// Open lets the body pass.
+func (g *Gate) Open() { g.decide(gateOpen) }
+
+// Close withholds the body: the server has answered without it, or the request has ended.
+func (g *Gate) Close() { g.decide(gateClosed) }
+
+func (g *Gate) decide(state gateState) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == gateWaits {
+		g.state = state
+		close(g.decided)
+	}
+}
+
+// Wait waits until the Gate is open or closed, and opens it after limit. It returns
+// ErrWithheld if the Gate is closed.
+func (g *Gate) Wait(limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-g.decided:
+	case <-timer.C:
+		g.Open()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == gateClosed {
+		return ErrWithheld
+	}
+	return nil
+}
+
+// A HeldUpload is an Upload whose first Read waits at a Gate, for Patience at most.
+type HeldUpload struct {
+	*Upload
+	Gate     *Gate
+	Patience time.Duration
+}
+
+// Read implements io.Reader. The error is ErrWithheld if Gate is closed.
+func (h HeldUpload) Read(p []byte) (int, error) {
+	if err := h.Gate.Wait(h.Patience); err != nil {
+		return 0, err
+	}
+	return h.Upload.Read(p)
+}
+
+// Close implements io.Closer: it makes a waiting Read return.
+func (h HeldUpload) Close() error {
+	h.Gate.Close()
+	return h.Upload.Close()
+}
