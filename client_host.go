@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -193,6 +194,7 @@ type HostClient struct {
 	pending  atomic.Int64
 	lastUse  atomic.Int64  // clock.Nanos of the start of the last request
 	nextAddr atomic.Uint32 // counts dialed addresses
+	peers    sync.Map      // streams.Protocol of a Transport to its streams.Peers
 	overdraw atomic.Int64  // hundredths of repetitions that the budget of RetryStatus lacks
 	setup    hostSetup
 }

@@ -68,7 +68,7 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 			return conn, err
 		case errors.Is(err, http2client.ErrNoConnect), call.needsHTTP1 && c.HTTP2 == HTTP2Auto:
 			return nil, ErrNoConnectProtocol
-		case outcome == http2Stale && isReused: // m had ended unnoticed, or is full
+		case outcome == streamStale && isReused: // m had ended unnoticed, or is full
 			continue
 		case call.progress == hasSent, attempt == positiveOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts):
 			return nil, err
@@ -79,17 +79,20 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 
 // openTunnel asks on a stream of m. It gives its place back, unless the result is a stream,
 // or the response has one.
-func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, http2Outcome, error) {
+func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol string, req *Request, resp *Response) (net.Conn, streamOutcome, error) {
 	call.progress, call.upstream, call.phase = hasConn, m.Conn.addr, PhaseWrite
 	c.prepareResponse(resp, req.Header.IsHead())
 	c.prepareRequest(req)
 	// Not of the pool: a tunnel may be used after its Close.
-	x := &http2Call{c: c, member: m, call: call, req: req, resp: resp, protocol: []byte(protocol)}
+	x := &http2Call{member: m}
+	x.c, x.nc, x.call, x.req, x.resp, x.protocol = c, m.Conn.nc, call, req, resp, []byte(protocol)
+	x.carrier = x
 	if err := req.prepareHead(); err != nil {
 		c.releaseHTTP2(m)
-		return nil, http2Invalid, err
+		return nil, streamInvalid, err
 	}
 	s := &x.stream
+	x.params.Context = call.Context
 	s.Request, s.IsConnect, s.Context, s.ReadTimeout = x, true, call.Context, c.ReadTimeout
 	err := m.Conn.conn.Do(s)
 	tunnel := s.Tunnel()
@@ -102,14 +105,14 @@ func (c *HostClient) openTunnel(call *clientCall, m *http2Member, protocol strin
 	case tunnel != nil:
 		resp.ParseNetConn(m.Conn.nc)
 		x.req, x.resp, x.call = nil, nil, nil
-		return &clientTunnel{tunnel, x}, http2Done, nil
+		return &clientTunnel{tunnel, x}, streamDone, nil
 	case x.form == bodyStreamed:
 		x.streamBody()
 	default:
 		x.finish()
 		c.releaseHTTP2(m)
 	}
-	return nil, http2Done, nil
+	return nil, streamDone, nil
 }
 
 // A clientTunnel is the result of ConnectProtocol. It has a place for a stream until Close.

@@ -18,6 +18,7 @@ import (
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
 	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -198,33 +199,33 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		status int
 		length int64
 		isLast bool
-		set    func(x *http2Call)
-		form   http2Form
+		set    func(x *streamCall)
+		form   streamForm
 		err    error
 	}{
 		{"interim", 199, unknown, false, nil, noFinalHead, nil},
 		{"final", 200, unknown, false, nil, bodyKept, nil},
 		{"alone", 200, unknown, true, nil, headAlone, nil},
-		{"HEAD", 200, 5, false, func(x *http2Call) { x.stream.IsHead = true }, bodyDropped, nil},
+		{"HEAD", 200, 5, false, func(x *streamCall) { x.params.IsHead = true }, bodyDropped, nil},
 		{"204", 204, unknown, false, nil, bodyDropped, nil},
-		{"304 with a length", 304, 5, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyDropped, nil},
-		{"skipped", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
-		{"skipped, too long", 200, http1client.MaxDropped + 1, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
-		{"skipped, of any length", 200, unknown, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
-		{"skipped, empty", 200, 0, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
-		{"stream", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyStreamed, nil},
-		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsNone }, bodyDropped, nil},
-		{"unwanted, in memory", 200, unknown, false, func(x *http2Call) { x.call.wants = wantsNone }, bodyKept, nil},
-		{"wanted in memory", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyKept, nil},
-		{"stream of a redirect that is followed", 301, 5, false, func(x *http2Call) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyDropped, nil},
-		{"at the limit", 200, 10, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyKept, nil},
-		{"above the limit", 200, 11, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyDropped, ErrBodyTooLarge},
+		{"304 with a length", 304, 5, false, func(x *streamCall) { x.resp.StreamBody = true }, bodyDropped, nil},
+		{"skipped", 200, http1client.MaxDropped, false, func(x *streamCall) { x.resp.SkipBody = true }, bodyDropped, nil},
+		{"skipped, too long", 200, http1client.MaxDropped + 1, false, func(x *streamCall) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
+		{"skipped, of any length", 200, unknown, false, func(x *streamCall) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
+		{"skipped, empty", 200, 0, false, func(x *streamCall) { x.resp.SkipBody = true }, bodyDropped, nil},
+		{"stream", 200, unknown, false, func(x *streamCall) { x.resp.StreamBody = true }, bodyStreamed, nil},
+		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *streamCall) { x.resp.StreamBody, x.call.wants = true, wantsNone }, bodyDropped, nil},
+		{"unwanted, in memory", 200, unknown, false, func(x *streamCall) { x.call.wants = wantsNone }, bodyKept, nil},
+		{"wanted in memory", 200, unknown, false, func(x *streamCall) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyKept, nil},
+		{"stream of a redirect that is followed", 301, 5, false, func(x *streamCall) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyDropped, nil},
+		{"at the limit", 200, 10, false, func(x *streamCall) { x.c.MaxResponseBodySize = 10 }, bodyKept, nil},
+		{"above the limit", 200, 11, false, func(x *streamCall) { x.c.MaxResponseBodySize = 10 }, bodyDropped, ErrBodyTooLarge},
 		{"too long", 200, math.MaxInt64, false, nil, bodyDropped, ErrBodyTooLarge},
-		{"accepted CONNECT", 299, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, bodyStreamed, nil},
-		{"refused CONNECT", 300, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, headAlone, nil},
-		{"refused CONNECT with a body", 300, unknown, false, func(x *http2Call) { x.protocol = []byte("p") }, bodyStreamed, nil},
+		{"accepted CONNECT", 299, unknown, true, func(x *streamCall) { x.protocol = []byte("p") }, bodyStreamed, nil},
+		{"refused CONNECT", 300, unknown, true, func(x *streamCall) { x.protocol = []byte("p") }, headAlone, nil},
+		{"refused CONNECT with a body", 300, unknown, false, func(x *streamCall) { x.protocol = []byte("p") }, bodyStreamed, nil},
 	} {
-		x := &http2Call{c: &HostClient{}, call: new(clientCall), req: new(Request), resp: new(Response)}
+		x := &streamCall{c: &HostClient{}, call: new(clientCall), req: new(Request), resp: new(Response)}
 		if tc.set != nil {
 			tc.set(x)
 		}
@@ -244,7 +245,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 			t.Errorf("%s: the response is to have a stream", tc.name)
 		}
 	}
-	x := &http2Call{c: &HostClient{MaxResponseBodySize: -1}, call: new(clientCall), req: new(Request), resp: new(Response)}
+	x := &streamCall{c: &HostClient{MaxResponseBodySize: -1}, call: new(clientCall), req: new(Request), resp: new(Response)}
 	var head fieldlist.Head
 	head.StatusCode, head.ContentLength = 200, 1
 	if _, err := x.HeadReceived(&head, false); err != nil || x.resp.limit != 0 {
@@ -254,7 +255,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 
 // TestHTTP2BodyReceived: bodies are kept up to the limit, and dropped up to http1client.MaxDropped.
 func TestHTTP2BodyReceived(t *testing.T) {
-	x := &http2Call{form: bodyDropped, resp: new(Response)}
+	x := &streamCall{form: bodyDropped, resp: new(Response)}
 	for _, step := range []struct {
 		n   int
 		err error
@@ -263,7 +264,7 @@ func TestHTTP2BodyReceived(t *testing.T) {
 			t.Errorf("dropped %d: %v, %d bytes", x.unwanted, err, len(x.resp.buffered()))
 		}
 	}
-	x = &http2Call{form: bodyKept, resp: new(Response)}
+	x = &streamCall{form: bodyKept, resp: new(Response)}
 	x.resp.limit = 5
 	for i, err := range []error{nil, nil, ErrBodyTooLarge} {
 		if got := x.BodyReceived([]byte("abc")[:2+i%2]); got != err {
@@ -294,9 +295,10 @@ func TestHTTP2Explain(t *testing.T) {
 		{"end before the head", io.EOF, nil, io.EOF, false},
 		{"end after the head", io.EOF, func(x *http2Call) { x.form = bodyKept }, io.ErrUnexpectedEOF, false},
 		{"GOAWAY", http2client.ErrGoingAway, nil, io.EOF, false},
-		{"source", http2client.ErrSourceLength, func(x *http2Call) { x.source.Count, x.stream.Length = 3, 5 }, io.ErrUnexpectedEOF, false},
+		{"source", streams.ErrSourceLength, func(x *http2Call) { x.source.Count, x.params.Length = 3, 5 }, io.ErrUnexpectedEOF, false},
 	} {
-		x := &http2Call{c: &HostClient{}, member: pool.NewMember(&http2Peer{}, 1), call: new(clientCall), req: new(Request)}
+		x := &http2Call{member: pool.NewMember(&http2Peer{}, 1)}
+		x.c, x.call, x.req = &HostClient{}, new(clientCall), new(Request)
 		if tc.set != nil {
 			tc.set(x)
 		}
@@ -316,16 +318,19 @@ func TestHTTP2CallForgets(t *testing.T) {
 	x.c, x.call, x.req, x.resp, x.member = &HostClient{}, new(clientCall), new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
 	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(RequestHeader), bodyStreamed, 1
 	x.framing, x.source = message.Framing{Length: 1}, body.Upload{Count: 1}
-	s := &x.stream
+	s := &x.params
 	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()
 	s.Length, s.HasTrailer, s.IsHead, s.WantsInterims = 1, true, true, true
+	x.carrier, x.nc, x.stream.Params = x, &net.TCPConn{}, x.params
 	x.trailers.Add(0, []byte("x"), []byte("y"))
 	releaseHTTP2Call(x)
 	if x.c != nil || x.call != nil || x.req != nil || x.resp != nil || x.member != nil || x.content != nil || x.late != nil || x.form != noFinalHead ||
-		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source.Count != 0 || x.trailers.Len() != 0 {
+		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source.Count != 0 || x.trailers.Len() != 0 || x.carrier != nil || x.nc != nil {
 		t.Errorf("the call keeps %+v", x)
 	}
-	if s.Request != nil || s.Content != nil || s.Source != nil || s.Context != nil || s.Length != 0 || s.HasTrailer || s.IsHead || s.WantsInterims {
-		t.Errorf("the stream keeps %+v", s)
+	for _, s := range []*streams.Params{&x.params, &x.stream.Params} {
+		if s.Request != nil || s.Content != nil || s.Source != nil || s.Context != nil || s.Length != 0 || s.HasTrailer || s.IsHead || s.WantsInterims {
+			t.Errorf("the stream keeps %+v", s)
+		}
 	}
 }

@@ -144,8 +144,8 @@ func (b lbBounds) err() error {
 	return nil
 }
 
-// streams reports whether client makes the bodies of its responses streams.
-func streams(client BalancingClient) bool {
+// streamsBodies reports whether client makes the bodies of its responses streams.
+func streamsBodies(client BalancingClient) bool {
 	host, ok := client.(*HostClient)
 	return ok && host.StreamResponseBody
 }
@@ -159,7 +159,7 @@ func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
 	}
-	if c.HedgeAfter > 0 && req.streamed() == nil && !resp.StreamBody && req.Header.isRepeatable() && !c.group.Has(streams) {
+	if c.HedgeAfter > 0 && req.streamed() == nil && !resp.StreamBody && req.Header.isRepeatable() && !c.group.Has(streamsBodies) {
 		return c.doHedged(bounds, req, resp)
 	}
 	p, ok := c.group.Pick(nil)

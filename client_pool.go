@@ -8,6 +8,7 @@ import (
 
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
@@ -30,21 +31,33 @@ func (c *HostClient) maxIdle() time.Duration {
 func (c *HostClient) CloseIdleConnections() {
 	c.pool.CloseIdle(c.poolSettings())
 	c.http2.CloseIdle(c.http2Settings())
+	for _, peers := range c.peers.Range {
+		peers.(streams.Peers).CloseIdle()
+	}
 }
 
 // ConnsCount returns the number of connections, including those that are being
 // opened.
 func (c *HostClient) ConnsCount() int {
-	open, _ := c.pool.Counts()
-	shared, _ := c.http2.Counts()
-	return open + shared
+	open, _ := c.countConns()
+	return open
 }
 
 // IdleConnsCount returns the number of idle connections.
 func (c *HostClient) IdleConnsCount() int {
-	_, idle := c.pool.Counts()
-	_, shared := c.http2.Counts()
-	return idle + shared
+	_, idle := c.countConns()
+	return idle
+}
+
+// countConns returns the number of connections of all protocols, and of those that are idle.
+func (c *HostClient) countConns() (open, idle int) {
+	open, idle = c.pool.Counts()
+	add := func(moreOpen, moreIdle int) { open, idle = open+moreOpen, idle+moreIdle }
+	add(c.http2.Counts())
+	for _, peers := range c.peers.Range {
+		add(peers.(streams.Peers).Counts())
+	}
+	return open, idle
 }
 
 // SetMaxConns changes the maximum number of connections; 0 or less restores
@@ -62,11 +75,16 @@ func (c *HostClient) SetMaxConns(newMaxConns int) {
 // they are closed after MaxIdleConnDuration. If the server speaks HTTP/2, Prewarm opens
 // one connection, which requests share.
 func (c *HostClient) Prewarm(ctx context.Context, n int) error {
+	return c.prewarm(ctx, n, c.Transport == nil)
+}
+
+// prewarm is Prewarm. mayShare: requests may use HTTP/2.
+func (c *HostClient) prewarm(ctx context.Context, n int, mayShare bool) error {
 	if err := clock.EndOf(ctx, PhaseWait); err != nil {
 		return err
 	}
 	c.lastUse.Store(clock.Nanos())
-	if n > 0 && c.mayUseHTTP2() && c.Transport == nil {
+	if n > 0 && mayShare && c.mayUseHTTP2() {
 		if isHTTP2, err := c.prewarmHTTP2(ctx); isHTTP2 || err != nil {
 			return err
 		}

@@ -2,13 +2,16 @@ package sluice
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/body"
+	"github.com/sluicehttp/sluice/internal/client/dial"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/field"
@@ -17,7 +20,14 @@ import (
 
 // DefaultTransport sends requests over HTTP/1.1, or over HTTP/2 if the HostClient's
 // field HTTP2 says so, on the connections of the HostClient.
-var DefaultTransport RoundTripper = &transport{}
+var DefaultTransport RoundTripper = newTransport()
+
+// newTransport returns the transport of root. It lets protocols of other modules send requests
+// of a HostClient, too.
+func newTransport() *transport {
+	streams.RoundTrip = roundTripAttached
+	return &transport{}
+}
 
 // transport is the RoundTripper of DefaultTransport.
 type transport struct{}
@@ -36,13 +46,13 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 // roundTrip is one attempt of DefaultTransport, except that its callers explain the error.
 func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
 	call.progress = noConn
-	skips, streams := resp.SkipBody, resp.StreamBody
+	skips, streamsBody := resp.SkipBody, resp.StreamBody
 	c.prepareResponse(resp, req.Header.IsHead())
 	c.prepareRequest(req)
 	call.patience = c.patienceFor(req)
 	var cc *clientConn
 	defer func() {
-		resp.SkipBody, resp.StreamBody = skips, streams
+		resp.SkipBody, resp.StreamBody = skips, streamsBody
 		if cc != nil { // a hook of the trace panics, for example
 			call.isHeld = true
 			c.cut(cc)
@@ -93,7 +103,7 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 	if req.ConnectionClose() { // it is the last one on m
 		c.http2.Drain(c.http2Settings(), m)
 	}
-	var outcome http2Outcome
+	var outcome streamOutcome
 	for mayRepeat := !hadStream; ; mayRepeat = false {
 		outcome, err = c.runHTTP2(call, m, req, resp)
 		if err != nil || !mayRepeat || resp.StatusCode() != StatusMisdirectedRequest {
@@ -106,10 +116,10 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 		_ = resp.CloseBodyStream()
 		c.prepareResponse(resp, false) // SkipBody says whether it is HEAD
 	}
-	if outcome == http2Stale && isReused && call.err() == nil {
+	if outcome == streamStale && isReused && call.err() == nil {
 		return true, false, nil
 	}
-	isFinal := outcome == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
+	isFinal := outcome == streamInvalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
 	return false, !isFinal, err
 }
 
@@ -122,6 +132,124 @@ func (c *HostClient) patienceFor(req *Request) time.Duration {
 		return 0
 	}
 	return positiveOr(c.ExpectContinueTimeout, defaultPatience)
+}
+
+// roundTripAttached is streams.RoundTrip.
+func roundTripAttached(p streams.Protocol, hostClient, request, response any) (retry bool, err error) {
+	c, req, resp := hostClient.(*HostClient), request.(*Request), response.(*Response)
+	call := req.call
+	if call == nil { // no client sends the request
+		call = beginCall(req)
+		defer call.end(req)
+	}
+	skips, streamsBody := resp.SkipBody, resp.StreamBody
+	defer func() { resp.SkipBody, resp.StreamBody = skips, streamsBody }()
+	retry, err = c.roundTripOver(p, call, req, resp)
+	return retry, call.explain(err)
+}
+
+// roundTripOver is one attempt over the protocol p, or by roundTrip.
+func (c *HostClient) roundTripOver(p streams.Protocol, call *clientCall, req *Request, resp *Response) (retry bool, err error) {
+	peers := c.peersOf(p)
+	for {
+		call.progress, call.phase = noConn, PhaseWait
+		trace := call.trace
+		if trace != nil && trace.GetConn != nil {
+			trace.GetConn(c.firstAddr())
+		}
+		hadStream := req.streamed() != nil
+		s, err := peers.Acquire(streams.Call{
+			Bounds: &call.Bounds, Phase: &call.phase, Trace: trace.ofDial(),
+			NeedsHTTP1: req.Header.IsConnect() || call.needsHTTP1, IsLast: req.ConnectionClose(),
+		})
+		switch {
+		case err == streams.ErrElsewhere:
+			retry, err := c.roundTrip(call, req, resp)
+			c.passAltSvc(peers, resp, err)
+			return retry, err
+		case err == pool.ErrFull:
+			return false, ErrNoFreeConns
+		case err != nil:
+			return true, err
+		case trace != nil:
+			trace.gotConn(s.NetConn(), s.IsReused(), s.Release)
+		}
+		mayRepeat := s.IsReused()
+		call.patience = c.patienceFor(req)
+		outcome, err := c.runAttached(call, s, req, resp)
+		switch {
+		case outcome == streamStale && mayRepeat && call.err() == nil:
+		case err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream && peers.Misdirected():
+			_ = resp.CloseBodyStream() // any request may be sent again (RFC 9110 section 15.5.20)
+		default:
+			c.passAltSvc(peers, resp, err)
+			return outcome != streamInvalid && !errors.Is(err, ErrBodyTooLarge), err
+		}
+	}
+}
+
+// peersOf returns the connections of p.
+func (c *HostClient) peersOf(p streams.Protocol) streams.Peers {
+	if peers, ok := c.peers.Load(p); ok {
+		return peers.(streams.Peers)
+	}
+	s := c.prepared()
+	peers, _ := c.peers.LoadOrStore(p, p.NewPeers(&streams.Host{
+		Addrs: s.addrs, TLS: s.tls, Network: dial.Network(c.DialDualStack),
+		HasDialer: c.DialContext != nil || c.DialTimeout != nil || c.Dial != nil,
+		Limits:    c.headLimits(), MaxConns: positiveOr(c.MaxHTTP2Conns, defaultHTTP2Conns),
+		MaxIdle: c.maxIdle(), MaxAge: c.MaxConnDuration, MaxWait: c.MaxConnWaitTimeout, WriteTimeout: c.WriteTimeout,
+		OpenTCP: func(ctx context.Context) error { return c.prewarm(ctx, 1, true) },
+	}))
+	return peers.(streams.Peers)
+}
+
+// passAltSvc passes on what a response says of other places of its server.
+func (c *HostClient) passAltSvc(peers streams.Peers, resp *Response, err error) {
+	if !c.IsTLS || err != nil || len(resp.Header.Peek(HeaderAltSvc)) == 0 {
+		return
+	}
+	peers.Announced(resp.Header.PeekAll(HeaderAltSvc))
+}
+
+// attachedCall is a streamCall over a protocol of another module.
+type attachedCall struct {
+	streamCall
+	stream streams.Stream
+}
+
+var _ carrier = (*attachedCall)(nil)
+
+// runAttached sends a request on s, and gives s back.
+func (c *HostClient) runAttached(call *clientCall, s streams.Stream, req *Request, resp *Response) (streamOutcome, error) {
+	c.prepareResponse(resp, req.Header.IsHead())
+	c.prepareRequest(req)
+	call.progress, call.upstream, call.phase = hasConn, s.Upstream(), PhaseWrite
+	x := acquireAttachedCall()
+	x.c, x.stream, x.nc, x.call, x.req, x.resp = c, s, s.NetConn(), call, req, resp
+	x.carrier = x
+	return x.run()
+}
+
+func (x *attachedCall) do() error {
+	*x.stream.Params() = x.params
+	return x.stream.Do()
+}
+
+func (x *attachedCall) failure(error) streams.Failure { return x.stream.Failure() }
+
+func (x *attachedCall) explain(err error) error { return x.explainEnd(err) }
+
+func (x *attachedCall) readStream(p []byte) (int, error) { return x.stream.Read(p) }
+
+func (x *attachedCall) closeStream() error { return x.stream.Close() }
+
+func (x *attachedCall) giveBack() { x.stream.Release() }
+
+func (x *attachedCall) end() {
+	x.drop()
+	x.giveBack()
+	releaseAttachedCall(x)
 }
 
 // settle disposes of a connection after an exchange.

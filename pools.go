@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/body"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 )
@@ -194,14 +195,30 @@ func acquireHTTP2Call() *http2Call { return http2CallPool.Get().(*http2Call) }
 
 // releaseHTTP2Call forgets the request, and keeps the memory.
 func releaseHTTP2Call(x *http2Call) {
-	s := &x.stream
-	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
-	s.Length, s.HasTrailer, s.IsHead, s.WantsInterims = 0, false, false, false
-	x.c, x.member, x.req, x.resp, x.call, x.content, x.late = nil, nil, nil, nil, nil, nil, nil
+	x.forget()
+	x.stream.Params, x.member = streams.Params{}, nil
+	http2CallPool.Put(x)
+}
+
+// attachedCallPool holds *attachedCall.
+var attachedCallPool = sync.Pool{New: func() any { return new(attachedCall) }}
+
+func acquireAttachedCall() *attachedCall { return attachedCallPool.Get().(*attachedCall) }
+
+// releaseAttachedCall forgets the request, and keeps the memory.
+func releaseAttachedCall(x *attachedCall) {
+	x.forget()
+	x.stream = nil
+	attachedCallPool.Put(x)
+}
+
+// forget makes x ready for another request.
+func (x *streamCall) forget() {
+	x.params, x.carrier, x.nc = streams.Params{}, nil, nil
+	x.c, x.req, x.resp, x.call, x.content, x.late = nil, nil, nil, nil, nil, nil
 	x.framing, x.source, x.gate = message.Framing{}, body.Upload{}, nil
 	x.form, x.unwanted = noFinalHead, 0
 	x.trailers.Reset()
-	http2CallPool.Put(x)
 }
 
 // pipelineWorkPool is a pool of requests for the queues of a PipelineClient. Each

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -107,15 +108,15 @@ func newPlainRequest(method string, content []byte) *plainRequest {
 	return r
 }
 
-func (r *plainRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
+func (r *plainRequest) AppendHead(dst []byte, e message.FieldEncoder) []byte {
 	return e.AppendRequest(dst, r.fields)
 }
-func (r *plainRequest) AppendTrailer(dst []byte, _ *h2.Encoder) []byte   { return dst }
-func (r *plainRequest) Fields() *field.Table                             { r.table.Reset(); return &r.table }
-func (r *plainRequest) HeadReceived(*fieldlist.Head, bool) (bool, error) { return false, nil }
-func (r *plainRequest) BodyReceived(p []byte) error                      { r.size += len(p); return nil }
-func (r *plainRequest) TrailerReceived(*field.Table)                     {}
-func (r *plainRequest) InterimReceived(*fieldlist.Head, *field.Table)    {}
+func (r *plainRequest) AppendTrailer(dst []byte, _ message.FieldEncoder) []byte { return dst }
+func (r *plainRequest) Fields() *field.Table                                    { r.table.Reset(); return &r.table }
+func (r *plainRequest) HeadReceived(*fieldlist.Head, bool) (bool, error)        { return false, nil }
+func (r *plainRequest) BodyReceived(p []byte) error                             { r.size += len(p); return nil }
+func (r *plainRequest) TrailerReceived(*field.Table)                            {}
+func (r *plainRequest) InterimReceived(*fieldlist.Head, *field.Table)           {}
 
 func TestNoAllocations(t *testing.T) {
 	if invariants.Enabled {

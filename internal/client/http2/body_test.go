@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -283,7 +284,7 @@ func TestSource(t *testing.T) {
 		{"no byte", strings.NewReader(""), -1, "1 data 0 end", nil},
 		{"length of 0", strings.NewReader("abc"), 0, "1 data 0 end", nil},
 		{"long", strings.NewReader(strings.Repeat("x", 60_000)), -1, "1 data 60000 end", nil},
-		{"too short", strings.NewReader("ab"), 3, "1 reset CANCEL", ErrSourceLength},
+		{"too short", strings.NewReader("ab"), 3, "1 reset CANCEL", streams.ErrSourceLength},
 		{"fails", io.MultiReader(strings.NewReader("ab"), &failing{failure}), -1, "1 reset CANCEL", failure},
 	}
 	for _, test := range tests {

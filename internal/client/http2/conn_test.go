@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
@@ -184,11 +185,11 @@ func TestStreamViolations(t *testing.T) {
 			return append(p.respond(1, 200, false), p.respond(1, 0, false, "a", "b")...)
 		}, h2.ErrTrailerNotLast, "PROTOCOL_ERROR"},
 		{"too many interims", "GET", func(p *fakePeer) (b []byte) {
-			for range maxInterims + 1 {
+			for range streams.MaxInterims + 1 {
 				b = append(b, p.respond(1, 103, false)...)
 			}
 			return b
-		}, ErrInterim, "CANCEL"},
+		}, streams.ErrInterim, "CANCEL"},
 		{"too many fields", "GET", func(p *fakePeer) []byte {
 			fields := make([]string, 2*(h1.DefaultLimits.MaxFields+1))
 			for i := range fields {

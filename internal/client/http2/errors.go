@@ -61,8 +61,4 @@ var (
 	ErrNoPing = errors.New("sluice: http2: the peer does not answer")
 	// ErrNoConnect: the peer does not admit extended CONNECT (RFC 8441 section 3).
 	ErrNoConnect = errors.New("sluice: http2: the peer does not admit extended CONNECT")
-	// ErrInterim: a response has more than 16 interim heads.
-	ErrInterim = errors.New("sluice: http2: too many interim responses")
-	// ErrSourceLength: Source has less bytes than Length.
-	ErrSourceLength = errors.New("sluice: http2: the body is shorter than announced")
 )

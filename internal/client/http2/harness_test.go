@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -45,14 +46,14 @@ func newRequest(method, body string) *testRequest {
 	return r
 }
 
-func (r *testRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
+func (r *testRequest) AppendHead(dst []byte, e message.FieldEncoder) []byte {
 	return e.AppendRequest(dst, fieldlist.RequestFields{
 		Method: []byte(r.method), Scheme: []byte("http"), Authority: []byte("a.example"), Path: []byte(r.path),
 		Protocol: []byte(r.connect),
 	})
 }
 
-func (r *testRequest) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
+func (r *testRequest) AppendTrailer(dst []byte, e message.FieldEncoder) []byte {
 	return e.AppendField(dst, field.Other, []byte("x-end"), []byte("1"))
 }
 

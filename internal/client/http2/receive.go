@@ -1,18 +1,15 @@
 package http2
 
 import (
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-const (
-	// maxInterims is how many interim heads a response may have.
-	maxInterims = 16
-	// responseRefund is what a peer gets back for a complete response: it may have sent
-	// small window updates for the request.
-	responseRefund = 4 * h2.RequestRefund
-)
+// responseRefund is what a peer gets back for a complete response: it may have sent
+// small window updates for the request.
+const responseRefund = 4 * h2.RequestRefund
 
 // parse handles input. A violation ends the connection.
 func (c *Conn) parse(in []byte, now int64) {
@@ -250,8 +247,8 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 	switch {
 	case isInterim && isLast:
 		return c.violated(s, h2.ErrMalformed, now)
-	case isInterim && s.interims == maxInterims:
-		c.cancel(s, ErrInterim)
+	case isInterim && s.interims == streams.MaxInterims:
+		c.cancel(s, streams.ErrInterim)
 		return c.budget.Charge(now, h2.CostReset)
 	case isInterim:
 		s.interims++

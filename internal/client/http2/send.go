@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
@@ -338,7 +339,7 @@ func (s *Stream) readSource() {
 		case left == 0:
 			err = io.EOF
 		case err == io.EOF && left > 0:
-			err = ErrSourceLength
+			err = streams.ErrSourceLength
 		}
 		if !s.send(p[:n], err) {
 			break

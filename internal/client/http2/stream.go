@@ -1,92 +1,33 @@
 package http2
 
 import (
-	"context"
 	"io"
 	"sync"
-	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// A Request is a request and its response. Its methods are called with the Conn locked,
-// one after the other, on any goroutine that uses the Conn: they must neither block nor
-// call the Conn or the Stream; InterimReceived is the exception. None is called after Do
-// has returned, but TrailerReceived for a streamed body until Read returns io.EOF or an
-// error, or Close returns.
-type Request interface {
-	// AppendHead appends the pseudo-fields and fields of the request, in one block.
-	AppendHead(dst []byte, e *h2.Encoder) []byte
-	// AppendTrailer appends the trailer fields. It is called after the body if
-	// Stream.HasTrailer.
-	AppendTrailer(dst []byte, e *h2.Encoder) []byte
-	// Fields returns the empty table that the next head of the response is decoded to.
-	Fields() *field.Table
-	// HeadReceived is called with a valid head. An interim one has a status below 200;
-	// its results have no meaning but err, and the table is emptied after the call: see
-	// InterimReceived. With isLast, the response is complete. Otherwise a body may
-	// follow: isStreamed makes Do return, and the body is read with Stream.Read. An error
-	// resets the stream, and is the cause of Do's.
-	HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error)
-	// BodyReceived gets the next part of a body that is not streamed, and must copy it.
-	// An error resets the stream, and is the cause of Do's.
-	BodyReceived(p []byte) error
-	// TrailerReceived gets the trailer fields, without those that may not be there. t
-	// belongs to the Conn.
-	TrailerReceived(t *field.Table)
-	// InterimReceived is called for each interim head, in their order and before Do
-	// returns, if Stream.WantsInterims. It is called without the lock, on the goroutine of
-	// Do: it may block, and then other streams go on. It must not retain head and t.
-	InterimReceived(head *fieldlist.Head, t *field.Table)
-}
-
 // A Stream carries one request and its response. The caller sets the exported fields,
 // calls Conn.Do, and may use it again when Do has returned, or after Close if the body
 // is streamed. They must not change meanwhile. The zero value is ready. A Stream must
 // not be copied after its first use.
 type Stream struct {
-	Request Request
-	// Content is the body, if Source is nil. It is not copied: it must not change until
-	// Do returns or, if the response is streamed, until Close returns.
-	Content []byte
-	// Source is the body if it is not nil. A goroutine reads it. If the response is
-	// complete, or has failed, before the end, the rest is not read. If Read blocks then,
-	// a Source that is an io.Closer is closed. Do, or Close if the response is streamed,
-	// returns after the last Read has returned. After body.ErrWithheld, nothing more is sent
-	// and the stream goes on: the response is complete without the rest.
-	Source io.Reader
-	// Length is how many bytes of Source are sent; negative: all. If Source has less, the
-	// request fails with ErrSourceLength.
-	Length int64
-	// HasTrailer: trailer fields may follow the body.
-	HasTrailer bool
-	// IsHead: the method is HEAD, so the response has no body.
-	IsHead bool
-	// WantsInterims makes Do call Request.InterimReceived.
-	WantsInterims bool
+	streams.Params
 	// IsConnect: the request is an extended CONNECT (RFC 8441 section 4). Do waits until
 	// the peer has said whether it admits that; if not, the cause is ErrNoConnect. A 2xx
 	// response, which Request.HeadReceived must make a streamed one, makes the stream a
 	// Tunnel. There is no body, and WriteTimeout has no effect.
 	IsConnect bool
-	// Context ends the request, or a streamed body until Close; nil: it does not end.
-	Context context.Context
-	// Deadline ends Do, in clock.Nanos; 0: never.
-	Deadline int64
-	// WriteTimeout bounds the time from Do until the request is written, ReadTimeout
-	// that from then until the response is complete or streamed, and then each Read; 0:
-	// no bound. Time between the Reads does not count.
-	WriteTimeout, ReadTimeout time.Duration
-
-	conn  *Conn
-	id    uint32
-	start int64 // where its head begins in all that is written
-	state streamState
-	err   *Error // why it has ended; nil: the response is complete
-	due   int64  // when it ends at the latest, in Nanos; 0: never
+	conn      *Conn
+	id        uint32
+	start     int64 // where its head begins in all that is written
+	state     streamState
+	err       *Error // why it has ended; nil: the response is complete
+	due       int64  // when it ends at the latest, in Nanos; 0: never
 
 	receiver waiter      // in Do, or Read
 	unwatch  func() bool // ends the watch of Context; nil: there is none

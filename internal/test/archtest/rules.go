@@ -85,7 +85,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/message",
+				"internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/server/http1", "internal/server/http2", "internal/client/http1", "internal/client/http2", "internal/client/streams", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/engine/compact", "internal/engine/uring", "internal/server", "internal/server/route", "internal/server/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/engine/listen", "internal/invariants", "internal/test/selfsigned",
 				"internal/client/balance", "internal/wire/conditional", "internal/wire/proxy", "internal/files", "internal/client/dial", "internal/body", "internal/client/pipeline", "internal/client/pool", "internal/wire/uri",
@@ -106,7 +106,7 @@ func packageRules() map[string]packageRule {
 		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
 		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
-		"internal/client/http2": {own: []string{"internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/body", "internal/buf", "internal/clock", "internal/client/pool"}},
+		"internal/client/http2": {own: []string{"internal/client/streams", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/body", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/server/requestid":  {},
@@ -177,7 +177,7 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":          {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
 
 		// HTTP/3, a module of its own, attached to a Server.
-		"http3": {anyModule: true, own: []string{".", "prefork", "http3/...", "internal/buf", "internal/clock", "internal/engine", "internal/engine/listen", "internal/invariants", "internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h3", "internal/test/nettest", "internal/test/selfsigned"}},
+		"http3": {anyModule: true, own: []string{".", "prefork", "http3/...", "internal/body", "internal/buf", "internal/client/dial", "internal/client/pool", "internal/client/streams", "internal/clock", "internal/engine", "internal/engine/listen", "internal/invariants", "internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h3", "internal/test/nettest", "internal/test/selfsigned"}},
 
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
@@ -202,6 +202,7 @@ func partRules() map[string]packageRule {
 	clock := packageRule{own: []string{"internal/clock"}}
 	return map[string]packageRule{
 		"internal/client/balance":              clock,
+		"internal/client/streams":              {own: []string{"internal/client/dial", "internal/clock", "internal/message", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1"}},
 		"internal/buf":                         {own: []string{"internal/invariants"}},
 		"internal/compress":                    {own: []string{"internal/wire/ascii", "internal/buf", "internal/wire/field", "internal/invariants", "internal/message"}, external: []string{zstd, brotli}},
 		"internal/files":                       {own: []string{"internal/wire/ascii", "internal/compress", "internal/wire/conditional", "internal/buf", "internal/clock", "internal/wire/field", "internal/invariants", "internal/message"}},
@@ -279,6 +280,7 @@ func mutableVars() map[string]string {
 		"defaultClient":                                "the client of the package-level functions, which fasthttp's API has",
 		"internal/message.gmt":                         "a location cannot be a constant, and would be allocated for each date",
 		"cmd/sluice.revision":                          "the linker sets it, which a constant does not allow",
+		"internal/client/streams.RoundTrip":            "root sets it when it is loaded: other modules reach the inside of a HostClient without exported methods",
 		"websocket.dialed":                             "the engine of connections of Dial; one for all of a process",
 		"sharedDialer":                                 "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":                             "exported as fasthttp's variable of that name",

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/buf"
 	http1client "github.com/sluicehttp/sluice/internal/client/http1"
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/field"
@@ -17,12 +19,13 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
-// http2Call is one request and its response as a stream of HTTP/2. The request's call
-// owns it; if the body is streamed, the response does.
-type http2Call struct {
-	stream   http2client.Stream
+// streamCall is one request and its response as a stream. The request's call owns it; if the body
+// is streamed, the response does.
+type streamCall struct {
+	carrier  carrier
+	params   streams.Params
 	c        *HostClient
-	member   *http2Member
+	nc       net.Conn // on which the carrier is
 	req      *Request
 	resp     *Response
 	call     *clientCall
@@ -32,71 +35,80 @@ type http2Call struct {
 	content  *buf.Buffer    // a copy of the request's body; nil: there is none
 	late     *RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table    // of the response
-	form     http2Form
+	form     streamForm
 	unwanted int         // bytes of a body that is dropped
 	protocol []byte      // of an extended CONNECT; nil: it is another request
 	body     body.Stream // a body that is read as it arrives
 }
 
-// http2Form is what has come of a response, and what happens with its body.
-type http2Form uint8
+// A carrier is the stream of a protocol that carries a streamCall, as streams.Stream says.
+type carrier interface {
+	do() error
+	failure(err error) streams.Failure
+	explain(err error) error // returns the error for a request that failed with err
+	readStream(p []byte) (int, error)
+	closeStream() error
+	giveBack() // the place on the connection
+	end()      // giveBack, and gives the streamCall back
+}
+
+// streamForm is what has come of a response, and what happens with its body.
+type streamForm uint8
 
 const (
-	noFinalHead  http2Form = iota
-	headAlone              // no body follows
-	bodyKept               // in the memory of the response
-	bodyStreamed           // as a stream
+	noFinalHead  streamForm = iota
+	headAlone               // no body follows
+	bodyKept                // in the memory of the response
+	bodyStreamed            // as a stream
 	bodyDropped
 )
 
-var _ http2client.Request = (*http2Call)(nil)
+var _ streams.Request = (*streamCall)(nil)
 
 // errUnwantedBody ends a stream whose response is complete but for an unwanted body.
 var errUnwantedBody = errors.New("sluice: the body is unwanted")
 
-// http2Outcome says what came of sending a request.
-type http2Outcome uint8
+// streamOutcome says what came of sending a request.
+type streamOutcome uint8
 
 const (
-	http2Done    http2Outcome = iota // or failed
-	http2Stale                       // nothing was sent, because the connection had ended or was full
-	http2Invalid                     // the request cannot be sent
+	streamDone    streamOutcome = iota // or failed
+	streamStale                        // nothing was sent, because the connection had ended or was full
+	streamInvalid                      // the request cannot be sent
 )
 
-// runHTTP2 sends a request as a stream of m, and gives its place back.
-func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (http2Outcome, error) {
-	call.progress, call.upstream, call.phase = hasConn, m.Conn.addr, PhaseWrite
-	x := acquireHTTP2Call()
-	x.c, x.member, x.call, x.req, x.resp = c, m, call, req, resp
+// run sends the request on the carrier, which it ends unless the response is a stream.
+func (x *streamCall) run() (streamOutcome, error) {
+	call, resp := x.call, x.resp
 	if err := x.prepare(); err != nil {
-		x.end()
-		return http2Invalid, err
+		x.carrier.end()
+		return streamInvalid, err
 	}
 	if trace := call.trace; trace != nil && trace.WroteRequest != nil {
-		guarded(func() { trace.WroteRequest(nil) }, x.end)
+		guarded(func() { trace.WroteRequest(nil) }, x.carrier.end)
 	}
 	var err error
-	if x.stream.WantsInterims {
-		guarded(func() { err = m.Conn.conn.Do(&x.stream) }, x.end)
+	if x.params.WantsInterims {
+		guarded(func() { err = x.carrier.do() }, x.carrier.end)
 	} else {
-		err = m.Conn.conn.Do(&x.stream)
+		err = x.carrier.do()
 	}
 	if errors.Is(err, errUnwantedBody) {
 		err = nil
 	}
-	outcome := http2Done
+	outcome := streamDone
 	switch {
 	case err != nil:
 		outcome = x.fail(err)
-		err = x.explain(err)
+		err = x.carrier.explain(err)
 	case x.form == bodyStreamed:
 		x.streamBody()
 		call.trace.firstByte(resp)
-		return http2Done, nil
+		return streamDone, nil
 	default:
 		x.finish()
 	}
-	x.end()
+	x.carrier.end()
 	if err == nil {
 		call.trace.firstByte(resp)
 	}
@@ -104,8 +116,8 @@ func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, re
 }
 
 // prepare sets what the stream needs of the request.
-func (x *http2Call) prepare() error {
-	req, call, s := x.req, x.call, &x.stream
+func (x *streamCall) prepare() error {
+	req, call, s := x.req, x.call, &x.params
 	if err := req.prepareHead(); err != nil {
 		return err
 	}
@@ -146,88 +158,77 @@ func (x *http2Call) prepare() error {
 }
 
 // hold makes the body wait for the status 100 if the request expects it.
-func (x *http2Call) hold() {
+func (x *streamCall) hold() {
 	if patience := x.call.patience; patience > 0 {
 		x.gate = body.NewGate()
-		x.stream.Source = body.HeldUpload{Upload: &x.source, Gate: x.gate, Patience: patience}
+		x.params.Source = body.HeldUpload{Upload: &x.source, Gate: x.gate, Patience: patience}
 	}
 }
 
 // fail notes how far a request has come that failed with err.
-func (x *http2Call) fail(err error) http2Outcome {
+func (x *streamCall) fail(err error) streamOutcome {
 	req, call := x.req, x.call
-	outcome, isSafe := http2Done, false
-	var failed *http2client.Error
-	if errors.As(err, &failed) {
-		isSafe = failed.Outcome.IsSafe()
-		call.needsHTTP1 = failed.Code == h2.CodeHTTP11Required
-		switch {
-		case failed.Outcome == http2client.Unsent:
-			outcome = http2Stale
-		case x.stream.Sent():
-			call.phase = PhaseRead
-		}
+	outcome, failed := streamDone, x.carrier.failure(err)
+	call.needsHTTP1 = failed.NeedsHTTP1
+	switch {
+	case failed.IsUnsent:
+		outcome = streamStale
+	case failed.IsRead:
+		call.phase = PhaseRead
 	}
-	if !isSafe {
+	if !failed.IsSafe {
 		call.progress = hasSent
 	}
-	if req.streamed() != nil && (!isSafe || !x.source.Rewind()) {
+	if req.streamed() != nil && (!failed.IsSafe || !x.source.Rewind()) {
 		_ = req.endStream(err)
 	}
 	return outcome
 }
 
-// explain returns the error for a request that failed with err.
-func (x *http2Call) explain(err error) error {
-	p := x.member.Conn
-	var violation *h2.Error
+// explainEnd returns the error for a request that failed with err, whatever the protocol is.
+func (x *streamCall) explainEnd(err error) error {
 	switch {
-	case x.call.needsHTTP1 && x.c.HTTP2 == HTTP2Only:
-		return message.Known(ErrNoHTTP2, err)
-	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
-		return message.Known(ErrNoHTTP2, err) // what came is not HTTP/2
-	case errors.Is(err, http2client.ErrSourceLength):
-		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", x.source.Count, x.stream.Length, io.ErrUnexpectedEOF)
+	case errors.Is(err, streams.ErrSourceLength):
+		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", x.source.Count, x.params.Length, io.ErrUnexpectedEOF)
 	case errors.Is(err, io.EOF) && x.form != noFinalHead:
 		return message.Known(io.ErrUnexpectedEOF, err)
-	case errors.Is(err, io.EOF), errors.Is(err, http2client.ErrGoingAway):
+	case errors.Is(err, io.EOF):
 		return message.Known(io.EOF, err) // Do makes it ErrConnectionClosed
 	}
 	return err
 }
 
 // finish completes the response.
-func (x *http2Call) finish() {
+func (x *streamCall) finish() {
 	if x.req.streamed() != nil {
 		_ = x.req.endStream(nil) // the response counts, not how the stream was closed
 	}
 	resp := x.resp
 	x.receiveTrailers()
-	resp.ParseNetConn(x.member.Conn.nc)
-	if resp.StreamBody && x.form == headAlone && !x.stream.IsHead && !message.BodyForbidden(resp.StatusCode()) {
+	resp.ParseNetConn(x.nc)
+	if resp.StreamBody && x.form == headAlone && !x.params.IsHead && !message.BodyForbidden(resp.StatusCode()) {
 		resp.setStream(bytes.NewReader(nil), 0)
 	}
 }
 
 // receiveTrailers adds the trailer fields to the response.
-func (x *http2Call) receiveTrailers() {
+func (x *streamCall) receiveTrailers() {
 	if x.trailers.Len() > 0 {
 		x.resp.Header.m.ReceiveTrailers(&x.trailers)
 		x.trailers.Reset()
 	}
 }
 
-// end gives the place and x back.
-func (x *http2Call) end() {
+// drop releases what the request has kept.
+func (x *streamCall) drop() {
 	if x.content != nil {
 		x.content.Release()
+		x.content = nil
 	}
-	x.c.releaseHTTP2(x.member)
-	releaseHTTP2Call(x)
 }
 
-// AppendHead implements http2client.Request.
-func (x *http2Call) AppendHead(dst []byte, e *h2.Encoder) []byte {
+// AppendHead implements streams.Request.
+func (x *streamCall) AppendHead(dst []byte, e message.FieldEncoder) []byte {
 	scheme := textHTTP
 	if x.c.IsTLS {
 		scheme = textHTTPS
@@ -258,8 +259,8 @@ func mayHaveTrailers(stream io.Reader) bool {
 	return ok && s.MayHaveTrailers()
 }
 
-// AppendTrailer implements http2client.Request.
-func (x *http2Call) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
+// AppendTrailer implements streams.Request.
+func (x *streamCall) AppendTrailer(dst []byte, e message.FieldEncoder) []byte {
 	if x.late != nil {
 		if s, ok := x.source.Stream.(trailerStream); ok {
 			s.ReadTrailers(x.late)
@@ -269,11 +270,11 @@ func (x *http2Call) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
 	return x.req.Header.m.AppendTrailerFields(dst, e)
 }
 
-// Fields implements http2client.Request.
-func (x *http2Call) Fields() *field.Table { return &x.resp.Header.m.Table }
+// Fields implements streams.Request.
+func (x *streamCall) Fields() *field.Table { return &x.resp.Header.m.Table }
 
-// HeadReceived implements http2client.Request.
-func (x *http2Call) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
+// HeadReceived implements streams.Request.
+func (x *streamCall) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
 	switch {
 	case x.gate == nil:
 	case head.StatusCode == StatusContinue:
@@ -298,7 +299,7 @@ func (x *http2Call) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed 
 		x.form = bodyStreamed
 	case isLast:
 		x.form = headAlone
-	case x.stream.IsHead || message.BodyForbidden(head.StatusCode):
+	case x.params.IsHead || message.BodyForbidden(head.StatusCode):
 		x.form = bodyDropped // there is none
 	case resp.SkipBody || resp.StreamBody && isUnwanted:
 		x.form = bodyDropped
@@ -316,8 +317,8 @@ func (x *http2Call) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed 
 	return x.form == bodyStreamed, nil
 }
 
-// InterimReceived implements http2client.Request.
-func (x *http2Call) InterimReceived(head *fieldlist.Head, t *field.Table) {
+// InterimReceived implements streams.Request.
+func (x *streamCall) InterimReceived(head *fieldlist.Head, t *field.Table) {
 	if head.StatusCode == StatusContinue {
 		return
 	}
@@ -327,8 +328,8 @@ func (x *http2Call) InterimReceived(head *fieldlist.Head, t *field.Table) {
 	x.resp.OnInterim(&h)
 }
 
-// BodyReceived implements http2client.Request.
-func (x *http2Call) BodyReceived(p []byte) error {
+// BodyReceived implements streams.Request.
+func (x *streamCall) BodyReceived(p []byte) error {
 	resp := x.resp
 	if x.form == bodyDropped {
 		if x.unwanted += len(p); x.unwanted > http1client.MaxDropped {
@@ -339,38 +340,38 @@ func (x *http2Call) BodyReceived(p []byte) error {
 	return resp.receive(p)
 }
 
-// TrailerReceived implements http2client.Request. The response may be in use if its body
+// TrailerReceived implements streams.Request. The response may be in use if its body
 // is streamed, so the fields wait for its end.
-func (x *http2Call) TrailerReceived(t *field.Table) { t.CopyTo(&x.trailers) }
+func (x *streamCall) TrailerReceived(t *field.Table) { t.CopyTo(&x.trailers) }
 
 var _ ReadCloserWithError = (*body.Stream)(nil)
 
-var _ body.Source = (*http2Call)(nil)
+var _ body.Source = (*streamCall)(nil)
 
 // streamBody makes the response's body a stream, which owns x. A body stream of the request
 // belongs to it, too: it may be read until the response has ended.
-func (x *http2Call) streamBody() {
+func (x *streamCall) streamBody() {
 	req, resp := x.req, x.resp
 	req.leaveStream()
 	x.req, x.call = nil, nil
-	resp.ParseNetConn(x.member.Conn.nc)
+	resp.ParseNetConn(x.nc)
 	x.body.Init(x, x.c.MaxResponseBodySize)
 	resp.setStream(&x.body, max(resp.Header.ContentLength(), -1))
 }
 
 // ReadBody implements body.Source.
-func (x *http2Call) ReadBody(p []byte) (int, error) { return x.stream.Read(p) }
+func (x *streamCall) ReadBody(p []byte) (int, error) { return x.carrier.readStream(p) }
 
 // IsComplete implements body.Source: only Read finds the end.
-func (*http2Call) IsComplete() bool { return false }
+func (*streamCall) IsComplete() bool { return false }
 
 // Interrupt implements body.Source.
-func (x *http2Call) Interrupt() { _ = x.stream.Close() }
+func (x *streamCall) Interrupt() { _ = x.carrier.closeStream() }
 
 // End implements body.Source. If the body was not read to its end, it resets the
 // stream.
-func (x *http2Call) End(err error) error {
-	_ = x.stream.Close()
+func (x *streamCall) End(err error) error {
+	_ = x.carrier.closeStream()
 	switch {
 	case err == io.EOF:
 		x.receiveTrailers()
@@ -378,7 +379,7 @@ func (x *http2Call) End(err error) error {
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
 	default:
-		call := clientCall{Bounds: clock.Bounds{Context: x.stream.Context}, phase: PhaseRead}
+		call := clientCall{Bounds: clock.Bounds{Context: x.params.Context}, phase: PhaseRead}
 		err = call.explain(err)
 	}
 	if x.source.Stream != nil {
@@ -386,9 +387,67 @@ func (x *http2Call) End(err error) error {
 		rest.setStream(x.source.Stream, -1)
 		_ = rest.endStream(nil)
 	}
-	if x.content != nil {
-		x.content.Release()
-	}
-	x.c.releaseHTTP2(x.member)
+	x.drop()
+	x.carrier.giveBack()
 	return err
+}
+
+// http2Call is a streamCall over HTTP/2.
+type http2Call struct {
+	streamCall
+	stream http2client.Stream
+	member *http2Member
+}
+
+var _ carrier = (*http2Call)(nil)
+
+// runHTTP2 sends a request as a stream of m, and gives its place back.
+func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, resp *Response) (streamOutcome, error) {
+	call.progress, call.upstream, call.phase = hasConn, m.Conn.addr, PhaseWrite
+	x := acquireHTTP2Call()
+	x.c, x.member, x.nc, x.call, x.req, x.resp = c, m, m.Conn.nc, call, req, resp
+	x.carrier = x
+	return x.run()
+}
+
+func (x *http2Call) do() error {
+	x.stream.Params = x.params
+	return x.member.Conn.conn.Do(&x.stream)
+}
+
+func (x *http2Call) failure(err error) (f streams.Failure) {
+	var failed *http2client.Error
+	if errors.As(err, &failed) {
+		f.IsSafe = failed.Outcome.IsSafe()
+		f.IsUnsent = failed.Outcome == http2client.Unsent
+		f.IsRead = !f.IsUnsent && x.stream.Sent()
+		f.NeedsHTTP1 = failed.Code == h2.CodeHTTP11Required
+	}
+	return f
+}
+
+func (x *http2Call) explain(err error) error {
+	p := x.member.Conn
+	var violation *h2.Error
+	switch {
+	case x.call.needsHTTP1 && x.c.HTTP2 == HTTP2Only:
+		return message.Known(ErrNoHTTP2, err)
+	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
+		return message.Known(ErrNoHTTP2, err) // what came is not HTTP/2
+	case errors.Is(err, http2client.ErrGoingAway):
+		return message.Known(io.EOF, err)
+	}
+	return x.explainEnd(err)
+}
+
+func (x *http2Call) readStream(p []byte) (int, error) { return x.stream.Read(p) }
+
+func (x *http2Call) closeStream() error { return x.stream.Close() }
+
+func (x *http2Call) giveBack() { x.c.releaseHTTP2(x.member) }
+
+func (x *http2Call) end() {
+	x.drop()
+	x.giveBack()
+	releaseHTTP2Call(x)
 }
