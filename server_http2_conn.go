@@ -196,14 +196,14 @@ func (h *http2Host) IsClosing(f *server.Facts) bool {
 }
 
 // Stage implements http2.Host. Shutdown does not wait for what was hijacked.
-func (h *http2Host) Stage() http2.Stage {
+func (h *http2Host) Stage() server.Stage {
 	switch {
 	case h.server.done.IsClosed():
-		return http2.StageShutDown
+		return server.StageShutDown
 	case h.server.closeRequested():
-		return http2.StageEnding
+		return server.StageEnding
 	}
-	return http2.StageServing
+	return server.StageServing
 }
 
 // Closed implements http2.Host.

@@ -75,19 +75,6 @@ func (cfg *Config) continuations() uint16 {
 	return uint16(min(max(frames, leastContinuations), 1<<16-1))
 }
 
-// A Stage is how far the life of a server is.
-type Stage uint8
-
-const (
-	// StageServing: connections end for reasons of their own.
-	StageServing Stage = iota
-	// StageEnding: another server takes its place.
-	StageEnding
-	// StageShutDown: the same, and Tunnels end when a connection that ends has no other
-	// streams.
-	StageShutDown
-)
-
 // A Host is the server that a connection belongs to.
 type Host interface {
 	server.Host
@@ -95,7 +82,7 @@ type Host interface {
 	// facts about this one.
 	IsClosing(f *server.Facts) bool
 	// Stage tells how far the server's life is.
-	Stage() Stage
+	Stage() server.Stage
 	// Closed is called once, after the last call of the engine. err is why the
 	// connection ended; nil if it was orderly.
 	Closed(err error)

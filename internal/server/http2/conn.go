@@ -90,9 +90,9 @@ type connState struct {
 	gauge             *gaugeStripe
 	counted           int // streams that gauge has
 	phase             connPhase
-	notifiedStage     Stage // what Producers were told
-	isBegun           bool  // input was there before Start: Feed follows
-	hasPromptingTasks bool  // this Feed has made Tasks that prompt first
+	notifiedStage     server.Stage // what Producers were told
+	isBegun           bool         // input was there before Start: Feed follows
+	hasPromptingTasks bool         // this Feed has made Tasks that prompt first
 	failure           error
 	timers
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -46,7 +47,7 @@ func (c *Conn) isDone() bool {
 // cutTunnels resets the tunnels of a connection that ends, when nothing else is left and
 // the Host wants it.
 func (c *Conn) cutTunnels() {
-	if c.phase != phaseDraining || c.tunnels == 0 || c.streams.count() > c.tunnels || c.host.Stage() != StageShutDown {
+	if c.phase != phaseDraining || c.tunnels == 0 || c.streams.count() > c.tunnels || c.host.Stage() != server.StageShutDown {
 		return
 	}
 	c.phase = phaseCut

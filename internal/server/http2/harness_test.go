@@ -89,14 +89,14 @@ func (e *fakeEngine) SetWriteTimeout(timeout time.Duration) { e.writeTimeout = t
 
 func (e *fakeEngine) IsClosing(*server.Facts) bool { return e.closing }
 
-func (e *fakeEngine) Stage() Stage {
+func (e *fakeEngine) Stage() server.Stage {
 	switch {
 	case e.cuts:
-		return StageShutDown
+		return server.StageShutDown
 	case e.closing:
-		return StageEnding
+		return server.StageEnding
 	}
-	return StageServing
+	return server.StageServing
 }
 
 func (e *fakeEngine) Closed(err error) { e.failure = err }

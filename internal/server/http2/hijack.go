@@ -105,7 +105,7 @@ func (x *Exchange) mayHijack(o server.Outcome) bool {
 	case x.form != nil: // flushed, with another status
 	case o == server.OutcomeSilent:
 		return true
-	case x.cfg.ClosesHijacked && x.host.Stage() != StageServing:
+	case x.cfg.ClosesHijacked && x.host.Stage() != server.StageServing:
 		refuse = statusUnavailable
 	case server.IsTunnelStatus(x.responseHeader.Status()):
 		return true

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/drive"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -70,7 +71,7 @@ func (s *Stream) ServeProtocol(addrs net.Conn, open func(c engine.Conn, out []by
 	x.ServedBy(x)
 	c.mu.Lock()
 	s.owner, s.streamConn, s.protocol = ownerProtocol, &x.streamConn, x
-	x.isPrompted = c.notifiedStage != StageServing
+	x.isPrompted = c.notifiedStage != server.StageServing
 	c.heads, s.head = c.heads-s.head, 0
 	c.mu.Unlock()
 	x.acquireOutput()
