@@ -172,6 +172,9 @@ type Engine interface {
 	// ReadOn makes the engine read again from the connection that t names, whose Protocol is a
 	// Stopper. It may be called on any goroutine, and does nothing if t names none.
 	ReadOn(t Target)
+	// Workers returns the goroutines that run the Tasks of something that is no connection of
+	// the engine, which need not serve any. The Tasks of one key begin one after the other.
+	Workers(key uint64) Workers
 	// Shutdown ends the accept loops and closes the idle connections; it prompts those
 	// whose Protocol SaysGoodbye instead. It waits until the others have finished
 	// their requests. If ctx ends first, it closes the remaining connections and

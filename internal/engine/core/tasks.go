@@ -77,3 +77,15 @@ func (d *driver) endTasks() bool {
 
 // Workers implements engine.Conn.
 func (c *conn) Workers() engine.Workers { return &c.loop.queue }
+
+// Workers implements engine.Engine. A loop that never ran is not closed, so that its workers
+// would stay after Shutdown.
+func (d *driver) Workers(key uint64) engine.Workers {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.loops[key%uint64(len(d.loops))]
+	if l.poller == nil && (d.life.Has(engine.StageShutDown) || d.startLoopsLocked() != nil) {
+		return d.fallback.Workers(key)
+	}
+	return &l.queue
+}

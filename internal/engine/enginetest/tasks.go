@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -21,6 +22,7 @@ func taskScenarios() []scenario {
 		{"tasks outlive their connection", testTasksOutlive, deadlines},
 		{"shutdown waits for tasks", testTasksShutdown, deadlines},
 		{"shutdown gives up tasks", testTasksGivenUp, deadlines},
+		{"tasks without a connection", testTasksAlone, bare},
 	}
 }
 
@@ -202,4 +204,69 @@ func testTasksGivenUp(t *testing.T, f *fixture) {
 	s.eventually(t, "the queued tasks are lost", func() bool { return s.lost.Load() == 2 })
 	s.releaseAll()
 	s.eventually(t, "nothing is left", func() bool { return s.stats() == engine.Stats{} })
+}
+
+// A lone Task is of no connection.
+type lone struct {
+	run  func()
+	lost chan error
+}
+
+func (l *lone) Run()           { l.run() }
+func (l *lone) Lost(err error) { l.lost <- err }
+
+// testTasksAlone has tasks on an engine that serves nothing. Shutdown waits for them and for
+// those that they begin, and the others are lost.
+func testTasksAlone(t *testing.T, f *fixture) {
+	for _, maxWorkers := range []int{0, 1} {
+		o := options()
+		o.MaxWorkers, o.Loops = maxWorkers, 2
+		e := f.newEngine(o)
+		begun, gate, lost := make(chan uint64), make(chan struct{}), make(chan error, 1)
+		for key := range uint64(4) {
+			task := func(what uint64) *lone {
+				return &lone{lost: lost, run: func() {
+					begun <- what
+					<-gate
+				}}
+			}
+			e.Workers(key).Exempt(2)
+			e.Workers(key).Go(task(key))
+			e.Workers(key).Go(&lone{lost: lost, run: func() {
+				task(key).Run()
+				e.Workers(key).Go(task(key))
+			}})
+		}
+		for range 8 {
+			<-begun
+		}
+		if active := e.Stats().Active; active != 8 {
+			t.Errorf("%d are active", active)
+		}
+		done := make(chan error)
+		go func() { done <- e.Shutdown(t.Context()) }()
+		for !e.CloseRequested() {
+			time.Sleep(time.Millisecond)
+		}
+		for range 8 {
+			gate <- struct{}{}
+		}
+		for range 4 { // begun during Shutdown
+			<-begun
+			gate <- struct{}{}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		for _, later := range []engine.Engine{e, f.newEngine(o)} {
+			_ = later.Shutdown(t.Context())
+			later.Workers(3).Go(&lone{lost: lost, run: func() { t.Error("a task ran after Shutdown") }})
+			if err := <-lost; err != engine.ErrShutdown {
+				t.Errorf("after Shutdown: %v", err)
+			}
+		}
+		for key := range uint64(4) {
+			e.Workers(key).Exempt(-2)
+		}
+	}
 }

@@ -164,3 +164,6 @@ func (p *taskPool) loseQueued() {
 		go t.Lost(engine.ErrShutdown)
 	}
 }
+
+// Workers implements engine.Engine.
+func (d *driver) Workers(uint64) engine.Workers { return &d.tasks }
