@@ -41,6 +41,7 @@ func TestResetLeavesNothing(t *testing.T) {
 	response := slices.Concat(header, []string{
 		"closesByLength", // set with every head that is read
 		"DefaultServer",  // of the server, not of the response
+		"DefaultAltSvc",  // the same
 		"start",          // what the last head began with
 	})
 	settings := slices.Concat(response, []string{"KeepBodyBuffer"})
@@ -98,6 +99,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		"ShowsServer",    // the copy has the name as a field
 		"closesByLength", // set with every head that is read
 		"DefaultServer",  // of the server, not of the response
+		"DefaultAltSvc",  // the same
 		"start",          // what the last head began with
 		"isLent",         // the copy's memory is its own
 	}

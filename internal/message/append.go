@@ -40,6 +40,7 @@ var (
 	textGet           = []byte("GET")
 	textSlash         = []byte("/")
 	textChunked       = []byte("chunked")
+	textAltSvc        = []byte("Alt-Svc")
 	textClose         = []byte("close")
 	textKeepAlive     = []byte("keep-alive")
 	textCRLF          = []byte("\r\n")
@@ -78,7 +79,7 @@ func (h *ResponseHeader) appendHead(dst []byte, start *headStart, f *Framing) []
 	if start != nil {
 		dst = append(dst, start.text[:start.end]...)
 	} else {
-		dst = h.appendStart(dst, h.serverFor(f), f.Date)
+		dst = h.appendStart(dst, h.serverFor(f), h.altSvc(), f.Date)
 		dst = appendKnown(dst, field.ContentType, h.contentTypeFor(f))
 	}
 	skip := responseFields
@@ -104,12 +105,17 @@ func (h *ResponseHeader) serverFor(f *Framing) []byte {
 	return h.DefaultServer
 }
 
-// appendStart appends the status line, Server and Date. It writes no Date for 0.
-func (h *ResponseHeader) appendStart(dst, server []byte, date int64) []byte {
+// appendStart appends the status line, Server, Alt-Svc and Date. It writes no Date for 0.
+func (h *ResponseHeader) appendStart(dst, server, altSvc []byte, date int64) []byte {
 	dst = h.appendStatusLine(dst)
 	if len(server) > 0 {
 		dst = append(dst, "Server: "...)
 		dst = append(dst, server...)
+		dst = append(dst, "\r\n"...)
+	}
+	if len(altSvc) > 0 {
+		dst = append(dst, "Alt-Svc: "...)
+		dst = append(dst, altSvc...)
 		dst = append(dst, "\r\n"...)
 	}
 	if date != 0 {

@@ -30,6 +30,9 @@ func (h *ResponseHeader) AppendFields(dst []byte, e FieldEncoder, f Framing) []b
 		server = h.DefaultServer
 	}
 	dst = h.appendEncoded(dst, e, field.Server, server)
+	if altSvc := h.altSvc(); len(altSvc) > 0 {
+		dst = e.AppendField(dst, field.Other, textAltSvc, altSvc)
+	}
 	skip := responseFields
 	if f.Date != 0 {
 		skip = skip.with(field.Date)

@@ -26,6 +26,9 @@ type ResponseHeader struct {
 	// DefaultServer is the name of the server that will write the response, nil
 	// if it has none. It has no control characters. Reset keeps it.
 	DefaultServer []byte
+	// DefaultAltSvc is the Alt-Svc of a response that has none of its own, nil if there is none
+	// (RFC 7838 section 3). Getters do not show it. As DefaultServer otherwise.
+	DefaultAltSvc []byte
 
 	start headStart // of the last head that was written; Reset keeps it
 }
@@ -187,6 +190,19 @@ func (h *ResponseHeader) headServer() []byte {
 		return h.DefaultServer
 	}
 	return h.Table.Get(field.Server)
+}
+
+// altSvc returns the Alt-Svc to write that is not a field of h.
+func (h *ResponseHeader) altSvc() []byte {
+	if len(h.DefaultAltSvc) == 0 {
+		return nil
+	}
+	for i := range h.Table.Len() {
+		if h.Table.ID(i) == field.Other && ascii.EqualFold(h.Table.Name(i), textAltSvc) {
+			return nil
+		}
+	}
+	return h.DefaultAltSvc
 }
 
 // SetDate sets the Date field; see sluice.ResponseHeader.SetDate.

@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
-// A headStart is how a response's head began the last time: status line, Server, Date
-// and Content-Type. A server's responses within one second mostly begin alike, and
+// A headStart is how a response's head began the last time: status line, Server, Alt-Svc,
+// Date and Content-Type. A server's responses within one second mostly begin alike, and
 // most have only Content-Length after that, which text has, too.
 type headStart struct {
 	text   []byte
@@ -19,6 +19,7 @@ type headStart struct {
 	// What the start was made from. Another value of one of these makes another start.
 	status      int
 	server      []byte // DefaultServer at the time, or nil
+	altSvc      []byte // DefaultAltSvc at the time, or nil
 	date        *[len(time.RFC1123)]byte
 	contentType []byte // a part of text; it has no control characters
 	typeAt      int    // where the line of contentType begins in text
@@ -40,10 +41,10 @@ func (h *ResponseHeader) startFor(f *Framing) *headStart {
 	if len(contentType) > longestStartType {
 		return nil
 	}
-	s := &h.start
-	if s.date != clock.Date(f.Date) || s.status != h.status || !isSame(s.server, h.DefaultServer) {
-		s.date, s.status, s.server = clock.Date(f.Date), h.status, h.DefaultServer
-		s.text = h.appendStart(s.text[:0], h.DefaultServer, f.Date)
+	s, altSvc := &h.start, h.altSvc()
+	if s.date != clock.Date(f.Date) || s.status != h.status || !isSame(s.server, h.DefaultServer) || !isSame(s.altSvc, altSvc) {
+		s.date, s.status, s.server, s.altSvc = clock.Date(f.Date), h.status, h.DefaultServer, altSvc
+		s.text = h.appendStart(s.text[:0], h.DefaultServer, altSvc, f.Date)
 		s.typeAt = len(s.text)
 		s.setType(contentType)
 	} else if string(s.contentType) != string(contentType) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
+	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // TestHeadStartOfAnotherSecond: what a head began with serves only one second, one
@@ -39,7 +41,7 @@ func TestHeadStartOfAnotherSecond(t *testing.T) {
 // change changes a header or its framing.
 func change(r *rand.Rand, h *ResponseHeader, f *Framing) {
 	text := func(texts ...string) []byte { return []byte(texts[r.IntN(len(texts))]) }
-	switch r.IntN(22) {
+	switch r.IntN(23) {
 	case 0:
 		h.SetStatus([]int{0, 200, 204, 404, 999, 1000}[r.IntN(6)])
 	case 1:
@@ -77,10 +79,60 @@ func change(r *rand.Rand, h *ResponseHeader, f *Framing) {
 	case 18:
 		_ = h.ReplaceAnnouncement(text("", "Sum"))
 	case 19:
-		h.Put(string(text("X-A", "content-type", "Date", "Connection", "Set-Cookie", "Content-Encoding")), text("v", "w"), Sets)
+		h.Put(string(text("X-A", "alt-svc", "content-type", "Date", "Connection", "Set-Cookie", "Content-Encoding")), text("v", "w"), Sets)
+	case 20:
+		h.DefaultAltSvc = [][]byte{nil, altSvc}[r.IntN(2)]
 	default:
 		h.Reset()
 		*f = Framing{Date: clock.Nanos(), NamesServer: true, Length: 5}
+	}
+}
+
+var altSvc = []byte(`h3=":443"; ma=86400`)
+
+// TestAltSvc: a head has the server's Alt-Svc unless it has its own, in any form, and that
+// costs no memory.
+func TestAltSvc(t *testing.T) {
+	var h ResponseHeader
+	h.DefaultServer, h.DefaultAltSvc = []byte("s"), altSvc
+	for _, name := range []string{"", "Alt-Svc", "alt-svc"} {
+		if name != "" {
+			h.Table.AddExact([]byte(name), []byte("clear"))
+		}
+		for _, date := range []int64{0, clock.Nanos()} {
+			f := Framing{Length: 5, Date: date, NamesServer: true}
+			want := 1
+			if name != "" {
+				want = 0
+			}
+			if got := string(h.AppendHead(nil, f)); strings.Count(got, "\r\nAlt-Svc: "+string(altSvc)+"\r\n") != want {
+				t.Errorf("with %q: %q", name, got)
+			}
+			var e h2.Encoder
+			e.Reset(&h2.Pairs{})
+			if _, _, got := decodeHead(t, fieldlist.Response, h.AppendFields(e.Begin(nil), &e, f)); strings.Count(got, "Alt-Svc: "+string(altSvc)) != want {
+				t.Errorf("with %q, fields: %q", name, got)
+			}
+		}
+		h.Reset()
+	}
+	f := Framing{Length: 5, Date: clock.Nanos(), NamesServer: true}
+	out := h.AppendHead(nil, f)
+	if !h.isBare(&f) {
+		t.Fatal("the head is not bare")
+	}
+	if n := testing.AllocsPerRun(100, func() { out = h.AppendHead(out[:0], f) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	var e h2.Encoder
+	e.Reset(&h2.Pairs{})
+	if n := testing.AllocsPerRun(100, func() { out = h.AppendFields(e.Begin(out[:0]), &e, f) }); n > 0 {
+		t.Errorf("%v allocations for a field block", n)
+	}
+	with := len(out)
+	h.DefaultAltSvc = nil
+	if without := len(h.AppendFields(e.Begin(out[:0]), &e, f)); with != without+1 {
+		t.Errorf("the field takes %d bytes of a block, want 1", with-without)
 	}
 }
 
