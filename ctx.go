@@ -267,7 +267,7 @@ func (ctx *RequestCtx) doneState() *cancelState {
 		d.Cancel()
 	default:
 		ctx.server.done.Add(d)
-		if ctx.facts.Stream != 0 || !ctx.Hijacked() {
+		if ctx.ProtoMajor() > 1 || !ctx.Hijacked() {
 			ctx.exchange.OnPeerGone(ctx.whenGone(d))
 		}
 	}

@@ -27,8 +27,13 @@ func (ctx *RequestCtx) ConnRequestNum() uint64 { return ctx.facts.Served }
 func (ctx *RequestCtx) ID() uint64 { return ctx.ConnID()<<32 | ctx.ConnRequestNum() }
 
 // StreamID returns the identifier of the stream that carries the request in HTTP/2
-// (RFC 9113 section 5.1.1), and 0 for HTTP/1.1 and outside a server.
-func (ctx *RequestCtx) StreamID() uint32 { return ctx.facts.Stream }
+// (RFC 9113 section 5.1.1) and HTTP/3 (RFC 9000 section 2.1), where the first one is 0. It
+// is 0 for HTTP/1.1 and outside a server.
+func (ctx *RequestCtx) StreamID() uint64 { return ctx.facts.Stream }
+
+// ProtoMajor returns the major version of HTTP in which the request came: 1, 2 or 3. It is 1
+// outside a server. Above 1, a connection has several requests at a time, each in a stream.
+func (ctx *RequestCtx) ProtoMajor() int { return max(int(ctx.facts.Version), 1) }
 
 // ConnTime returns the time at which the connection was accepted; outside a
 // server, the time of Init.
@@ -131,8 +136,15 @@ func addrOr(addr net.Addr) net.Addr {
 }
 
 func ipOf(addr net.Addr) net.IP {
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP != nil {
-		return tcp.IP
+	switch at := addr.(type) {
+	case *net.TCPAddr:
+		if at.IP != nil {
+			return at.IP
+		}
+	case *net.UDPAddr:
+		if at.IP != nil {
+			return at.IP
+		}
 	}
 	return net.IPv4(0, 0, 0, 0) // not net.IPv4zero: a caller could change the shared slice
 }

@@ -93,7 +93,7 @@ func (ctx *RequestCtx) Hijack(handler HijackHandler) {
 	case (ctx.takeover != nil || ctx.isSilent()) && handler != nil:
 		ctx.warn(misuseHijack)
 		return
-	case ctx.exchange != nil && ctx.facts.Stream == 0:
+	case ctx.exchange != nil && ctx.ProtoMajor() == 1:
 		ctx.hijackWatched(handler)
 		return
 	}
@@ -175,7 +175,7 @@ func (t *taker) TakeOver(arranged upgrade.Takeover) error {
 		return ErrNilConnection
 	}
 	isTunnel := len(ctx.Request.Header.ConnectProtocol()) > 0
-	if ctx.facts.Stream != 0 && arranged.WritesBody == isTunnel {
+	if ctx.ProtoMajor() > 1 && arranged.WritesBody == isTunnel {
 		return ErrNotSupportedHTTP2
 	}
 	host := ctx.server.hostOf(arranged.Family, ctx.cfg)
@@ -240,8 +240,8 @@ func (t *taker) RemoteAddrPort() netip.AddrPort {
 	if addr := ctx.connAddrPort(); addr.IsValid() {
 		return addr
 	}
-	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort()
+	if remote, ok := ctx.RemoteAddr().(interface{ AddrPort() netip.AddrPort }); ok { // of TCP and UDP
+		return remote.AddrPort()
 	}
 	return netip.AddrPort{}
 }
@@ -364,7 +364,7 @@ func (ctx *RequestCtx) settleTakeover() {
 		}
 		switch {
 		case t.WritesBody:
-		case ctx.facts.Stream == 0 && ctx.cfg.Closing.Load(): // the connection ends with this response
+		case ctx.ProtoMajor() == 1 && ctx.cfg.Closing.Load(): // the connection ends with this response
 			ctx.takeover = nil
 			ctx.Error("the server shuts down", StatusServiceUnavailable)
 			return

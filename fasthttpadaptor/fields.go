@@ -123,7 +123,7 @@ func (w *responseWriter) setLength(h *sluice.ResponseHeader, values []string) {
 // identity. HTTP/2 has none (RFC 9113 section 8.2.2).
 func (w *responseWriter) asksForChunks() bool {
 	coding := w.header.Get("Transfer-Encoding")
-	return coding != "" && coding != "identity" && w.ctx.StreamID() == 0 && w.ctx.Request.Header.IsHTTP11()
+	return coding != "" && coding != "identity" && w.ctx.ProtoMajor() == 1 && w.ctx.Request.Header.IsHTTP11()
 }
 
 // parseLength returns the value of Content-Length if it is a length.
@@ -153,7 +153,7 @@ func (w *responseWriter) mayHaveTrailers() bool {
 	if w.isHead || !w.bodyAllowed() || !w.ctx.Request.Header.IsHTTP11() {
 		return false
 	}
-	if w.ctx.StreamID() != 0 {
+	if w.ctx.ProtoMajor() > 1 {
 		return true
 	}
 	if _, ok := parseLength(w.header["Content-Length"]); ok {

@@ -54,7 +54,7 @@ func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
 		}
 		x.request = received.WithContext(&x.context)
 		x.source.request = x.request
-		x.source.endsRead = x.source.stream != nil && ctx.StreamID() != 0
+		x.source.endsRead = x.source.stream != nil && ctx.ProtoMajor() > 1
 		x.ready.Add(1)
 		go x.run()
 		x.ready.Wait()

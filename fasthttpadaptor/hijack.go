@@ -29,7 +29,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, http.ErrHijacked
 	case w.stream != nil:
 		return nil, nil, errHijackAfterFlush
-	case w.ctx.Conn() == nil, w.ctx.StreamID() != 0 && len(w.ctx.Request.Header.ConnectProtocol()) == 0:
+	case w.ctx.Conn() == nil, w.ctx.ProtoMajor() > 1 && len(w.ctx.Request.Header.ConnectProtocol()) == 0:
 		return nil, nil, http.ErrNotSupported
 	}
 	if err := w.exchange.source.drain(); err != nil {

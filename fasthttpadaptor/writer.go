@@ -118,7 +118,7 @@ func (w *responseWriter) commit() {
 // Transfer-Encoding was set, as net/http wants it to sniff.
 func (w *responseWriter) maySniff(h *sluice.ResponseHeader) bool {
 	_, isSet := w.header["Content-Type"] // a nil value disables sniffing, too
-	isCoded := len(h.ContentEncoding()) > 0 || w.ctx.StreamID() == 0 && w.header.Get("Transfer-Encoding") != ""
+	isCoded := len(h.ContentEncoding()) > 0 || w.ctx.ProtoMajor() == 1 && w.header.Get("Transfer-Encoding") != ""
 	return w.bodyAllowed() && !isSet && !isCoded && len(h.ContentType()) == 0
 }
 

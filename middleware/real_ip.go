@@ -61,7 +61,7 @@ type realIP struct {
 }
 
 func (r *realIP) trustsPeer(peer net.Addr) bool {
-	if at, ok := peer.(*net.TCPAddr); ok {
+	if at, ok := peer.(interface{ AddrPort() netip.AddrPort }); ok { // of TCP and UDP
 		return r.trusts(at.AddrPort().Addr().Unmap().WithZone("")) // no Prefix contains an address with a zone
 	}
 	_, isUnix := peer.(*net.UnixAddr)

@@ -15,7 +15,7 @@ func (x *exchange) answer() error {
 	if x.resp.StatusCode() < sluice.StatusOK {
 		return errUnasked
 	}
-	if x.isUploading && x.ctx.StreamID() == 0 {
+	if x.isUploading && x.ctx.ProtoMajor() == 1 {
 		x.upload.settle(x.resp.StatusCode())
 	}
 	x.copyHead(&x.resp.Header)

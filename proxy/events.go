@@ -64,7 +64,7 @@ func (x *exchange) forwardEvents() (ok bool, err error) {
 		return false, nil
 	}
 	s, isStream := stream.(*body.Stream)
-	if !isStream || x.ctx.StreamID() != 0 || x.isUploading || x.ctx.Response.StatusCode() != sluice.StatusOK {
+	if !isStream || x.ctx.ProtoMajor() > 1 || x.isUploading || x.ctx.Response.StatusCode() != sluice.StatusOK {
 		return false, nil
 	}
 	if upgrade.TakeOver(x.ctx, upgrade.Takeover{NeedsTarget: true, WritesBody: true}) != nil {

@@ -18,7 +18,7 @@ func TestWebSocketHTTP2(t *testing.T) {
 	for _, isStream := range []bool{true, false} {
 		up := &sluice.Server{Logger: silent, HTTP2: sluice.HTTP2Config{DisableWebSocket: !isStream}, Handler: func(ctx *sluice.RequestCtx) {
 			h := &ctx.Request.Header
-			if (ctx.StreamID() != 0) != isStream || string(h.Peek("Upgrade")) != "websocket" || string(h.Peek("Sec-WebSocket-Version")) != "13" || string(ctx.Host()) != "a" {
+			if (ctx.ProtoMajor() > 1) != isStream || string(h.Peek("Upgrade")) != "websocket" || string(h.Peek("Sec-WebSocket-Version")) != "13" || string(ctx.Host()) != "a" {
 				ctx.Error(fmt.Sprintf("stream %d of\n%s", ctx.StreamID(), h), 400)
 				return
 			}
@@ -104,7 +104,7 @@ func webSocketOver2(t *testing.T, addr string) {
 // answer it in place of the upstream, which would refuse it over HTTP/1.1.
 func TestNotWebSocketHTTP2(t *testing.T) {
 	up := &sluice.Server{Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
-		if ctx.StreamID() == 0 {
+		if ctx.ProtoMajor() == 1 {
 			ctx.Error(string(ctx.Method())+" "+string(ctx.Request.Header.Peek("Sec-WebSocket-Key")), 400)
 			return
 		}

@@ -35,7 +35,7 @@ func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
 	if !areValid(topics) {
 		return ErrTopics
 	}
-	isHTTP2 := ctx.StreamID() != 0
+	isHTTP2 := ctx.ProtoMajor() > 1
 	o := opening{topics: slices.Clone(topics)}
 	if !ctx.Request.Header.IsHTTP11() || isHTTP2 {
 		o.form = formRaw

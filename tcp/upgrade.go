@@ -43,7 +43,7 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 		p, _ := h.(*host).acceptor.Open(c)
 		return p, out
 	}}
-	if ctx.StreamID() == 0 {
+	if ctx.ProtoMajor() == 1 {
 		takeover.Status, takeover.Name, takeover.Value = sluice.StatusSwitchingProtocols, sluice.HeaderUpgrade, protocol
 	}
 	err := upgrade.TakeOver(ctx, takeover)
@@ -57,7 +57,7 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 	}
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(takeover.Status)
-	if ctx.StreamID() != 0 {
+	if ctx.ProtoMajor() > 1 {
 		return nil
 	}
 	ctx.Response.Header.Set(sluice.HeaderConnection, "Upgrade")
@@ -68,7 +68,7 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 // asksFor reports whether a request asks for protocol.
 func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 	r := &ctx.Request.Header
-	if ctx.StreamID() != 0 {
+	if ctx.ProtoMajor() > 1 {
 		return strings.EqualFold(string(r.ConnectProtocol()), protocol)
 	}
 	return r.IsHTTP11() && lists(r, sluice.HeaderConnection, "upgrade") && lists(r, sluice.HeaderUpgrade, protocol)

@@ -65,7 +65,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		refuse(ctx, refusal)
 		return refusal
 	}
-	o.overHTTP2 = ctx.StreamID() != 0
+	o.overHTTP2 = ctx.ProtoMajor() == 2 // HTTP/3 gives it a connection with a goroutine of its own
 	o.protocol = set.choose(ctx)
 	deflate, deflates := set.negotiate(ctx)
 	if deflates {

@@ -21,11 +21,11 @@ type AddressLimit struct {
 // IPv6 address. An IPv4-mapped address is the IPv4 address. The result is the zero Addr
 // without an IP address (unix sockets, pipes): nothing tells such clients apart.
 func (l AddressLimit) client(c net.Conn) netip.Addr {
-	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	remote, ok := c.RemoteAddr().(interface{ AddrPort() netip.AddrPort }) // of TCP and UDP
 	if !ok {
 		return netip.Addr{}
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	ip := remote.AddrPort().Addr().Unmap().WithZone("")
 	if !ip.Is6() {
 		return ip
 	}

@@ -95,6 +95,8 @@ type Facts struct {
 	ID     uint64
 	Opened int64  // Nanos
 	Served uint64 // requests begun
-	Stream uint32 // the number of the request's stream; 0: the protocol has none
-	IsTLS  bool
+	Stream uint64 // the number of the request's stream
+	// Version is the major version of HTTP, 2 or 3; 0: 1, which has no streams.
+	Version uint8
+	IsTLS   bool
 }

@@ -128,6 +128,7 @@ func newConn(conn engine.Conn, host Host, cfg *Config, f server.Facts) *Conn {
 	c.conn, c.prompter, c.workers = conn, conn.Prompter(), conn.Workers()
 	c.host, c.cfg, c.gauge = host, cfg, cfg.Gauges.stripe()
 	c.netConn, c.facts = conn.NetConn(), f
+	c.facts.Version = 2
 	c.decoder.Limits, c.decoder.AcceptsConnect = cfg.Limits, cfg.Settings.EnableConnectProtocol
 	c.decoder.Reset()
 	c.parser.MaxContinuations = cfg.continuations()

@@ -334,7 +334,7 @@ func (r *testRequest) Headers() (*message.RequestHeader, *message.ResponseHeader
 	return &r.header, &r.response
 }
 
-func (r *testRequest) Begin(f *server.Facts, _ int64) { r.id, r.ended = f.Stream, 0 }
+func (r *testRequest) Begin(f *server.Facts, _ int64) { r.id, r.ended = uint32(f.Stream), 0 }
 
 func (r *testRequest) HeadComplete(bool) error {
 	if r.engine.refuse == nil {

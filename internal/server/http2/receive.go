@@ -125,7 +125,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 func (c *Conn) newStream(id uint32, now int64) *Stream {
 	x := exchangePool.Get().(*Exchange)
 	c.facts.Served++
-	c.facts.Stream = id
+	c.facts.Stream = uint64(id)
 	x.begin(c, now)
 	return &x.stream
 }
