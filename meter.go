@@ -53,10 +53,14 @@ type Meter struct {
 
 	flights server.Flights
 	http2   http2.Gauges
+	http3   http3Gauges
 }
 
 // HTTP2 returns the gauges of the HTTP/2 connections of all servers that use the Meter.
 func (m *Meter) HTTP2() HTTP2Stats { return http2Stats(&m.http2) }
+
+// HTTP3 returns the gauges of the HTTP/3 connections of all servers that use the Meter.
+func (m *Meter) HTTP3() HTTP3Stats { return m.http3.sum() }
 
 // Requests returns the sum of Status.
 func (m *Meter) Requests() (total uint64) {

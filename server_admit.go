@@ -23,7 +23,8 @@ import (
 
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
-	isClosing atomic.Bool // connections are closed after their next response
+	isClosing atomic.Bool            // connections are closed after their next response
+	altSvc    atomic.Pointer[[]byte] // of responses over TLS; nil: none. The bytes do not change
 	// Each request reads what is above, and each connection writes what is below. A
 	// cache line apart, writing does not take the line from all other processors.
 	_ [64]byte
@@ -38,6 +39,7 @@ type serverGauges struct {
 	timed      atomic.Int64         // handlers running under TimeoutHandler
 	hasWarned  [misuses]atomic.Bool // this misuse is logged
 	http2      http2.Gauges         // unless there is a Meter
+	http3      http3Gauges          // the same
 	forms      message.FormCollector
 }
 
@@ -104,9 +106,15 @@ func (c *serverConfig) tellState(conn engine.Conn, state ConnState) {
 	}
 }
 
+// addressed is an engine.Conn or a net.Conn.
+type addressed interface {
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+}
+
 // logConnError logs an error of conn. Without LogAllErrors it skips errors that
 // the client causes.
-func (c *serverConfig) logConnError(conn engine.Conn, err error) {
+func (c *serverConfig) logConnError(conn addressed, err error) {
 	if !c.LogsAll {
 		var netErr net.Error
 		if errors.As(err, &netErr) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
@@ -118,26 +126,39 @@ func (c *serverConfig) logConnError(conn engine.Conn, err error) {
 
 // Admit counts a connection against the limits; see engine.Acceptor.
 func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
+	switch err := a.admit(c); err {
+	case nil:
+	case ErrConcurrencyLimit:
+		a.cfg.fail(err)
+		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
+	default:
+		a.cfg.fail(err)
+		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
+	}
+	if a.cfg.single != nil {
+		a.server.gauges.arrived.Add(1)
+	}
+	return true, nil
+}
+
+// admit counts a connection against the limits. The error is ErrConcurrencyLimit or
+// ErrPerIPConnLimit.
+func (a *acceptor) admit(c net.Conn) error {
 	s := a.server
 	if s.gauges.admitted.Add(1)-s.gauges.hijacked.Load() > a.cfg.concurrency {
 		s.gauges.admitted.Add(-1)
 		s.gauges.rejected.Add(1)
 		a.cfg.meter.refused()
-		a.cfg.fail(ErrConcurrencyLimit)
 		a.cfg.logger.Printf("connection from %s refused: Server.Concurrency=%d is reached", c.RemoteAddr(), a.cfg.concurrency)
 		time.Sleep(a.cfg.refusalPause)
-		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
+		return ErrConcurrencyLimit
 	}
 	if !s.perIP.Add(c, a.cfg.perIP) {
 		s.gauges.admitted.Add(-1)
 		a.cfg.meter.refused()
-		a.cfg.fail(ErrPerIPConnLimit)
-		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
+		return ErrPerIPConnLimit
 	}
-	if a.cfg.single != nil {
-		s.gauges.arrived.Add(1)
-	}
-	return true, nil
+	return nil
 }
 
 // RefusePlain implements engine.PlainRefuser: a client that sends HTTP without TLS is told

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
@@ -57,6 +58,8 @@ func (c *ServerControl) Value(key any) any {
 		return &c.server.upgrades
 	case any(server.Key{}):
 		return server.Host(newAcceptor(c.server, c.server.config()))
+	case any(server.AttachKey{}):
+		return server.Attacher((*attacher)(c.server))
 	}
 	return nil
 }
@@ -206,7 +209,7 @@ func (c *ServerControl) StopAccepting(ln net.Listener) error {
 
 // CloseOnNextResponse makes the server answer every further request with
 // "Connection: close". It leaves idle connections open; their next request is
-// their last one. Clients that speak HTTP/2 receive GOAWAY at once, and the
+// their last one. Clients that speak HTTP/2 or HTTP/3 receive GOAWAY at once, and the
 // connection closes after their open requests. Use it to move clients to another server without an error.
 func (c *ServerControl) CloseOnNextResponse() {
 	s := c.server
@@ -214,7 +217,11 @@ func (c *ServerControl) CloseOnNextResponse() {
 	e := s.engineLocked()
 	e.CloseOnNextResponse()
 	s.gauges.isClosing.Store(true) // second, because streams of HTTP/2 then ask the engine
+	attached := slices.Clone(s.state.attached)
 	s.state.Unlock()
+	for _, a := range attached {
+		a.protocol.CloseOnNextResponse()
+	}
 	if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 		e.Nudge()
 	}

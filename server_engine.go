@@ -230,6 +230,9 @@ type EngineStats struct {
 	Loops []LoopStats `json:"loops"`
 	// HTTP2 are the gauges of HTTP/2.
 	HTTP2 HTTP2Stats `json:"http2"`
+	// HTTP3 are the gauges of HTTP/3, whose connections are in no Loop, and not in Connections.
+	// The streams of HTTP/3 that were taken over are: those of WebSockets.
+	HTTP3 HTTP3Stats `json:"http3"`
 	// Handshakes is the number of TLS handshakes that have begun and wait for their clients.
 	Handshakes int `json:"handshakes"`
 	// HandshakesDropped counts the handshakes that were ended because too many had begun
@@ -312,6 +315,7 @@ func (s *Server) EngineStats() EngineStats {
 		ColdTLS:     total.Cold,
 		Loops:       make([]LoopStats, len(loops)),
 		HTTP2:       http2Stats(s.http2Gauges()),
+		HTTP3:       s.http3Gauges().sum(),
 
 		Handshakes:        total.Handshakes,
 		HandshakesDropped: total.HandshakesDropped,

@@ -184,23 +184,28 @@ func (h *http2Host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 }
 
 // IsClosing implements http2.Host.
-func (h *http2Host) IsClosing(f *server.Facts) bool {
-	cfg := h.cfg
+func (h *http2Host) IsClosing(f *server.Facts) bool { return h.cfg.isClosing(h.server, f) }
+
+// isClosing reports whether a connection with streams is to end after its present requests.
+func (c *serverConfig) isClosing(s *Server, f *server.Facts) bool {
 	switch {
-	case h.server.closeRequested():
+	case s.closeRequested():
 		return true
 	case f.Served == 0:
 		return false
 	}
-	return !cfg.KeepAlive || cfg.MaxLife > 0 && clock.Nanos()-f.Opened > int64(cfg.MaxLife)
+	return !c.KeepAlive || c.MaxLife > 0 && clock.Nanos()-f.Opened > int64(c.MaxLife)
 }
 
-// Stage implements http2.Host. Shutdown does not wait for what was hijacked.
-func (h *http2Host) Stage() server.Stage {
+// Stage implements http2.Host.
+func (h *http2Host) Stage() server.Stage { return h.server.stage() }
+
+// stage tells how far the server's life is. Shutdown does not wait for what was hijacked.
+func (s *Server) stage() server.Stage {
 	switch {
-	case h.server.done.IsClosed():
+	case s.done.IsClosed():
 		return server.StageShutDown
-	case h.server.closeRequested():
+	case s.closeRequested():
 		return server.StageEnding
 	}
 	return server.StageServing

@@ -353,7 +353,12 @@ func (ctx *RequestCtx) keepNames() { ctx.Request.Header.DisableNormalizing() }
 // prepareResponse applies the server's defaults to the response.
 func (ctx *RequestCtx) prepareResponse() {
 	h := &ctx.Response.Header
-	h.m.DefaultServer = ctx.cfg.name
+	h.m.DefaultServer, h.m.DefaultAltSvc = ctx.cfg.name, nil
+	if ctx.facts.IsTLS && ctx.facts.Version < 3 {
+		if altSvc := ctx.server.gauges.altSvc.Load(); altSvc != nil {
+			h.m.DefaultAltSvc = *altSvc
+		}
+	}
 	h.SetNoDefaultContentType(ctx.cfg.noContentType)
 	if ctx.cfg.keepNames {
 		h.DisableNormalizing()

@@ -109,6 +109,8 @@ type serverState struct {
 	engine.Serving
 	noEpoll  error     // why Engine is not EngineEpoll; nil if it is, or was not wanted
 	adopting *acceptor // used by AdoptConn and AdoptSocket; nil: none yet
+	attached []*attachment
+	leaving  []*attachment // their protocols are shutting down
 	// isShutDown is set by Shutdown, until the server serves again.
 	isShutDown bool
 }

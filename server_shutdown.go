@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -18,20 +19,47 @@ func (s *Server) Shutdown() error { return s.ShutdownWithContext(context.Backgro
 // Concurrent calls wait for the same end, each until its own ctx ends; the
 // first ctx that ends closes what is left. Afterwards the Server may serve
 // again.
+//
+// A protocol that is attached to the Server, HTTP/3, ends in the same way and at the same time.
 func (s *Server) ShutdownWithContext(ctx context.Context) error {
-	return s.state.Shutdown(ctx, func(e engine.Engine) {
+	var leaving []*attachment
+	var stopWaiting func() bool
+	err := s.state.Shutdown(ctx, func(e engine.Engine) {
 		if e != nil {
 			e.CloseOnNextResponse()
 			s.gauges.isClosing.Store(true)
 			s.done.Close()
 		}
 		s.state.adopting = nil
+		s.gauges.altSvc.Store(nil)
 		s.state.isShutDown = true
+		for _, a := range s.state.attached {
+			a.beginEnd()
+		}
+		s.state.leaving = append(s.state.leaving, s.state.attached...)
+		s.state.attached = nil
+		leaving = slices.Clone(s.state.leaving)
+		stopWaiting = context.AfterFunc(ctx, func() {
+			for _, a := range leaving {
+				a.cut()
+			}
+		})
 	}, func(e engine.Engine) {
 		if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 			nudge(ctx, e) // so that connections of HTTP/2 and WebSockets tell their clients
 		}
 	})
+	for _, a := range leaving {
+		<-a.ended
+		if a.err != nil && ctx.Err() != nil {
+			err = ctx.Err()
+		}
+	}
+	stopWaiting()
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.state.leaving = slices.DeleteFunc(s.state.leaving, func(a *attachment) bool { return slices.Contains(leaving, a) })
+	return err
 }
 
 // nudge is e.Nudge, which takes seconds where there are a million connections. It returns

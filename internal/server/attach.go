@@ -54,7 +54,7 @@ type AttachedConfig struct {
 type Attachment interface {
 	Host
 	Config() *AttachedConfig
-	// Detach ends the use of the Server. All connections have been released.
+	// Detach ends the use of the Server. All connections have been released. It calls Stats.
 	Detach()
 
 	// Admit counts a connection, whose handshake is complete, against the limits, and tells
