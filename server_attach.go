@@ -11,7 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
-	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
 // attacher is a Server as a server.Attacher.
@@ -119,7 +118,7 @@ func (a *attachment) Release(c net.Conn, err error) {
 // Log implements server.Attachment. Without LogAllErrors it skips errors that the client
 // causes.
 func (a *attachment) Log(c net.Conn, err error) {
-	var violation *h3.Error
+	var violation server.Violation
 	if a.cfg.LogsAll || !errors.As(err, &violation) {
 		a.cfg.logConnError(c, err)
 	}

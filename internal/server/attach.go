@@ -64,7 +64,8 @@ type Attachment interface {
 	SetActive(c net.Conn, isActive bool)
 	// Transferred counts bytes of a connection for the Meter.
 	Transferred(read, written int)
-	// Release ends what Admit has begun. err is why the connection has ended; nil: in order.
+	// Release ends what Admit has begun. err is why the connection has ended; nil: in order. A
+	// Violation is logged with Server.LogAllErrors only.
 	Release(c net.Conn, err error)
 	// Workers returns the goroutines that run the Tasks of a connection. Connections with the
 	// same key share them, so that Tasks of one connection run one after the other, unless
@@ -81,12 +82,19 @@ type Attachment interface {
 	// false if the handler has panicked, after it has logged that.
 	RunHijacked(c net.Conn, handler func(net.Conn)) (hasReturned bool)
 	// ServeProtocol serves the protocol that open returns on c, a stream that has left HTTP,
-	// as EnginePerConn serves a connection. It returns when c is closed. Limits do not count c.
+	// as EnginePerConn serves a connection. It returns when c is closed. Limits do not count c;
+	// the bytes that WebSockets read and write are counted already.
 	ServeProtocol(c net.Conn, open func(c engine.Conn, out []byte) (engine.Protocol, []byte)) error
 
 	// Announce makes responses of HTTP/1.1 and HTTP/2 over TLS have this Alt-Svc field (RFC
 	// 7838 section 3), unless the handler sets one; nil: none.
 	Announce(altSvc []byte)
+}
+
+// A Violation is the error of a connection whose client breaks the rules of its protocol.
+type Violation interface {
+	error
+	IsViolation()
 }
 
 // A Stage is how far the life of a server is.

@@ -13,7 +13,6 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/wire/h3"
 	"github.com/sluicehttp/sluice/test/harness"
 )
 
@@ -51,6 +50,12 @@ func attach(t *testing.T, s *sluice.Server, g *guest) server.Attachment {
 	}
 	return a
 }
+
+// A violation is a server.Violation.
+type violation struct{}
+
+func (violation) Error() string { return "DATA first" }
+func (violation) IsViolation()  {}
 
 // datagrams is a connection with nothing but its addresses.
 type datagrams struct {
@@ -97,7 +102,7 @@ func TestAttachAdmits(t *testing.T) {
 	a.SetActive(one, true)
 	a.SetActive(one, false)
 	log.Reset()
-	a.Release(one, h3.ErrDataFirst)
+	a.Release(one, violation{})
 	a.Release(three, errors.New("a fault"))
 	want := []string{"10.0.0.1 new", "2001:db8::1 new", "10.0.0.1 active", "10.0.0.1 idle", "10.0.0.1 closed", "2001:db8::1 closed"}
 	if !reflect.DeepEqual(states, want) {

@@ -212,7 +212,10 @@ type lone struct {
 	lost chan error
 }
 
-func (l *lone) Run()           { l.run() }
+// Run implements engine.Task.
+func (l *lone) Run() { l.run() }
+
+// Lost implements engine.Task.
 func (l *lone) Lost(err error) { l.lost <- err }
 
 // testTasksAlone has tasks on an engine that serves nothing. Shutdown waits for them and for

@@ -69,6 +69,9 @@ type Error struct {
 // Error describes the violation.
 func (e *Error) Error() string { return "sluice: http3: " + e.msg }
 
+// IsViolation implements server.Violation.
+func (e *Error) IsViolation() {}
+
 // Unwrap returns the fieldlist.Violation of a malformed message, nil for other errors.
 func (e *Error) Unwrap() error { return e.cause }
 
