@@ -285,7 +285,7 @@ func (h *RequestHeader) EnableNormalizing() bool { return h.m.SetKeepNames(false
 // (RFC 9110 section 2.5). The bytes must not be changed.
 func (h *RequestHeader) Protocol() []byte { return h.m.Protocol() }
 
-// IsHTTP11 reports whether the protocol is HTTP/1.1 or HTTP/2.
+// IsHTTP11 reports whether the protocol is HTTP/1.1, HTTP/2 or HTTP/3.
 func (h *RequestHeader) IsHTTP11() bool { return h.m.IsHTTP11() }
 
 // ContentLength returns the length of the body that the header announces, in

@@ -125,7 +125,7 @@ func (h *Header) isHopByHop(name []byte) bool {
 // the length -1, as a chunked one: its end does not end the connection.
 func (h *ResponseHeader) SetReceived(head *fieldlist.Head, isLast bool) {
 	h.SetParsed(&head.Head)
-	h.SetHTTP2()
+	h.SetVersion(2)
 	h.ConnectionClose, h.closesByLength = false, false
 	if h.ContentLength == -2 && !BodyForbidden(head.StatusCode) {
 		h.ContentLength = -1
@@ -135,8 +135,11 @@ func (h *ResponseHeader) SetReceived(head *fieldlist.Head, isLast bool) {
 	}
 }
 
-// textHTTP2 is what Protocol returns for HTTP/2. It is never written to.
-var textHTTP2 = []byte("HTTP/2.0")
+// What Protocol returns for HTTP/2 and HTTP/3. They are never written to.
+var (
+	textHTTP2 = []byte("HTTP/2.0")
+	textHTTP3 = []byte("HTTP/3.0")
+)
 
 // AppendTrailerFields appends the trailer fields to a field block.
 func (h *Header) AppendTrailerFields(dst []byte, e FieldEncoder) []byte {

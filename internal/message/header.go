@@ -189,9 +189,12 @@ func (h *Header) Protocol() []byte {
 // own copies a text that all messages share to dst, which has the same length.
 func own(dst, text []byte) []byte { return dst[:copy(dst, text)] }
 
-// IsHTTP11 reports whether the protocol is HTTP/1.1 or HTTP/2.
-func (h *Header) IsHTTP11() bool {
-	return !h.IsHTTP10 && (len(h.protocol) == 0 || string(h.protocol) == "HTTP/2.0")
+// IsHTTP11 reports whether the protocol is HTTP/1.1, HTTP/2 or HTTP/3.
+func (h *Header) IsHTTP11() bool { return !h.IsHTTP10 && (len(h.protocol) == 0 || h.hasStreams()) }
+
+// hasStreams reports whether the protocol is HTTP/2 or HTTP/3.
+func (h *Header) hasStreams() bool {
+	return string(h.protocol) == string(textHTTP2) || string(h.protocol) == string(textHTTP3)
 }
 
 // SetProtocol sets what Protocol returns. Messages are written only as HTTP/1.0
@@ -204,8 +207,14 @@ func (h *Header) SetProtocol(protocol []byte) {
 	}
 }
 
-// SetHTTP2 is SetProtocol for HTTP/2.
-func (h *Header) SetHTTP2() { h.IsHTTP10, h.protocol = false, append(h.protocol[:0], textHTTP2...) }
+// SetVersion is SetProtocol for HTTP/2 and HTTP/3.
+func (h *Header) SetVersion(major uint8) {
+	text := textHTTP2
+	if major == 3 {
+		text = textHTTP3
+	}
+	h.IsHTTP10, h.protocol = false, append(h.protocol[:0], text...)
+}
 
 // setLength sets a known length.
 func (h *Header) setLength(n int) {

@@ -95,6 +95,7 @@ func TestProtocol(t *testing.T) {
 		{"HTTP/1.0", "HTTP/1.0", "HTTP/1.0", false},
 		{"", "HTTP/1.1", "HTTP/1.1", true},
 		{"HTTP/2.0", "HTTP/2.0", "HTTP/1.1", true},
+		{"HTTP/3.0", "HTTP/3.0", "HTTP/1.1", true},
 		{"HTTP/3", "HTTP/3", "HTTP/1.1", false},
 	} {
 		var h RequestHeader

@@ -187,9 +187,9 @@ func (h *Header) visitClose(yield func(key, value []byte) bool) bool {
 }
 
 // isChunked reports whether the message has the Transfer-Encoding chunked. A length that
-// HTTP/2 leaves open needs none.
+// HTTP/2 or HTTP/3 leaves open needs none.
 func (h *Header) isChunked() bool {
-	return h.ContentLength == -1 && string(h.protocol) != string(textHTTP2)
+	return h.ContentLength == -1 && !h.hasStreams()
 }
 
 // visitChunked yields the Transfer-Encoding of a chunked message.

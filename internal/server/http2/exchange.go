@@ -101,7 +101,7 @@ func (x *Exchange) fields() *field.Table { return &x.requestHeader.Table }
 func (x *Exchange) headComplete(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
 	h := x.requestHeader
 	h.SetParsed(&head.Head)
-	h.SetHTTP2()
+	h.SetVersion(2)
 	x.connects = head.Connect != h1.Span{}
 	if x.connects {
 		h.SetConnect(head.Connect)
@@ -162,7 +162,7 @@ func (x *Exchange) bodyComplete(t *field.Table) {
 func (x *Exchange) refuse(err error, method []byte) {
 	x.wake()
 	x.failure = err
-	x.requestHeader.SetHTTP2() // ErrorHandler sees it
+	x.requestHeader.SetVersion(2) // ErrorHandler sees it
 	if len(method) > 0 {
 		x.requestHeader.SetMethod(method)
 	}
