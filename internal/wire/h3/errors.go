@@ -112,6 +112,18 @@ var (
 	ErrDecoderStream    = connectionError(DecoderStreamError, "acknowledgement of insertions that were not made")
 )
 
+// Violations by unidirectional streams, and by the number of what brings nothing.
+var (
+	ErrCriticalClosed = connectionError(ClosedCritical, "control or QPACK stream was closed")
+	ErrCriticalAgain  = connectionError(StreamCreationError, "second control or QPACK stream")
+	ErrPushStream     = connectionError(StreamCreationError, "push stream of a client")
+	ErrEncoderStream  = connectionError(EncoderStreamError, "instruction for a table without a capacity")
+	ErrNothing        = connectionError(ExcessiveLoad, "too many frames or streams that bring nothing")
+)
+
+// ErrBodyLength is a body that is longer or shorter than content-length.
+var ErrBodyLength = &Error{Code: MessageError, Scope: StreamScope, msg: "body does not have the length that was announced"}
+
 // Messages that end too early.
 var (
 	ErrIncomplete = &Error{Code: RequestIncomplete, Scope: StreamScope, msg: "the stream ends before the request does"}
