@@ -1,0 +1,229 @@
+package http3
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+const quicNoError = quic.StreamErrorCode(h3.NoError)
+
+// A conn is the connection of a client. One goroutine accepts its requests, and one reads each
+// of the client's control and QPACK streams; all ends with the QUIC connection.
+type conn struct {
+	serving *serving
+	quic    *quic.Conn
+	net     *netConn
+	workers engine.Workers
+	control *quic.SendStream
+
+	mu       sync.Mutex
+	facts    server.Facts
+	phase    phase
+	streams  *exchange // the open ones, a list
+	open     int       // their number
+	isActive bool      // what ConnState was told
+	idle     int64     // since when there are none, in Nanos
+	next     uint64    // the first id that was not accepted
+	budget   budget
+	critical uint8 // the client's control and QPACK streams that are there, a bit for each
+	changed  sync.Cond
+	failure  error // why the connection was ended by us; nil: in order
+	waiting  *time.Timer
+}
+
+// A phase is how far the life of a connection is.
+type phase uint8
+
+const (
+	phaseOpen    phase = iota
+	phaseLeaving       // GOAWAY has told the client to open no more streams
+	phaseEnding        // GOAWAY has named the first stream that is not accepted
+	phaseWaiting       // there are no more streams; the client has some time to take the rest
+	phaseClosed
+)
+
+// serveConn serves q until it ends.
+func (s *serving) serveConn(q *quic.Conn) {
+	s.handshakeEnded(q)
+	n := &netConn{quic: q}
+	n.AddressOnly.Err = sluice.ErrNotSupportedHTTP2
+	facts, err := s.admit(n)
+	if err != nil {
+		s.stats.refused.Add(1)
+		_ = q.CloseWithError(quic.ApplicationErrorCode(h3.ExcessiveLoad), "too many connections")
+		return
+	}
+	c := &conn{serving: s, quic: q, net: n, facts: facts, idle: clock.Nanos()}
+	c.changed.L = &c.mu
+	c.workers = s.attachment.Workers(facts.ID)
+	if err = c.openControl(); err != nil {
+		_ = q.CloseWithError(quic.ApplicationErrorCode(h3.StreamCreationError), "no control stream")
+		s.attachment.Release(n, err)
+		return
+	}
+	s.add(c)
+	err = c.serve()
+	c.mu.Lock()
+	c.phase = phaseClosed
+	if c.waiting != nil {
+		c.waiting.Stop()
+	}
+	for c.open > 0 {
+		c.changed.Wait()
+	}
+	c.mu.Unlock()
+	s.remove(c, err)
+}
+
+// serve accepts requests until the connection ends, and returns why.
+func (c *conn) serve() error {
+	go c.acceptUni()
+	for {
+		s, err := c.quic.AcceptStream(context.Background())
+		if err != nil {
+			return c.endReason(err)
+		}
+		c.accept(s)
+	}
+}
+
+// accept begins a request.
+func (c *conn) accept(s *quic.Stream) {
+	x := acquireExchange()
+	x.stream.open(c, s)
+	x.start = clock.Nanos()
+	c.mu.Lock()
+	if c.phase > phaseLeaving {
+		err := c.budget.charge(x.start, costRefused)
+		c.mu.Unlock()
+		s.CancelRead(quic.StreamErrorCode(h3.RequestRejected))
+		s.CancelWrite(quic.StreamErrorCode(h3.RequestRejected))
+		s.ReleaseStreamCredit()
+		x.forget()
+		exchangePool.Put(x)
+		if err != nil {
+			c.fail(err)
+		}
+		return
+	}
+	c.next = x.id + 4
+	c.facts.Served++
+	x.facts = c.facts
+	x.facts.Stream = x.id
+	if x.next = c.streams; x.next != nil {
+		x.next.prev = x
+	}
+	c.streams = x
+	c.open++
+	begins := !c.isActive
+	c.isActive = true
+	limit := c.serving.cfg.MaxRequests
+	isLast := limit > 0 && c.facts.Served >= limit
+	c.mu.Unlock()
+	if begins {
+		c.serving.attachment.SetActive(c.net, true)
+	}
+	if isLast || c.serving.attachment.IsClosing(&x.facts) {
+		c.endAfterRequests()
+	}
+	c.workers.Go(x)
+}
+
+// ended removes x, whose request is over.
+func (c *conn) ended(x *exchange) {
+	c.serving.attachment.Transferred(x.bytesRead, x.bytesWritten)
+	if x.isReset.Load() || x.output != outputEnded {
+		c.serving.stats.resets.Add(1)
+	}
+	c.mu.Lock()
+	if x.prev != nil {
+		x.prev.next = x.next
+	} else {
+		c.streams = x.next
+	}
+	if x.next != nil {
+		x.next.prev = x.prev
+	}
+	c.open--
+	c.budget.refund(requestRefund)
+	isQuiet := c.open == 0
+	if isQuiet {
+		c.idle = clock.Nanos()
+		c.isActive = false
+		c.changed.Broadcast()
+		if c.phase == phaseEnding {
+			c.waitForClientLocked()
+		}
+	}
+	c.mu.Unlock()
+	if isQuiet {
+		c.serving.attachment.SetActive(c.net, false)
+	}
+}
+
+// fail ends the connection because of what the client did.
+func (c *conn) fail(err *h3.Error) {
+	c.mu.Lock()
+	if c.failure == nil {
+		c.failure = err
+	}
+	isFirst := c.failure == error(err)
+	c.mu.Unlock()
+	if isFirst && err.Code == h3.ExcessiveLoad {
+		c.serving.stats.calmed.Add(1)
+	}
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(err.Code), err.Error())
+}
+
+// endReason returns what Release gets of a connection that has ended with err: nil if that was
+// in order.
+func (c *conn) endReason(err error) error {
+	c.mu.Lock()
+	failure := c.failure
+	c.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	var app *quic.ApplicationError
+	if errors.As(err, &app) && (app.ErrorCode == 0 || app.ErrorCode == quic.ApplicationErrorCode(h3.NoError)) {
+		return nil
+	}
+	var idle *quic.IdleTimeoutError
+	var reset *quic.StatelessResetError
+	if errors.As(err, &idle) || errors.As(err, &reset) {
+		c.serving.stats.lost.Add(1)
+	}
+	return err
+}
+
+// A netConn shows a QUIC connection as a net.Conn: its addresses, and the state of TLS.
+type netConn struct {
+	engine.AddressOnly
+	quic *quic.Conn
+}
+
+// LocalAddr implements net.Conn.
+func (c *netConn) LocalAddr() net.Addr { return c.quic.LocalAddr() }
+
+// RemoteAddr implements net.Conn. It is the address at the connection's beginning.
+func (c *netConn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
+
+// Close implements net.Conn: it ends the connection.
+func (c *netConn) Close() error {
+	return c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
+}
+
+// ConnectionState returns the state of TLS.
+func (c *netConn) ConnectionState() tls.ConnectionState { return c.quic.ConnectionState().TLS }

@@ -1,0 +1,181 @@
+package http3
+
+import (
+	"context"
+	"io"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+// Types of unidirectional streams (RFC 9114 section 6.2, RFC 9204 section 4.2).
+const (
+	streamControl = 0x0
+	streamPush    = 0x1
+	streamEncoder = 0x2
+	streamDecoder = 0x3
+)
+
+// allCritical is conn.critical with the control stream and both QPACK streams.
+const allCritical = 1<<streamControl | 1<<streamEncoder | 1<<streamDecoder
+
+// openControl opens our control stream, and sends SETTINGS.
+func (c *conn) openControl() (err error) {
+	if c.control, err = c.quic.OpenUniStream(); err != nil {
+		return err
+	}
+	_, err = c.control.Write(c.serving.settings)
+	return err
+}
+
+// sendControlLocked sends a frame on our control stream, without waiting.
+func (c *conn) sendControlLocked(frame []byte) {
+	if c.control == nil || c.control.TryWriteAll(frame) == nil {
+		return
+	}
+	go func() { _, _ = c.control.Write(frame) }() // it fails when the connection ends
+}
+
+// acceptUni accepts unidirectional streams until the three are there that every client may
+// have. Later ones stay unaccepted, without credit.
+func (c *conn) acceptUni() {
+	for range maxUniStreams {
+		s, err := c.quic.AcceptUniStream(context.Background())
+		if err != nil {
+			return
+		}
+		go c.readUni(s)
+		c.mu.Lock()
+		isAll := c.critical == allCritical
+		c.mu.Unlock()
+		if isAll {
+			return
+		}
+	}
+}
+
+// readUni reads a unidirectional stream.
+func (c *conn) readUni(s *quic.ReceiveStream) {
+	var room [64]byte
+	have := 0
+	for {
+		n, err := s.Read(room[have:])
+		have += n
+		kind, size := h3.ReadVarint(room[:have])
+		switch {
+		case size > 0:
+			c.readTyped(s, kind, room[size:have], err)
+			return
+		case err != nil:
+			return
+		}
+	}
+}
+
+// readTyped reads a stream after its type. in was read, and then err.
+func (c *conn) readTyped(s *quic.ReceiveStream, kind uint64, in []byte, err error) {
+	switch kind {
+	case streamControl, streamEncoder, streamDecoder:
+		c.mu.Lock()
+		isAgain := c.critical>>kind&1 != 0
+		c.critical |= 1 << kind
+		c.mu.Unlock()
+		if isAgain {
+			c.fail(h3.ErrCriticalAgain)
+			return
+		}
+	case streamPush:
+		c.fail(h3.ErrPushStream)
+		return
+	default:
+		s.CancelRead(quic.StreamErrorCode(h3.StreamCreationError))
+		c.charge(costIgnored)
+		return
+	}
+	var p parser
+	switch kind {
+	case streamControl:
+		p = &controlParser{conn: c}
+	case streamEncoder:
+		p = encoderParser{}
+	default:
+		p = &decoderParser{}
+	}
+	room := make([]byte, 64)
+	for {
+		if violation := p.parse(in); violation != nil {
+			c.fail(violation)
+			return
+		}
+		if err != nil {
+			if err == io.EOF || isPeerReset(err) {
+				c.fail(h3.ErrCriticalClosed)
+			}
+			return
+		}
+		var n int
+		n, err = s.Read(room)
+		in = room[:n]
+	}
+}
+
+// A parser parses what a client sends on a critical stream.
+type parser interface{ parse(in []byte) *h3.Error }
+
+// An encoderParser is that of an encoder stream: without a table it is empty, or sets the
+// capacity to 0.
+type encoderParser struct{}
+
+func (encoderParser) parse(in []byte) *h3.Error {
+	const setCapacityZero = 0x20 // RFC 9204 section 4.3.1
+	for _, c := range in {
+		if c != setCapacityZero {
+			return h3.ErrEncoderStream
+		}
+	}
+	return nil
+}
+
+// A decoderParser is that of a decoder stream.
+type decoderParser struct{ stream h3.DecoderStream }
+
+func (d *decoderParser) parse(in []byte) *h3.Error { return d.stream.Check(in) }
+
+// A controlParser is that of a control stream.
+type controlParser struct {
+	conn    *conn
+	control h3.Control
+}
+
+func (p *controlParser) parse(in []byte) *h3.Error {
+	for len(in) > 0 {
+		used, ev, isEvent, err := p.control.Next(in)
+		if err != nil {
+			return err
+		}
+		in = in[used:]
+		if !isEvent {
+			continue
+		}
+		switch ev.Type {
+		case h3.FrameSettings, h3.FrameGoAway:
+		case h3.FramePriorityUpdate:
+			p.conn.charge(costIgnored)
+		default:
+			p.conn.charge(costIgnored)
+		}
+	}
+	return nil
+}
+
+// charge charges the client.
+func (c *conn) charge(n int) {
+	c.mu.Lock()
+	err := c.budget.charge(clock.Nanos(), n)
+	c.mu.Unlock()
+	if err != nil {
+		c.fail(err)
+	}
+}

@@ -1,0 +1,354 @@
+package http3
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+// An exchange is one request and its response: the server.Exchange of HTTP/3, and the Task
+// that reads and answers the request.
+type exchange struct {
+	stream
+	request        server.Request // kept for the next request of the exchange; nil: there is none
+	requestHeader  *message.RequestHeader
+	responseHeader *message.ResponseHeader
+	facts          server.Facts // of the connection, with the stream's number
+	start          int64        // Nanos
+	flight         *atomic.Int32
+	user           *userConn // what UserConn has returned; nil: it was not called
+	marks
+}
+
+// marks are facts about one request. They are cleared together.
+type marks struct {
+	failure    error                 // why the request is refused
+	form       *message.ResponseForm // of SendHead; nil: it was not called
+	framing    message.Framing
+	bodyLength int64 // announced; -1: unknown
+	kept       int   // bytes of the body that the Request has
+	hasBegun   bool  // the Request has begun
+	decides    bool  // callbacks decide about the body
+	expects    bool  // the client waits for 100-continue
+	connects   bool  // extended CONNECT
+}
+
+var (
+	_ server.Exchange = (*exchange)(nil)
+	_ engine.Task     = (*exchange)(nil)
+)
+
+// use makes r the Request of x, unless it is nil.
+func (x *exchange) use(r server.Request) {
+	if r != nil && r != x.request {
+		x.request = r
+		x.requestHeader, x.responseHeader = r.Headers()
+	}
+}
+
+// begin starts the request.
+func (x *exchange) begin() {
+	att := x.conn.serving.attachment
+	x.use(att.NewRequest(x, x.request))
+	x.request.Begin(&x.facts, x.start)
+	x.hasBegun = true
+	if f := x.conn.serving.cfg.Meter.Flights; f != nil {
+		x.flight = f.Begin(x.start)
+	}
+}
+
+// Run implements engine.Task.
+func (x *exchange) Run() {
+	if x.receive() == nil && x.serve() {
+		return // something else has the stream
+	}
+	x.end()
+}
+
+// Lost implements engine.Task.
+func (x *exchange) Lost(error) {
+	x.reset(h3.InternalError)
+	x.end()
+}
+
+// receive reads the head, and the body unless it is streamed. An error means that there is no
+// client to answer; a request that is refused has x.failure.
+func (x *exchange) receive() error {
+	serving := x.conn.serving
+	limits := serving.cfg.Limits
+	x.expect(waitHead, x.start+int64(serving.readTimeout))
+	section, isTooLong, err := x.readHead(limits.MaxHead)
+	x.wait.Store(0)
+	if err != nil {
+		return err
+	}
+	x.begin()
+	if isTooLong {
+		x.refuse(h1.ErrHeadTooLarge)
+		return nil
+	}
+	w := x.scratch
+	w.decoder.Limits, w.decoder.AcceptsConnect = limits, !serving.config.DisableWebSocket
+	err = w.decoder.Decode(section, fieldlist.Request, &x.requestHeader.Table, &w.head)
+	x.dropSection()
+	if violation := h3.Violation(err); violation != nil {
+		return x.violated(violation)
+	}
+	x.message.HeadReceived(false)
+	if err != nil {
+		x.refuse(err)
+		x.requestHeader.SetMethod(w.head.Method.In(x.requestHeader.Table.Raw()))
+		return nil
+	}
+	return x.headComplete()
+}
+
+// headComplete goes on after a valid head.
+func (x *exchange) headComplete() error {
+	head, h, cfg := &x.scratch.head, x.requestHeader, x.conn.serving.cfg
+	h.SetParsed(&head.Head)
+	h.SetVersion(3)
+	x.connects = head.Connect != h1.Span{}
+	if x.connects {
+		h.SetConnect(head.Connect)
+		x.message.Tunnel()
+	}
+	if err := x.request.HeadComplete(false); err != nil {
+		x.failure = err
+		return nil
+	}
+	if x.connects {
+		x.request.ExtendedConnect()
+	}
+	length, expects := int64(-1), head.Has(h1.ExpectContinue)
+	if head.Has(h1.HasLength) {
+		length = head.ContentLength
+	}
+	isLast := x.input == inputEnded && x.from == x.to
+	if isLast {
+		if err := x.endOfBody(length); err != nil {
+			return err
+		}
+		length = 0
+	}
+	isComplete := isLast || x.connects || !cfg.StreamsBodies && h.IsMethod("CONNECT") // its client waits
+	switch {
+	case isComplete:
+		x.bodyLength = 0
+		h.SettleLength()
+	default:
+		x.bodyLength, x.declared = length, length
+		if length < 0 {
+			h.ContentLength = -1
+		}
+	}
+	x.expects = expects && x.bodyLength != 0
+	if x.decides = cfg.AsksUser || x.expects; x.decides || isComplete {
+		return nil
+	}
+	x.isStream, x.failure = x.request.ExpectBody(x.bodyLength)
+	if x.failure != nil || x.isStream {
+		return nil
+	}
+	return x.keepBody()
+}
+
+// endOfBody checks a request that ends with its head.
+func (x *exchange) endOfBody(length int64) error {
+	x.declared = length
+	if err := x.endInput(); err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// refuse makes serve answer with err instead of calling a handler.
+func (x *exchange) refuse(err error) {
+	x.failure = err
+	x.requestHeader.SetVersion(3) // ErrorHandler sees it
+}
+
+// end is the last call.
+func (x *exchange) end() {
+	if x.user != nil {
+		x.user.end()
+	}
+	if x.input == inputOpen || x.from != x.to {
+		x.quic.CancelRead(quicNoError)
+	}
+	if x.output < outputEnded && !x.isReset.Load() {
+		x.reset(h3.InternalError)
+	}
+	x.endRequest()
+	x.quic.ReleaseStreamCredit()
+	x.conn.ended(x)
+	x.forget()
+	x.user, x.marks = nil, marks{}
+	exchangePool.Put(x)
+}
+
+// endRequest ends what x has of its request, once.
+func (x *exchange) endRequest() {
+	if x.hasBegun {
+		x.hasBegun = false
+		x.use(x.request.End())
+		x.request.Release(false)
+	}
+	if x.flight != nil {
+		x.flight.Add(-1)
+		x.flight = nil
+	}
+}
+
+// AppendFields implements fields for the final head.
+func (x *exchange) AppendFields(dst []byte, e message.FieldEncoder) []byte {
+	return x.responseHeader.AppendFields(dst, e, x.framing)
+}
+
+// trailerFields implements fields for the trailer fields.
+type trailerFields struct{ header *message.Header }
+
+// AppendFields implements fields.
+func (t trailerFields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
+	return t.header.AppendTrailerFields(dst, e)
+}
+
+// interimFields implements fields for interim responses.
+type interimFields struct {
+	status int
+	links  [][]byte
+}
+
+// linkName is the field of early hints. It is never written to.
+var linkName = []byte("Link")
+
+// AppendFields implements fields.
+func (i interimFields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
+	dst = e.AppendStatus(dst, i.status)
+	for _, link := range i.links {
+		dst = e.AppendField(dst, field.Lookup(linkName), linkName, h1.AppendFieldValue(nil, link))
+	}
+	return dst
+}
+
+// SendInterim implements server.Exchange.
+func (x *exchange) SendInterim(status int, links [][]byte) bool {
+	return x.stream.sendHead(interimFields{status, links}, true, false)
+}
+
+// SendHead implements server.Exchange.
+func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
+	x.form, x.framing = f, f.Framing()
+	x.framing.Length = f.Length // trailer fields need no chunks
+	if f.IsShown {
+		x.responseHeader.Show(x.framing)
+	}
+	switch {
+	case !f.HasContent:
+		return x.stream.sendHead(x, false, true)
+	case isLast && !f.HasTrailers:
+		return x.stream.respond(x, p)
+	}
+	return x.stream.sendHead(x, false, false) && x.SendData(p, isLast)
+}
+
+// SendData implements server.Exchange.
+func (x *exchange) SendData(p []byte, isLast bool) bool {
+	switch {
+	case !isLast:
+		return x.stream.send(p)
+	case x.form.HasContent && x.responseHeader.HasTrailers(): // they may have been set after the head
+		return x.stream.sendLast(p, trailerFields{&x.responseHeader.Header})
+	}
+	return x.stream.sendLast(p, nil)
+}
+
+// Flush implements server.Exchange.
+func (x *exchange) Flush() bool { return x.stream.flush() }
+
+// Arm implements server.Exchange.
+func (x *exchange) Arm() {}
+
+// InterruptRead implements server.Exchange.
+func (x *exchange) InterruptRead() { x.stream.interruptRead() }
+
+// InterruptWrite implements server.Exchange.
+func (x *exchange) InterruptWrite() { x.stream.reset(h3.InternalError) }
+
+// HasTarget implements server.Exchange.
+func (x *exchange) HasTarget() bool { return false }
+
+// OnPeerGone implements server.Exchange.
+func (x *exchange) OnPeerGone(f func()) { x.stream.setOnGone(f) }
+
+// SetReadDeadline implements server.Exchange.
+func (x *exchange) SetReadDeadline(now int64, timeout time.Duration) {
+	if timeout <= 0 {
+		x.stream.setReadDeadline(time.Time{})
+		return
+	}
+	x.stream.setReadDeadline(clock.Deadline(now + int64(timeout)))
+}
+
+// SetWriteTimeout implements server.Exchange.
+func (x *exchange) SetWriteTimeout(timeout time.Duration) { x.stream.writeTimeout = timeout }
+
+// LocalAddr implements server.Exchange.
+func (x *exchange) LocalAddr() net.Addr { return x.conn.net.LocalAddr() }
+
+// RemoteAddr implements server.Exchange.
+func (x *exchange) RemoteAddr() net.Addr { return x.conn.net.RemoteAddr() }
+
+// NetConn implements server.Exchange.
+func (x *exchange) NetConn() net.Conn { return x.conn.net }
+
+// UserConn implements server.Exchange.
+func (x *exchange) UserConn() net.Conn {
+	if x.user == nil {
+		x.user = &userConn{AddressOnly: engine.AddressOnly{Conn: x.conn.net, Err: sluice.ErrNotSupportedHTTP2}, stream: &x.stream}
+	}
+	return x.user
+}
+
+// userConn is what RequestCtx.Conn returns: the connection's addresses and TLS state.
+type userConn struct {
+	engine.AddressOnly
+	mu     sync.Mutex
+	stream *stream // nil: the request has ended
+}
+
+// end ends the use of the stream.
+func (c *userConn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stream = nil
+}
+
+// Close implements net.Conn: it resets the stream of the request.
+func (c *userConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream == nil {
+		return net.ErrClosed
+	}
+	c.stream.reset(h3.InternalError)
+	return nil
+}
+
+// ConnectionState returns the state of TLS.
+func (c *userConn) ConnectionState() tls.ConnectionState {
+	return c.Conn.(*netConn).ConnectionState()
+}

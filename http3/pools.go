@@ -1,0 +1,28 @@
+package http3
+
+import (
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+// inputSize is how many bytes of a request are read at a time while it is small.
+const inputSize = 4 << 10
+
+// A scratch is the memory in which a Task reads a request up to its handler.
+type scratch struct {
+	decoder h3.Decoder
+	head    fieldlist.Head
+	in      [inputSize]byte
+}
+
+var scratchPool = sync.Pool{New: func() any { return &scratch{} }}
+
+// encoderPool has Encoders, which keep the texts of the last length and the last date.
+var encoderPool = sync.Pool{New: func() any { return &h3.Encoder{} }}
+
+// exchangePool has exchanges without a request.
+var exchangePool = sync.Pool{New: func() any { return &exchange{} }}
+
+func acquireExchange() *exchange { return exchangePool.Get().(*exchange) }

@@ -1,0 +1,177 @@
+package http3
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+const (
+	// collected is how much of a response is collected for one write.
+	collected = 4 << 10
+	// withHead is how much of a larger part is sent together with the head: what fits into
+	// its packet.
+	withHead = 1100
+	// pieceSize is how much is written at a time: a client that takes nothing of a piece for
+	// the StallTimeout is reset.
+	pieceSize = 32 << 10
+)
+
+// A fields is what a field section is made of.
+type fields interface {
+	AppendFields(dst []byte, e message.FieldEncoder) []byte
+}
+
+// headerRoom is what a frame header of a field section has at most: its type, and 4 bytes of
+// length.
+const headerRoom = 5
+
+// appendSection appends a HEADERS frame.
+func appendSection(dst []byte, f fields) []byte {
+	start := len(dst)
+	dst = append(dst, byte(h3.FrameHeaders), 0, 0, 0, 0)
+	e := encoderPool.Get().(*h3.Encoder)
+	dst = f.AppendFields(e.Begin(dst), e)
+	encoderPool.Put(e)
+	length := len(dst) - start - headerRoom
+	if length < 1<<14 {
+		binary.BigEndian.PutUint16(dst[start+1:], uint16(length)|0x4000)
+		return append(dst[:start+3], dst[start+headerRoom:]...)
+	}
+	binary.BigEndian.PutUint32(dst[start+1:], uint32(length)|0x8000_0000)
+	return dst
+}
+
+// room returns the memory in which the output of s is collected.
+func (s *stream) output0() *buf.Buffer {
+	if s.out == nil {
+		s.out = buf.Get(collected + 512)
+	}
+	return s.out
+}
+
+// sendHead collects a head, and ends the response with isLast.
+func (s *stream) sendHead(f fields, isInterim, isLast bool) bool {
+	b := s.output0()
+	b.B = appendSection(b.B, f)
+	switch {
+	case isInterim:
+		return s.flush()
+	case isLast:
+		return s.finish()
+	}
+	s.output = outputOpen
+	return len(b.B) <= collected || s.flush()
+}
+
+// respond sends a head and the whole content.
+func (s *stream) respond(f fields, p []byte) bool {
+	b := s.output0()
+	b.B = appendSection(b.B, f)
+	s.output = outputOpen
+	return s.sendLast(p, nil)
+}
+
+// send sends or collects a part of the content.
+func (s *stream) send(p []byte) bool {
+	if len(p) == 0 {
+		return true
+	}
+	b := s.output0()
+	if len(b.B)+len(p) > collected && len(b.B) > 0 && len(p) <= collected {
+		if !s.flush() {
+			return false
+		}
+		b = s.output0()
+	}
+	b.B = h3.AppendFrameHeader(b.B, h3.FrameData, uint64(len(p)))
+	if len(b.B)+len(p) <= collected+16 {
+		b.B = append(b.B, p...)
+		return true
+	}
+	first := min(len(p), max(withHead-len(b.B), 0))
+	b.B = append(b.B, p[:first]...)
+	return s.flush() && s.write(p[first:])
+}
+
+// sendLast sends the last part of the content, and the trailer fields unless t is nil.
+func (s *stream) sendLast(p []byte, t fields) bool {
+	if !s.send(p) {
+		return false
+	}
+	if t != nil {
+		b := s.output0()
+		b.B = appendSection(b.B, t)
+	}
+	return s.finish()
+}
+
+// finish sends what was collected, and ends the response.
+func (s *stream) finish() bool {
+	if !s.flush() {
+		return false
+	}
+	s.endOutput()
+	return true
+}
+
+// endOutput ends the direction to the client.
+func (s *stream) endOutput() {
+	if s.stopGone != nil {
+		s.stopGone()
+	}
+	s.stopGone, s.onGone = nil, nil
+	s.output = outputEnded
+	_ = s.quic.Close()
+}
+
+// flush sends what was collected.
+func (s *stream) flush() bool {
+	if s.out == nil {
+		return s.output != outputReset
+	}
+	ok := s.write(s.out.B)
+	s.dropOutput()
+	return ok
+}
+
+// write writes p, for which it may wait for the client.
+func (s *stream) write(p []byte) bool {
+	for len(p) > 0 {
+		if s.output == outputReset {
+			return false
+		}
+		piece := p[:min(len(p), pieceSize)]
+		p = p[len(piece):]
+		if len(piece) < 2*collected {
+			switch err := s.quic.TryWriteAll(piece); {
+			case err == nil:
+				s.bytesWritten += len(piece)
+				continue
+			case !errors.Is(err, quic.ErrWouldBlock):
+				s.output = outputReset
+				return false
+			}
+		}
+		if s.writeTimeout > 0 {
+			_ = s.quic.SetWriteDeadline(time.Now().Add(s.writeTimeout))
+		} else {
+			s.expect(waitWrite, clock.Nanos()+int64(s.conn.serving.config.StallTimeout))
+		}
+		n, err := s.quic.Write(piece)
+		s.wait.Store(0)
+		s.bytesWritten += n
+		if err != nil {
+			s.output = outputReset
+			return false
+		}
+	}
+	return true
+}

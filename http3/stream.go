@@ -1,0 +1,202 @@
+package http3
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+// A stream is the QUIC stream of a request, with the state of both directions. It is a part of
+// its exchange. The goroutine that runs the exchange uses it, and any one reset and what the
+// comments of fields say.
+type stream struct {
+	conn       *conn
+	quic       *quic.Stream
+	id         uint64
+	prev, next *exchange // in conn.streams; conn.mu guards them
+
+	// Input.
+	scratch   *scratch // unread input; nil: there is none
+	from, to  int      // of scratch.in
+	frames    h3.FrameReader
+	message   h3.Message
+	part      part
+	section   []byte // of HEADERS that have not arrived, from the pools
+	room      *buf.Buffer
+	input     inputState
+	isStream  bool  // the handler reads the body
+	declared  int64 // bytes of the body; -1: unknown
+	received  int64
+	trailer   *field.Table // nil: there are none
+	readDue   bool         // setReadDeadline has set a deadline
+	keptDue   int64        // when a body that is kept is late, in Nanos; 0: it is streamed
+	bytesRead int
+
+	// Output.
+	out          *buf.Buffer // what was not written yet; nil: nothing
+	output       outputState
+	writeTimeout time.Duration // 0: the StallTimeout
+	bytesWritten int
+	stopGone     func() bool // ends what onGone has arranged
+	onGone       func()
+
+	wait        atomic.Int64 // when what the stream waits for is late, in Nanos; 0: it does not wait
+	waitsFor    atomic.Uint32
+	isReset     atomic.Bool // by either side
+	interrupted atomic.Bool // ReadBody fails
+}
+
+// A part is what a frame has that has begun.
+type part uint8
+
+const (
+	partNone    part = iota // a frame begins
+	partData                // content
+	partSection             // fields
+	partSkipped             // nothing with a meaning
+)
+
+// An inputState is what the client may still send.
+type inputState uint8
+
+const (
+	inputOpen  inputState = iota
+	inputEnded            // nothing: the stream has ended in order
+	inputLost             // nothing of use: it was reset, or the connection has ended
+)
+
+// An outputState is how far the response is.
+type outputState uint8
+
+const (
+	outputNone  outputState = iota // no final head was sent
+	outputOpen                     // the head was sent, content may follow
+	outputEnded                    // all was sent
+	outputReset                    // the rest will not be sent
+)
+
+// What a stream waits for.
+const (
+	waitHead uint32 = iota
+	waitBody
+	waitWrite
+)
+
+// open makes s the stream q of c.
+func (s *stream) open(c *conn, q *quic.Stream) {
+	s.conn, s.quic, s.id = c, q, uint64(q.StreamID())
+	s.declared = -1
+}
+
+// forget is the last call. It keeps no memory but that of fields that are reused.
+func (s *stream) forget() {
+	s.conn, s.quic, s.prev, s.next = nil, nil, nil, nil
+	s.dropInput()
+	s.dropOutput()
+	s.frames, s.message, s.part = h3.FrameReader{}, h3.Message{}, partNone
+	s.input, s.output, s.isStream, s.readDue = inputOpen, outputNone, false, false
+	s.declared, s.received, s.trailer, s.keptDue = -1, 0, nil, 0
+	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
+	s.stopGone, s.onGone = nil, nil
+	s.wait.Store(0)
+	s.isReset.Store(false)
+	s.interrupted.Store(false)
+}
+
+// dropInput releases the memory of unread input.
+func (s *stream) dropInput() {
+	if s.scratch != nil {
+		scratchPool.Put(s.scratch)
+		s.scratch = nil
+	}
+	s.from, s.to = 0, 0
+	s.dropSection()
+}
+
+func (s *stream) dropSection() {
+	if s.room != nil {
+		s.room.Release()
+	}
+	s.room, s.section = nil, nil
+}
+
+// dropOutput releases what was not written.
+func (s *stream) dropOutput() {
+	if s.out != nil {
+		s.out.Release()
+		s.out = nil
+	}
+}
+
+// expect says what the stream waits for, and until when.
+func (s *stream) expect(what uint32, due int64) {
+	s.waitsFor.Store(what)
+	s.wait.Store(due)
+}
+
+// expire ends a wait that is late. conn.mu is locked, so that s has not ended.
+func (s *stream) expire() {
+	if s.waitsFor.Load() == waitBody {
+		_ = s.quic.SetReadDeadline(time.Unix(1, 0)) // it is answered with 408
+		return
+	}
+	s.reset(h3.RequestCancelled)
+}
+
+// reset ends both directions at once. Any goroutine may call it while the request is open.
+func (s *stream) reset(code h3.Code) {
+	if s.isReset.Swap(true) {
+		return
+	}
+	s.quic.CancelRead(quic.StreamErrorCode(code))
+	s.quic.CancelWrite(quic.StreamErrorCode(code))
+}
+
+// setOnGone arranges that f is called if the client gives the response up.
+func (s *stream) setOnGone(f func()) {
+	if s.stopGone != nil {
+		s.stopGone()
+		s.stopGone = nil
+	}
+	if s.onGone = f; f == nil {
+		return
+	}
+	if s.isReset.Load() || s.input == inputLost {
+		f()
+		return
+	}
+	s.stopGone = context.AfterFunc(s.quic.Context(), f)
+}
+
+// gone tells what setOnGone has arranged that the client has reset its direction.
+func (s *stream) gone() {
+	if s.onGone != nil && (s.stopGone == nil || s.stopGone()) {
+		s.onGone()
+	}
+	s.stopGone, s.onGone = nil, nil
+}
+
+// isPeerReset reports whether err is a reset by the client.
+func isPeerReset(err error) bool {
+	var reset *quic.StreamError
+	return errors.As(err, &reset) && reset.Remote
+}
+
+// charge charges the client of s, and ends a connection that has used up its budget.
+func (s *stream) charge(n int) {
+	c := s.conn
+	c.mu.Lock()
+	err := c.budget.charge(clock.Nanos(), n)
+	c.mu.Unlock()
+	if err != nil {
+		c.fail(err)
+	}
+}

@@ -1,0 +1,46 @@
+package http3
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// sweepPeriod is how often all connections are looked at. There are no timers of requests.
+const sweepPeriod = time.Second
+
+// sweepUntil sweeps until ended is closed.
+func (s *serving) sweepUntil(ended <-chan struct{}) {
+	t := time.NewTicker(sweepPeriod)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.sweep(clock.Nanos())
+		case <-ended:
+			return
+		}
+	}
+}
+
+// sweep ends what is late at the time now.
+func (s *serving) sweep(now int64) {
+	for _, c := range s.all() {
+		if c.sweep(now) {
+			c.endAfterRequests()
+		}
+	}
+}
+
+// sweep ends the waits of c's streams that are late, and reports whether c has had no request
+// for too long.
+func (c *conn) sweep(now int64) (isIdle bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := c.streams; x != nil; x = x.next {
+		if due := x.wait.Load(); due != 0 && due <= now && x.wait.CompareAndSwap(due, 0) {
+			x.expire()
+		}
+	}
+	return c.open == 0 && now-c.idle >= int64(c.serving.config.IdleTimeout)
+}
