@@ -58,6 +58,22 @@ func Listen(ctx context.Context, network, addr string, o Options) (net.Listener,
 	return ln, nil
 }
 
+// Packet returns a UDP socket. network is "udp", "udp4" or "udp6". With hasGroup it joins
+// the group of sockets that share the port; see Options.ReusePort.
+func Packet(ctx context.Context, network, addr string, hasGroup bool) (*net.UDPConn, error) {
+	if hasGroup && !canReusePort {
+		return nil, ErrReusePortUnsupported
+	}
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return control(c, func(fd uintptr) error { return setBeforeBind(fd, Options{ReusePort: hasGroup}) })
+	}}
+	c, err := config.ListenPacket(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UDPConn), nil
+}
+
 // IsMultipath reports whether ln's socket is one for Multipath TCP (RFC 8684), as that
 // of net.Listen is where the kernel has it. It is false for a listener that does not
 // give access to its socket.

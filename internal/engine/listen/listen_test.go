@@ -118,3 +118,40 @@ func TestListenHonoursItsContext(t *testing.T) {
 		t.Error("Listen with an ended context succeeded")
 	}
 }
+
+// Only sockets of a group share a port. They can join as long as all have asked for it.
+func TestPacket(t *testing.T) {
+	alone, err := Packet(t.Context(), "udp4", "127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	first, err := Packet(t.Context(), "udp4", "127.0.0.1:0", true)
+	if !canReusePort {
+		if !errors.Is(err, ErrReusePortUnsupported) {
+			t.Error(err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	for _, c := range []struct {
+		addr     string
+		hasGroup bool
+		works    bool
+	}{
+		{first.LocalAddr().String(), true, true},
+		{first.LocalAddr().String(), false, false},
+		{alone.LocalAddr().String(), true, false},
+	} {
+		second, err := Packet(t.Context(), "udp4", c.addr, c.hasGroup)
+		if (err == nil) != c.works {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err == nil {
+			second.Close()
+		}
+	}
+}

@@ -110,8 +110,9 @@ func ShieldInherited() {
 	last := control
 	if isPipe(base + hello.Lifeline) {
 		last = base + hello.Lifeline + hello.Shared
-		if len(hello.Inboxes) > 0 {
-			last += 1 + len(hello.Inboxes)
+		last += hello.inboxFiles()
+		if hello.Packets != nil {
+			last += hello.Packets.Files
 		}
 	}
 	for fd := max(base, firstInherited); fd <= last; fd++ {
@@ -142,6 +143,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 			w.shared = append(w.shared, os.NewFile(uintptr(fd+1+i), "shared"))
 		}
 		w.inboxes.open(hello, fd+1+hello.Shared)
+		w.openPackets(fd + 1 + hello.Shared + hello.inboxFiles())
 	}
 	restoreName()
 	m, _, _ := w.link.receive() // HELLO itself, which findControl has seen
@@ -155,6 +157,19 @@ func (w *Worker) attachTo(control int, hello layout) error {
 		go w.watchLifeline()
 	}
 	return nil
+}
+
+// openPackets finds the sockets of Config.Packets among the descriptors from first on.
+func (w *Worker) openPackets(first int) {
+	if w.layout.Packets == nil {
+		return
+	}
+	for fd := first; fd < first+w.layout.Packets.Files; fd++ {
+		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_DGRAM {
+			return // a Start function did not pass it on
+		}
+		w.packets = append(w.packets, inherited(fd, "packets"))
+	}
 }
 
 // restoreName sets the process's name to the program's name, where the kernel took it

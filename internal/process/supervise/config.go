@@ -107,9 +107,9 @@ type Launch struct {
 	// Generation counts the processes of this slot, from 1.
 	Generation int
 	// Files become the process's ExtraFiles, in this order: the slot's listeners
-	// first, then the control socket, the lifeline, the shared files and the
-	// inboxes. The master owns them: a Start function must not close them, and must
-	// not retain them after it has returned.
+	// first, then the control socket, the lifeline, the shared files, the inboxes and
+	// the sockets of Packets. The master owns them: a Start function must not close
+	// them, and must not retain them after it has returned.
 	Files []*os.File
 	// Env is the complete environment.
 	Env []string
@@ -142,6 +142,22 @@ type Config struct {
 	// fleet stops. The caller should then close its own copies of them. Sockets is
 	// not called any more. SocketsClosed must not block. nil: nothing is called.
 	SocketsClosed func()
+	// Packets makes the UDP sockets with an index, one for each group of sockets that
+	// share a port, at most 64 groups. Each process has sockets of its own, unlike those of
+	// a slot: those of an index that no other process has. Packets is called for 0, 1, …
+	// when a process is started and all existing sockets are in use. The master owns the
+	// files, and closes them when Run returns. A process does not start if Packets fails,
+	// or after 256 calls. nil: there are none.
+	Packets func(index int) ([]*os.File, error)
+	// PacketSecret is passed to the workers, with the sockets of Packets. A Holder keeps
+	// it: that of the Master before is Held.PacketSecret.
+	PacketSecret []byte
+	// Steer is called when other processes than before are ready, or finish: with the
+	// indices of their sockets of Packets, in order, of which there is at least one, and
+	// the sockets of index 0. It is called before the workers are told. It must not block,
+	// and not close the sockets. If the first call fails, all workers are killed, and Run
+	// returns the error; later ones are logged. Needed with Packets.
+	Steer func(sockets []*os.File, ready, leaving []int) error
 	// SharedFiles are passed to every worker, for example a memory segment. The
 	// caller owns them, and must keep them open while Run runs.
 	SharedFiles []*os.File
@@ -333,6 +349,9 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) mostFiles() int {
 	const others = 16 // standard files, control socket, lifeline, …
 	n := maxDescriptors + len(c.SharedFiles) + others
+	if c.Packets != nil {
+		n += maxDescriptors
+	}
 	if c.Inboxes {
 		n += c.MaxWorkers
 	}

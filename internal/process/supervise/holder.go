@@ -150,6 +150,9 @@ const (
 	prefixSockets = "sockets/"
 	prefixInbox   = "inbox/"
 	prefixMet     = "met/"
+	prefixPackets = "packets/" // its data is the id of the owner, which may be gone
+	// entryPacketSecret has Config.PacketSecret.
+	entryPacketSecret = "packet-secret"
 )
 
 // id is the name of a worker's process.

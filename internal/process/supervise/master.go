@@ -87,7 +87,7 @@ func (m *Master) open(held *Held) (err error) {
 	} else {
 		m.config.Manages = m.config.binary.id
 		m.lifelineRead, err = held.lifeline()
-		err = errors.Join(err, m.config.binary.giveTo(m.config.Holder))
+		err = errors.Join(err, m.config.binary.giveTo(m.config.Holder), m.keepPacketSecret())
 	}
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (m *Master) takeOver(held *Held) error {
 		_, p.hasMet = held.Entries[prefixMet+id]
 		m.spawner.processes[k] = p
 	}
-	return nil
+	return m.takePackets(held)
 }
 
 // dropProcess ends a process that has no slot, and has the Holder drop it. It has ended already if the
@@ -266,6 +266,7 @@ func (m *Master) loop(ctx context.Context) error {
 		for _, e := range m.events.takeAll() {
 			actions := f.step(e, time.Now())
 			m.save()
+			m.steer(f)
 			switch e.kind {
 			case evResume:
 				m.watchAll()

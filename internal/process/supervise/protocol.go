@@ -138,8 +138,26 @@ type layout struct {
 	// receiving end of the worker's own slot, and the sending end for each of these
 	// slots, in this order. Empty: there are none.
 	Inboxes []int `json:"inboxes,omitempty"`
+	// Packets describes the sockets of Config.Packets, which are the last files. nil:
+	// there are none.
+	Packets *packetLayout `json:"packets,omitempty"`
 	// Configuration is Config.Configuration.
 	Configuration []byte `json:"configuration,omitempty"`
+}
+
+// inboxFiles counts the files of inboxes.
+func (l *layout) inboxFiles() int {
+	if len(l.Inboxes) == 0 {
+		return 0
+	}
+	return 1 + len(l.Inboxes)
+}
+
+// packetLayout is the part of a layout for packets.
+type packetLayout struct {
+	Files  int    `json:"files"`
+	Index  int    `json:"index"`
+	Secret []byte `json:"secret"`
 }
 
 // appendLayout appends l's payload to dst.
@@ -170,6 +188,9 @@ func parseLayout(in []byte) (layout, error) {
 			return layout{}, fmt.Errorf("sluice: HELLO: inbox of slot %d", slot)
 		}
 		hasOwn = hasOwn || slot == l.Slot
+	}
+	if p := l.Packets; p != nil && (p.Files < 0 || p.Files > maxDescriptors || p.Index < 0 || p.Index >= maxPackets) {
+		return layout{}, fmt.Errorf("sluice: HELLO: %d sockets for packets with the index %d", p.Files, p.Index)
 	}
 	if !hasOwn {
 		return layout{}, errors.New("sluice: HELLO: the slot itself has no inbox")

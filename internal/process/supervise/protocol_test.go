@@ -79,7 +79,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestLayoutIsChecked(t *testing.T) {
-	good := layout{Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, OrphanGraceMS: 5, Inboxes: []int{0, 1, 7}}
+	good := layout{Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, OrphanGraceMS: 5, Inboxes: []int{0, 1, 7}, Packets: &packetLayout{Files: 2, Index: 255, Secret: []byte{1}}}
 	if l, err := parseLayout(appendLayout(nil, good)); err != nil || !reflect.DeepEqual(l, good) {
 		t.Fatalf("%+v, %v", l, err)
 	}
@@ -109,6 +109,9 @@ func TestLayoutIsChecked(t *testing.T) {
 		"a peer twice":    `{"generation":1,"lifeline":1,"inboxes":[0,1,1]}`,
 		"huge peer":       `{"generation":1,"lifeline":1,"inboxes":[0,65536]}`,
 		"others' inboxes": `{"slot":2,"generation":1,"lifeline":1,"inboxes":[0,1,3]}`,
+		"packets":         `{"generation":1,"lifeline":1,"packets":{"files":-1}}`,
+		"many packets":    `{"generation":1,"lifeline":1,"packets":{"files":65}}`,
+		"packets' index":  `{"generation":1,"lifeline":1,"packets":{"index":256}}`,
 		"no generation":   `{"control":0,"lifeline":1}`,
 	} {
 		if l, err := parseLayout([]byte(in)); err == nil {

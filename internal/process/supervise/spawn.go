@@ -71,6 +71,8 @@ type spawner struct {
 	sockets   map[int][]*os.File // by slot, held until the fleet stops
 	inboxes   map[int]*inboxPair // by slot, held for ever
 	isClosed  bool               // no more sockets
+
+	packets packetSockets
 }
 
 // run starts requested workers until done is closed.
@@ -134,12 +136,19 @@ func (s *spawner) launch(j job) (*process, error) {
 		launch.Files = append(launch.Files, c.SharedFiles...)
 		slots, files := s.inboxFiles(k.slot)
 		launch.Files = append(launch.Files, files...)
+		var packets *packetLayout
+		if packets, files, err = s.packetFiles(k); err != nil {
+			p.link.close()
+			return nil, err
+		}
+		launch.Files = append(launch.Files, files...)
 		err = p.link.send(message{kind: messageHello, payload: appendLayout(nil, layout{
 			Slot: k.slot, Generation: k.generation,
 			Listeners: len(sockets), Control: len(sockets), Lifeline: len(sockets) + 1, Shared: len(c.SharedFiles),
 			SharedSockets: c.SharedSockets,
 			OrphanGraceMS: int(c.OrphanGrace / time.Millisecond),
 			Inboxes:       slots,
+			Packets:       packets,
 			Configuration: j.version.configuration,
 		})}, nil)
 	}
@@ -150,6 +159,7 @@ func (s *spawner) launch(j job) (*process, error) {
 		if p.link != nil {
 			p.link.close()
 		}
+		s.packets.freePackets(k)
 		return nil, err
 	}
 	return p, nil
@@ -245,14 +255,8 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 		closeFiles(files)
 		return nil, fmt.Errorf("sluice: %d sockets for slot %d, at most %d", len(files), slot, maxDescriptors)
 	}
-	for i, f := range files {
-		h, err := hold(f)
-		if err != nil {
-			closeFiles(held)
-			closeFiles(files[i+1:])
-			return nil, err
-		}
-		held = append(held, h)
+	if held, err = holdAll(files); err != nil {
+		return nil, err
 	}
 	if err := s.put(fmt.Sprint(prefixSockets, slot), held...); err != nil {
 		closeFiles(held)
@@ -265,6 +269,21 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 		return nil, errStopping
 	}
 	s.sockets[slot] = held
+	return held, nil
+}
+
+// holdAll returns the sockets in the form in which the master keeps them, and takes
+// ownership of files.
+func holdAll(files []*os.File) (held []*os.File, err error) {
+	for i, f := range files {
+		h, err := hold(f)
+		if err != nil {
+			closeFiles(held)
+			closeFiles(files[i+1:])
+			return nil, err
+		}
+		held = append(held, h)
+	}
 	return held, nil
 }
 
@@ -362,6 +381,7 @@ func (s *spawner) find(k key) *process {
 
 // forget drops a process that is gone.
 func (s *spawner) forget(k key) {
+	s.packets.freePackets(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.processes, k)
@@ -419,6 +439,7 @@ func (s *spawner) closeLinks() {
 // close closes the sockets and the inboxes.
 func (s *spawner) close() {
 	s.closeSockets()
+	s.packets.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for slot, pair := range s.inboxes {

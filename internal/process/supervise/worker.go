@@ -114,6 +114,7 @@ type Worker struct {
 	bare      bool
 	listeners []*os.File
 	shared    []*os.File
+	packets   []*os.File
 	orders    *orderQueue
 	orphaned  chan struct{}
 	options   AttachOptions
@@ -174,6 +175,16 @@ func (w *Worker) Listeners() []*os.File { return w.listeners }
 
 // Shared returns Config.SharedFiles. The caller closes them.
 func (w *Worker) Shared() []*os.File { return w.shared }
+
+// Packets returns the worker's own sockets of Config.Packets, their index, and
+// Config.PacketSecret. The caller closes the sockets, and must not change the secret.
+// Without Packets it returns zero values.
+func (w *Worker) Packets() (sockets []*os.File, index int, secret []byte) {
+	if p := w.layout.Packets; p != nil && len(w.packets) > 0 {
+		return w.packets, p.Index, p.Secret
+	}
+	return nil, 0, nil
+}
 
 // Orders returns the channel of orders, which is never closed. If a worker does not
 // receive an order, the master kills it at the order's deadline; nothing else waits
