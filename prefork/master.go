@@ -104,6 +104,9 @@ func (p *Prefork) manage(addr string, h *holder) error {
 		config.Sockets, config.SocketsClosed = s.open, s.letGo
 		config.SharedSockets = !s.perSlot
 	}
+	if err := p.openPackets(&config, s.addresses, h.held()); err != nil {
+		return err
+	}
 	memory, err := h.share(&config)
 	if err != nil {
 		return err

@@ -100,6 +100,22 @@ type Prefork struct {
 	// address of ListenAndServe has the same forms. Sockets that systemd has passed for
 	// one of the other addresses are used, too. All workers share systemd's sockets.
 	Listen []string
+	// PacketListen holds UDP addresses, "host:port"; "" stands for the address of
+	// ListenAndServe, which is then one of TCP. For each address the master opens a socket
+	// for every worker process, so that a worker that is replaced and its successor have
+	// different ones, all with the same port (SO_REUSEPORT). It closes them when it
+	// returns. Workers get theirs in WorkerInfo, and SteerPackets decides which one gets a
+	// packet. systemd's UDP sockets are not used. Linux only.
+	PacketListen []string
+	// SteerPackets is called in the master, for each address of PacketListen, whenever
+	// other workers than before are ready to serve, or finish: before a worker is told to
+	// end, and after one has died. socket is one of the sockets of the address, all of
+	// which may be steered with it (SO_ATTACH_REUSEPORT_CBPF). ready and leaving have the
+	// workers' WorkerInfo.PacketIndex, one of them at least, and secret is their
+	// WorkerInfo.PacketSecret. The function must not block and not close the socket. An
+	// error of the first call kills all workers and is returned by ListenAndServe; later
+	// ones are logged.
+	SteerPackets func(socket *os.File, ready, leaving []int, secret []byte) error
 	// Backlog bounds the connections that wait in each TCP socket. If zero, it is
 	// the system's maximum.
 	Backlog int
@@ -266,6 +282,15 @@ type WorkerInfo struct {
 	// Config is what LoadConfig returned in the master; nil in a worker that the
 	// master does not control. Do not change it.
 	Config []byte
+	// Packets are the worker's own sockets, one for each address of PacketListen. The
+	// receiver closes them. They are nil in a worker that the master does not control.
+	Packets []*os.File
+	// PacketIndex is the place of Packets in their groups, from 0 to 255: they were the
+	// sockets with this number, from 0, that joined. Only one process has it at a time.
+	PacketIndex int
+	// PacketSecret is 32 random bytes that all workers have, as long as there are workers
+	// of one fleet. Do not change them.
+	PacketSecret []byte
 }
 
 // New returns a Prefork that serves with s. It sets the fields whose comments

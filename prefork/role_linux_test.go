@@ -72,6 +72,7 @@ type setup struct {
 	Streams                 bool      // of the paths /events and /publish
 	Publishing              publishing
 	Profiles                bool // Prefork.Profiles
+	Packets                 bool // workers answer packets; see withPackets
 
 	User, Group string
 	MaxFiles    uint64
@@ -266,6 +267,9 @@ func newFleet(s setup) *Prefork {
 			os.Exit(3)
 		}
 		return errors.New(s.Failing)
+	}
+	if s.Packets {
+		withPackets(p)
 	}
 	printHooks(p)
 	if s.Broken != "" {

@@ -34,6 +34,7 @@ type link interface {
 	Configuration() []byte
 	Listeners() []*os.File
 	Shared() []*os.File
+	Packets() ([]*os.File, int, []byte)
 	Orders() <-chan supervise.Order
 	Orphaned() <-chan struct{}
 	OrphanGrace() time.Duration
@@ -134,6 +135,7 @@ func (w *worker) start(addr string) error {
 		return err
 	}
 	info := WorkerInfo{Slot: w.link.Slot(), Generation: w.link.Generation(), Config: w.link.Configuration()}
+	info.Packets, info.PacketIndex, info.PacketSecret = w.link.Packets()
 	if w.link.IsBare() {
 		info = WorkerInfo{Slot: -1}
 	}

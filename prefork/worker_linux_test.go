@@ -71,6 +71,7 @@ func (l *fakeLink) Generation() int                      { return l.generation }
 func (l *fakeLink) Slots() int                           { return l.slots }
 func (l *fakeLink) Configuration() []byte                { return []byte(l.configuration) }
 func (l *fakeLink) Listeners() []*os.File                { return l.listeners }
+func (l *fakeLink) Packets() ([]*os.File, int, []byte)   { return nil, 0, nil }
 func (l *fakeLink) Shared() []*os.File                   { return l.memory }
 func (l *fakeLink) Orders() <-chan supervise.Order       { return l.orders }
 func (l *fakeLink) Orphaned() <-chan struct{}            { return l.orphaned }
