@@ -225,7 +225,7 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"refused CONNECT", 300, unknown, true, func(x *streamCall) { x.protocol = []byte("p") }, headAlone, nil},
 		{"refused CONNECT with a body", 300, unknown, false, func(x *streamCall) { x.protocol = []byte("p") }, bodyStreamed, nil},
 	} {
-		x := &streamCall{c: &HostClient{}, call: new(clientCall), req: new(Request), resp: new(Response)}
+		x := &streamCall{carrier: (*http2Call)(nil), c: &HostClient{}, call: new(clientCall), req: new(Request), resp: new(Response)}
 		if tc.set != nil {
 			tc.set(x)
 		}
@@ -245,11 +245,14 @@ func TestHTTP2HeadReceived(t *testing.T) {
 			t.Errorf("%s: the response is to have a stream", tc.name)
 		}
 	}
-	x := &streamCall{c: &HostClient{MaxResponseBodySize: -1}, call: new(clientCall), req: new(Request), resp: new(Response)}
+	x := &streamCall{carrier: (*attachedCall)(nil), c: &HostClient{MaxResponseBodySize: -1}, call: new(clientCall), req: new(Request), resp: new(Response)}
 	var head fieldlist.Head
 	head.StatusCode, head.ContentLength = 200, 1
 	if _, err := x.HeadReceived(&head, false); err != nil || x.resp.limit != 0 {
 		t.Errorf("a negative limit: %v, %d", err, x.resp.limit)
+	}
+	if got := string(x.resp.Header.Protocol()); got != "HTTP/3.0" {
+		t.Errorf("protocol %s", got)
 	}
 }
 

@@ -43,6 +43,7 @@ type streamCall struct {
 
 // A carrier is the stream of a protocol that carries a streamCall, as streams.Stream says.
 type carrier interface {
+	version() uint8 // of HTTP: 2 or 3
 	do() error
 	failure(err error) streams.Failure
 	explain(err error) error // returns the error for a request that failed with err
@@ -286,7 +287,7 @@ func (x *streamCall) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed
 		return false, nil
 	}
 	resp, limit := x.resp, x.c.MaxResponseBodySize
-	resp.Header.m.SetReceived(head, isLast)
+	resp.Header.m.SetReceived(head, isLast, x.carrier.version())
 	resp.setLimit(max(limit, 0))
 	wants := x.call.wants
 	isUnwanted := wants.drops(&resp.Header)
@@ -324,7 +325,7 @@ func (x *streamCall) InterimReceived(head *fieldlist.Head, t *field.Table) {
 	}
 	var h ResponseHeader
 	t.CopyTo(&h.m.Table)
-	h.m.SetReceived(head, false)
+	h.m.SetReceived(head, false, x.carrier.version())
 	x.resp.OnInterim(&h)
 }
 
@@ -409,6 +410,8 @@ func (c *HostClient) runHTTP2(call *clientCall, m *http2Member, req *Request, re
 	x.carrier = x
 	return x.run()
 }
+
+func (x *http2Call) version() uint8 { return 2 }
 
 func (x *http2Call) do() error {
 	x.stream.Params = x.params

@@ -231,6 +231,8 @@ func (c *HostClient) runAttached(call *clientCall, s streams.Stream, req *Reques
 	return x.run()
 }
 
+func (x *attachedCall) version() uint8 { return 3 }
+
 func (x *attachedCall) do() error {
 	*x.stream.Params() = x.params
 	return x.stream.Do()

@@ -226,7 +226,7 @@ func (h *http2Host) Closed(err error) {
 	}
 }
 
-// ErrNotSupportedHTTP2 is returned by the methods of RequestCtx.Conn that HTTP/2 does
+// ErrNotSupportedHTTP2 is returned by the methods of RequestCtx.Conn that HTTP/2 and HTTP/3 do
 // not support, because a connection carries several requests, and by clients with
 // HTTP2Only for the method CONNECT.
 var ErrNotSupportedHTTP2 = http2.ErrNotSupported

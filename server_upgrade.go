@@ -153,8 +153,8 @@ type takeover struct {
 // taker is a RequestCtx as packages of this module see it that take over connections.
 type taker RequestCtx
 
-// TakeOver implements upgrade.Taker. With HTTP/2 it gives the stream: that of an extended
-// CONNECT (RFC 8441) after the response, and others to protocols that write the body.
+// TakeOver implements upgrade.Taker. With HTTP/2 and HTTP/3 it gives the stream: that of an
+// extended CONNECT (RFC 8441, RFC 9220) after the response, and others to protocols that write the body.
 // Otherwise it returns ErrNotSupportedHTTP2. It returns ErrHeadSent after Flush,
 // ErrTakenOver after TakeOver and Hijack, ErrServerClosed if the server does not serve, and
 // ErrNilConnection outside a server and after TimeoutError.

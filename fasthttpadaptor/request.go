@@ -60,6 +60,9 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 		setRoute(r, ctx)
 	}
 	r.Proto, r.ProtoMajor, r.ProtoMinor = protocolOf(h.Protocol())
+	if r.ProtoMajor == 3 && isGRPC(h.ContentType()) {
+		r.Proto, r.ProtoMajor = "HTTP/2.0", 2 // handlers of gRPC refuse others, and the two differ in nothing they see
+	}
 	r.Close = h.ConnectionClose()
 	r.RemoteAddr = ctx.RemoteAddr().String()
 	r.TLS = ctx.TLSConnectionState()
@@ -96,6 +99,8 @@ func protocolOf(protocol []byte) (text string, major, minor int) {
 		return "HTTP/1.0", 1, 0
 	case "HTTP/2.0", "HTTP/2":
 		return "HTTP/2.0", 2, 0
+	case "HTTP/3.0", "HTTP/3":
+		return "HTTP/3.0", 3, 0
 	}
 	text = string(protocol)
 	major, minor, ok := http.ParseHTTPVersion(text)
@@ -103,6 +108,16 @@ func protocolOf(protocol []byte) (text string, major, minor int) {
 		return text, 1, 1
 	}
 	return text, major, minor
+}
+
+// isGRPC reports whether a Content-Type is that of gRPC, which grpc-web's is not.
+func isGRPC(contentType []byte) bool {
+	const own = "application/grpc"
+	if len(contentType) < len(own) || !strings.EqualFold(string(contentType[:len(own)]), own) {
+		return false
+	}
+	rest := contentType[len(own):]
+	return len(rest) == 0 || rest[0] == '+' || rest[0] == ';'
 }
 
 // methodName returns a method without an allocation if it is a usual one.

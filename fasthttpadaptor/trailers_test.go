@@ -178,12 +178,16 @@ func (b *lateTrailer) Read(p []byte) (int, error) {
 func TestConvertedProtocol(t *testing.T) {
 	for protocol, want := range map[string]string{
 		"HTTP/1.1": "HTTP/1.1 1.1", "HTTP/1.0": "HTTP/1.0 1.0", "HTTP/2": "HTTP/2.0 2.0", "HTTP/2.0": "HTTP/2.0 2.0", "HTTP/3.7": "HTTP/3.7 3.7",
+		"HTTP/3": "HTTP/3.0 3.0", "HTTP/3.0": "HTTP/3.0 3.0", "HTTP/3.0 application/grpc": "HTTP/2.0 2.0", "HTTP/3.0 application/GRPC+proto": "HTTP/2.0 2.0",
+		"HTTP/3.0 application/grpc-web": "HTTP/3.0 3.0", "HTTP/3.0 application/json": "HTTP/3.0 3.0", "HTTP/1.1 application/grpc": "HTTP/1.1 1.1",
 		"HTTP/1.2": "HTTP/1.2 1.2", "HTTP/x": "HTTP/x 1.1", "foo": "foo 1.1", "HTTP/10.2": "HTTP/10.2 1.1",
 	} {
 		var ctx sluice.RequestCtx
 		ctx.Init(&sluice.Request{}, nil, nil)
 		ctx.Request.SetRequestURI("/")
-		ctx.Request.Header.SetProtocol(protocol)
+		version, contentType, _ := strings.Cut(protocol, " ")
+		ctx.Request.Header.SetProtocol(version)
+		ctx.Request.Header.SetContentType(contentType)
 		var r http.Request
 		err := fasthttpadaptor.ConvertRequest(&ctx, &r, true)
 		if got := fmt.Sprintf("%s %d.%d", r.Proto, r.ProtoMajor, r.ProtoMinor); err != nil || got != want {

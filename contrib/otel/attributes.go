@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -59,14 +60,24 @@ func spanName(method, route string) string {
 	return method
 }
 
+// peerOf returns the address and the port of the other side; false: it has none.
+func peerOf(addr net.Addr) (address string, port int, ok bool) {
+	remote, ok := addr.(interface{ AddrPort() netip.AddrPort }) // of TCP and UDP
+	if !ok || !remote.AddrPort().IsValid() {
+		return "", 0, false
+	}
+	at := remote.AddrPort()
+	return at.Addr().Unmap().WithZone("").String(), int(at.Port()), true
+}
+
 // protocolVersion returns the value of network.protocol.version: "1.1" of "HTTP/1.1", "2" of
-// "HTTP/2.0".
+// "HTTP/2.0", "3" of "HTTP/3.0".
 func protocolVersion(protocol []byte) string {
 	version := strings.TrimPrefix(string(protocol), "HTTP/")
-	if version == "2.0" {
-		return "2"
+	if version == "1.0" {
+		return version
 	}
-	return version
+	return strings.TrimSuffix(version, ".0")
 }
 
 // appendHost appends the attributes of a host with or without a port.

@@ -2,7 +2,6 @@ package otel
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"time"
 
@@ -68,8 +67,8 @@ func (c *Client) DoContext(ctx context.Context, req *sluice.Request, resp *sluic
 			end = append(end, keyErrorType.String(strconv.Itoa(status)))
 			span.SetStatus(codes.Error, "")
 		}
-		if peer, ok := resp.RemoteAddr().(*net.TCPAddr); ok {
-			span.SetAttributes(keyPeer.String(peer.IP.String()), keyPeerPort.Int(peer.Port))
+		if address, port, ok := peerOf(resp.RemoteAddr()); ok {
+			span.SetAttributes(keyPeer.String(address), keyPeerPort.Int(port))
 		}
 	}
 	span.SetAttributes(end...)

@@ -124,9 +124,8 @@ func requestAttributes(ctx *sluice.RequestCtx, method, scheme string) []attribut
 	if agent := header.UserAgent(); len(agent) > 0 {
 		all = append(all, keyUserAgent.String(string(agent)))
 	}
-	if peer, ok := ctx.RemoteAddr().(*net.TCPAddr); ok && peer.IP != nil {
-		address := peer.IP.String()
-		all = append(all, keyClient.String(address), keyPeer.String(address), keyPeerPort.Int(peer.Port))
+	if address, port, ok := peerOf(ctx.RemoteAddr()); ok {
+		all = append(all, keyClient.String(address), keyPeer.String(address), keyPeerPort.Int(port))
 	}
 	return all
 }

@@ -138,7 +138,7 @@ func TestSetReceived(t *testing.T) {
 		}
 		head, fields, _ := decodeHead(t, fieldlist.Response, block)
 		fields.CopyTo(&h.Table)
-		h.SetReceived(&head, tc.isLast)
+		h.SetReceived(&head, tc.isLast, 2)
 		if h.ContentLength != tc.wantLength || h.ConnectionClose || h.Status() != tc.status || string(h.Protocol()) != "HTTP/2.0" {
 			t.Errorf("%s: length %d, close %v, status %d, %s", tc.name, h.ContentLength, h.ConnectionClose, h.Status(), h.Protocol())
 		}

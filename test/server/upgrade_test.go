@@ -160,10 +160,10 @@ func TestTakeOverStreams(t *testing.T) {
 			_ = family.takeOver(ctx)
 			panic("a panic of the test")
 		}},
-		{"a body for a tunnel", "404 sluice: not supported with HTTP/2 .", true, false, func(ctx *sluice.RequestCtx) {
+		{"a body for a tunnel", "404 sluice: not supported with HTTP/2 and HTTP/3 .", true, false, func(ctx *sluice.RequestCtx) {
 			ctx.Error(fmt.Sprint(family.carry(ctx, false)), 404)
 		}},
-		{"a tunnel for a request", "200 sluice: not supported with HTTP/2 .", false, false, func(ctx *sluice.RequestCtx) {
+		{"a tunnel for a request", "200 sluice: not supported with HTTP/2 and HTTP/3 .", false, false, func(ctx *sluice.RequestCtx) {
 			fmt.Fprint(ctx, family.takeOver(ctx))
 		}},
 		{"a body", "200 content end .", false, true, func(ctx *sluice.RequestCtx) { _ = family.carry(ctx, false) }},

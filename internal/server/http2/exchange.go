@@ -613,5 +613,5 @@ func tlsStateOf(c net.Conn) (state tls.ConnectionState) {
 	return state
 }
 
-// ErrNotSupported is sluice.ErrNotSupportedHTTP2.
-var ErrNotSupported = errors.New("sluice: not supported with HTTP/2")
+// ErrNotSupported is sluice.ErrNotSupportedHTTP2, which HTTP/3 shares.
+var ErrNotSupported = errors.New("sluice: not supported with HTTP/2 and HTTP/3")
