@@ -608,6 +608,9 @@ const HTTP2Only = sluice.HTTP2Only
 // HTTP2Stats is [sluice.HTTP2Stats].
 type HTTP2Stats = sluice.HTTP2Stats
 
+// HTTP3Stats is [sluice.HTTP3Stats].
+type HTTP3Stats = sluice.HTTP3Stats
+
 // HeaderAccept is [sluice.HeaderAccept].
 const HeaderAccept = sluice.HeaderAccept
 
