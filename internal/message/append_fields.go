@@ -121,8 +121,8 @@ func (h *Header) isHopByHop(name []byte) bool {
 }
 
 // SetReceived sets the state from the head of a response in HTTP/2 or HTTP/3, as major says,
-// that a decoder has put into h.Table. isLast tells that no body follows. A body without Content-Length has
-// the length -1, as a chunked one: its end does not end the connection.
+// that a decoder has put into h.Table. isLast tells that no body follows. A body without
+// Content-Length has the length -1, as a chunked one: its end does not end the connection.
 func (h *ResponseHeader) SetReceived(head *fieldlist.Head, isLast bool, major uint8) {
 	h.SetParsed(&head.Head)
 	h.SetVersion(major)
