@@ -176,10 +176,10 @@ func (c *conn) ended(x *exchange) {
 // fail ends the connection because of what the client did.
 func (c *conn) fail(err *h3.Error) {
 	c.mu.Lock()
-	if c.failure == nil {
+	isFirst := c.failure == nil
+	if isFirst {
 		c.failure = err
 	}
-	isFirst := c.failure == error(err)
 	c.mu.Unlock()
 	if isFirst && err.Code == h3.ExcessiveLoad {
 		c.serving.stats.calmed.Add(1)

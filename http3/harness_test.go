@@ -23,19 +23,46 @@ import (
 // serve serves s over HTTP/3 until the end of t, and returns its address.
 func serve(t testing.TB, s *sluice.Server, config Config) string {
 	t.Helper()
+	_, addr := serveHTTP3(t, s, config)
+	return addr
+}
+
+// newCertificate returns a configuration with a certificate.
+func newCertificate(t testing.TB) *tls.Config {
+	t.Helper()
 	cert, err := selfsigned.New("localhost")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}}
+	return &tls.Config{Certificates: []tls.Certificate{cert}}
+}
+
+// serveHTTP3 is serve that also returns what serves.
+func serveHTTP3(t testing.TB, s *sluice.Server, config Config) (*serving, string) {
+	t.Helper()
+	s.TLSConfig = newCertificate(t)
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := &Server{Server: s, Config: config}
+	v, err := h.attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := tlsConfig(h.TLSConfig, v.cfg.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- (&Server{Server: s, Config: config}).Serve(c) }()
+	go func() {
+		err := v.run([]socket{{conn: c}}, private)
+		c.Close()
+		v.attachment.Detach()
+		ended <- err
+	}()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := s.ShutdownWithContext(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
@@ -44,7 +71,7 @@ func serve(t testing.TB, s *sluice.Server, config Config) string {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return c.LocalAddr().String()
+	return v, c.LocalAddr().String()
 }
 
 // clientTLS trusts everyone.
@@ -138,6 +165,14 @@ func (c *rawConn) open(p []byte) *quic.Stream {
 		c.t.Fatal(err)
 	}
 	return s
+}
+
+// exchange sends a request, and returns the answer.
+func (c *rawConn) exchange(p []byte) ([]byte, error) {
+	c.t.Helper()
+	s := c.open(p)
+	s.Close()
+	return io.ReadAll(s)
 }
 
 // closedWith returns the code with which the server closes the connection.

@@ -114,23 +114,32 @@ func (s *Server) serve(sockets []socket) error {
 			_ = socket.conn.Close()
 		}
 	}()
-	attacher, ok := s.Server.Control().Value(server.AttachKey{}).(server.Attacher)
-	if !ok {
-		return errors.New("sluice: http3: this version of the server has no HTTP/3")
-	}
-	v := &serving{conns: make(map[*conn]struct{}), windows: make(map[*quic.Conn]uint64), ended: make(chan struct{})}
-	v.changed.L = &v.mu
-	attachment, err := attacher.Attach(v)
+	v, err := s.attach()
 	if err != nil {
 		return err
 	}
-	defer attachment.Detach()
-	v.begin(attachment, s.Config)
+	defer v.attachment.Detach()
 	config, err := tlsConfig(s.TLSConfig, v.cfg.TLS)
 	if err != nil {
 		return err
 	}
 	return v.run(sockets, config)
+}
+
+// attach makes HTTP/3 a protocol of s.Server.
+func (s *Server) attach() (*serving, error) {
+	attacher, ok := s.Server.Control().Value(server.AttachKey{}).(server.Attacher)
+	if !ok {
+		return nil, errors.New("sluice: http3: this version of the server has no HTTP/3")
+	}
+	v := &serving{conns: make(map[*conn]struct{}), windows: make(map[*quic.Conn]uint64), ended: make(chan struct{})}
+	v.changed.L = &v.mu
+	attachment, err := attacher.Attach(v)
+	if err != nil {
+		return nil, err
+	}
+	v.begin(attachment, s.Config)
+	return v, nil
 }
 
 // begin prepares v.
