@@ -313,6 +313,9 @@ func New(s *sluice.Server) *Prefork {
 	return p
 }
 
+// Server returns the server that was given to New; nil for a literal.
+func (p *Prefork) Server() *sluice.Server { return p.server }
+
 // ListenAndServe serves HTTP on the TCP address addr, "host:port", the unix socket
 // "unix:" and its path, or systemd's sockets "fd:" and their name. In the master it returns when all workers have
 // ended: nil after an orderly end, otherwise the reason. In a worker it returns
