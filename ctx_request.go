@@ -35,6 +35,11 @@ func (ctx *RequestCtx) StreamID() uint64 { return ctx.facts.Stream }
 // outside a server. Above 1, a connection has several requests at a time, each in a stream.
 func (ctx *RequestCtx) ProtoMajor() int { return max(int(ctx.facts.Version), 1) }
 
+// IsEarly reports whether the request came with the first packet of a client (RFC 8470), so that an
+// attacker may have recorded and repeated it. A handler for which that is not safe answers 425,
+// and the client sends it again later. It is false unless http3.Config.EarlyData is set.
+func (ctx *RequestCtx) IsEarly() bool { return ctx.facts.IsEarly }
+
 // ConnTime returns the time at which the connection was accepted; outside a
 // server, the time of Init.
 func (ctx *RequestCtx) ConnTime() time.Time {

@@ -191,6 +191,8 @@ type Load struct {
 	BytesWritten uint64 `json:"bytes_written"`
 	// HTTP2 are the gauges of HTTP/2.
 	HTTP2 sluice.HTTP2Stats `json:"http2"`
+	// HTTP3 are the gauges of HTTP/3.
+	HTTP3 sluice.HTTP3Stats `json:"http3"`
 }
 
 // Status returns a snapshot. The master and the workers return the same

@@ -127,6 +127,10 @@ func (w *WorkerStatus) add(p *shared.Process, now int64) {
 			Connections: int(p.HTTP2Connections), Idle: int(p.HTTP2Idle), Streams: int(p.HTTP2Streams),
 			Resets: p.HTTP2Resets, Calmed: p.HTTP2Calmed,
 		},
+		HTTP3: sluice.HTTP3Stats{
+			Connections: int(p.HTTP3Connections), Idle: int(p.HTTP3Idle), Streams: int(p.HTTP3Streams),
+			Resets: p.HTTP3Resets, Calmed: p.HTTP3Calmed, Retries: p.HTTP3Retries, Refused: p.HTTP3Refused, Lost: p.HTTP3Lost,
+		},
 	}
 	w.Idle = min(p.Idle, w.Active)
 	if p.Oldest != 0 {
@@ -157,11 +161,16 @@ func totalOf(segment *shared.Segment, workers []WorkerStatus) (t Load) {
 		t.HTTP2.Connections += w.HTTP2.Connections
 		t.HTTP2.Idle += w.HTTP2.Idle
 		t.HTTP2.Streams += w.HTTP2.Streams
+		t.HTTP3.Connections += w.HTTP3.Connections
+		t.HTTP3.Idle += w.HTTP3.Idle
+		t.HTTP3.Streams += w.HTTP3.Streams
 	}
 	accepted, done, traffic := segment.Total()
 	t.Accepted, t.Done, t.Cut = accepted, done, traffic.Cut
 	t.Responses, t.BytesRead, t.BytesWritten = traffic.Status, traffic.BytesRead, traffic.BytesWritten
 	t.HTTP2.Resets, t.HTTP2.Calmed = traffic.HTTP2Resets, traffic.HTTP2Calmed
+	t.HTTP3.Resets, t.HTTP3.Calmed, t.HTTP3.Retries = traffic.HTTP3Resets, traffic.HTTP3Calmed, traffic.HTTP3Retries
+	t.HTTP3.Refused, t.HTTP3.Lost = traffic.HTTP3Refused, traffic.HTTP3Lost
 	for _, n := range traffic.Status {
 		t.Requests += n
 	}

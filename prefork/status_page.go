@@ -74,15 +74,23 @@ func (w *pageWriter) writeLoad(now time.Time) {
 	done := w.page.Get(shared.Done) // before Accepted, so that active is not negative
 	active := w.page.Get(shared.Accepted) - done
 	inFlight := uint64(max(w.meter.InFlight(), 0))
-	http2 := w.meter.HTTP2()
+	http2, http3 := w.meter.HTTP2(), w.meter.HTTP3()
 	w.page.Set(shared.Active, active)
 	w.page.Set(shared.InFlight, inFlight)
-	w.page.Set(shared.Idle, idle(active, inFlight, &http2))
+	w.page.Set(shared.Idle, idle(active, inFlight, &http2, &http3))
 	w.page.Set(shared.HTTP2Connections, uint64(http2.Connections))
 	w.page.Set(shared.HTTP2Idle, uint64(http2.Idle))
 	w.page.Set(shared.HTTP2Streams, uint64(http2.Streams))
 	w.page.Set(shared.HTTP2Resets, http2.Resets)
 	w.page.Set(shared.HTTP2Calmed, http2.Calmed)
+	w.page.Set(shared.HTTP3Connections, uint64(http3.Connections))
+	w.page.Set(shared.HTTP3Idle, uint64(http3.Idle))
+	w.page.Set(shared.HTTP3Streams, uint64(http3.Streams))
+	w.page.Set(shared.HTTP3Resets, http3.Resets)
+	w.page.Set(shared.HTTP3Calmed, http3.Calmed)
+	w.page.Set(shared.HTTP3Retries, http3.Retries)
+	w.page.Set(shared.HTTP3Refused, http3.Refused)
+	w.page.Set(shared.HTTP3Lost, http3.Lost)
 	oldest := uint64(0)
 	if began := w.meter.Oldest(now); !began.IsZero() {
 		oldest = uint64(w.segment.Now() - int64(now.Sub(began)))
@@ -97,10 +105,10 @@ func (w *pageWriter) writeLoad(now time.Time) {
 
 // idle returns how many of the open connections have no request. A connection of
 // HTTP/1.1 has one at most.
-func idle(active, inFlight uint64, http2 *sluice.HTTP2Stats) uint64 {
-	others := active - min(uint64(http2.Connections), active)
-	theirs := inFlight - min(uint64(http2.Streams), inFlight)
-	return others - min(theirs, others) + uint64(http2.Idle)
+func idle(active, inFlight uint64, http2 *sluice.HTTP2Stats, http3 *sluice.HTTP3Stats) uint64 {
+	others := active - min(uint64(http2.Connections+http3.Connections), active)
+	theirs := inFlight - min(uint64(http2.Streams+http3.Streams), inFlight)
+	return others - min(theirs, others) + uint64(http2.Idle+http3.Idle)
 }
 
 // sample returns a value of package runtime/metrics; zero if the Go version does

@@ -161,19 +161,21 @@ func TestPageWriter(t *testing.T) {
 	}
 }
 
-// Connections without a request, of both protocols.
+// Connections without a request, of all protocols.
 func TestIdle(t *testing.T) {
 	for _, c := range []struct {
 		active, inFlight uint64
 		http2            sluice.HTTP2Stats
+		http3            sluice.HTTP3Stats
 		want             uint64
 	}{
-		{10, 3, sluice.HTTP2Stats{}, 7},
-		{10, 103, sluice.HTTP2Stats{Connections: 1, Streams: 100}, 6},
-		{10, 103, sluice.HTTP2Stats{Connections: 4, Idle: 3, Streams: 100}, 6},
-		{1, 9, sluice.HTTP2Stats{Connections: 2, Streams: 3}, 0}, // values of slightly different times
+		{10, 3, sluice.HTTP2Stats{}, sluice.HTTP3Stats{}, 7},
+		{10, 103, sluice.HTTP2Stats{Connections: 1, Streams: 100}, sluice.HTTP3Stats{}, 6},
+		{10, 103, sluice.HTTP2Stats{Connections: 4, Idle: 3, Streams: 100}, sluice.HTTP3Stats{}, 6},
+		{1, 9, sluice.HTTP2Stats{Connections: 2, Streams: 3}, sluice.HTTP3Stats{}, 0}, // values of slightly different times
+		{10, 8, sluice.HTTP2Stats{Connections: 2, Idle: 1, Streams: 3}, sluice.HTTP3Stats{Connections: 3, Idle: 2, Streams: 4}, 7},
 	} {
-		if got := idle(c.active, c.inFlight, &c.http2); got != c.want {
+		if got := idle(c.active, c.inFlight, &c.http2, &c.http3); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

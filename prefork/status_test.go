@@ -30,6 +30,7 @@ func fill(s *shared.Segment) {
 		shared.Accepted: 100, shared.Done: 60, shared.Idle: 30, shared.InFlight: 10, shared.Oldest: uint64(s.Now() - int64(time.Minute)),
 		shared.Status2xx: 1000, shared.Status4xx: 10, shared.BytesRead: 5000, shared.BytesWritten: 70_000_000,
 		shared.HTTP2Connections: 9, shared.HTTP2Idle: 6, shared.HTTP2Streams: 8, shared.HTTP2Resets: 70, shared.HTTP2Calmed: 2,
+		shared.HTTP3Connections: 5, shared.HTTP3Idle: 3, shared.HTTP3Streams: 4, shared.HTTP3Resets: 11, shared.HTTP3Calmed: 12, shared.HTTP3Retries: 13, shared.HTTP3Refused: 14, shared.HTTP3Lost: 15,
 		shared.ResidentBytes: 12 << 20, shared.CPUTime: uint64(3 * time.Second), shared.Goroutines: 8, shared.GarbageCollections: 4,
 	} {
 		page.Set(f, n)
@@ -64,6 +65,7 @@ func TestMerge(t *testing.T) {
 	if want := (Load{
 		Accepted: 100, Done: 60, Active: 40, Idle: 30, InFlight: 10, Requests: 1010, Responses: [5]uint64{0, 1000, 0, 10}, BytesRead: 5000, BytesWritten: 70_000_000,
 		HTTP2: sluice.HTTP2Stats{Connections: 9, Idle: 6, Streams: 8, Resets: 70, Calmed: 2},
+		HTTP3: sluice.HTTP3Stats{Connections: 5, Idle: 3, Streams: 4, Resets: 11, Calmed: 12, Retries: 13, Refused: 14, Lost: 15},
 	}); w.Load != want {
 		t.Errorf("%+v, want %+v", w.Load, want)
 	}
@@ -126,7 +128,7 @@ func TestStatusNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0,"http2":{"connections":0,"idle":0,"streams":0,"resets":0,"calmed":0}}`
+	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0,"http2":{"connections":0,"idle":0,"streams":0,"resets":0,"calmed":0},"http3":{"connections":0,"idle":0,"streams":0,"resets":0,"calmed":0,"retries":0,"refused":0,"lost":0}}`
 	process := `"pid":0,"started":"0001-01-01T00:00:00Z","heartbeat_age_ns":0,"lag_ns":0,"resident_bytes":0,"cpu_ns":0,"goroutines":0,"garbage_collections":0`
 	want := `{"wanted":0,"ready":false,"rolling":false,"soaking":false,"version":0,"good_version":0,"degraded":false,"paused":false,"stopping":false,"started":false,"profiles":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"refused":0,"timed_out":0,"latency":{"p50_ns":0,"p90_ns":0,"p99_ns":0,"p999_ns":0},"slow_requests":null,` +

@@ -39,12 +39,14 @@ func TestSnapshotIsWhole(t *testing.T) {
 		Requests: at(Requests), BytesRead: at(BytesRead), BytesWritten: at(BytesWritten), Cut: at(Cut),
 		Status:      [5]uint64{at(Status1xx), at(Status2xx), at(Status3xx), at(Status4xx), at(Status5xx)},
 		HTTP2Resets: at(HTTP2Resets), HTTP2Calmed: at(HTTP2Calmed),
+		HTTP3Resets: at(HTTP3Resets), HTTP3Calmed: at(HTTP3Calmed), HTTP3Retries: at(HTTP3Retries), HTTP3Refused: at(HTTP3Refused), HTTP3Lost: at(HTTP3Lost),
 	}
 	want := Process{
 		PID: os.Getpid(), Slot: int(at(Slot)), Generation: at(Generation), State: Draining, StartedAt: time.Unix(0, int64(at(StartedAt))),
 		Heartbeat: int64(at(Heartbeat)), Probe: at(Probe), Lag: time.Duration(at(Lag)), Accepted: at(Accepted), Done: at(Done),
 		Active: at(Active), Idle: at(Idle), InFlight: at(InFlight), Oldest: int64(at(Oldest)),
 		HTTP2Connections: at(HTTP2Connections), HTTP2Idle: at(HTTP2Idle), HTTP2Streams: at(HTTP2Streams), Traffic: traffic,
+		HTTP3Connections: at(HTTP3Connections), HTTP3Idle: at(HTTP3Idle), HTTP3Streams: at(HTTP3Streams),
 		ResidentBytes: at(ResidentBytes), Goroutines: at(Goroutines), GarbageCollections: at(GarbageCollections), CPUTime: time.Duration(at(CPUTime)),
 	}
 	if got, isFound := s.Process(os.Getpid()); got != want || !isFound {
@@ -59,6 +61,9 @@ func TestSnapshotIsWhole(t *testing.T) {
 	accepted, done, total := s.Total()
 	traffic.Requests, traffic.BytesRead, traffic.BytesWritten, traffic.Cut = traffic.Requests+1, traffic.BytesRead+1, traffic.BytesWritten+1, traffic.Cut+1
 	traffic.HTTP2Resets, traffic.HTTP2Calmed = traffic.HTTP2Resets+1, traffic.HTTP2Calmed+1
+	for _, n := range []*uint64{&traffic.HTTP3Resets, &traffic.HTTP3Calmed, &traffic.HTTP3Retries, &traffic.HTTP3Refused, &traffic.HTTP3Lost} {
+		*n++
+	}
 	for i := range traffic.Status {
 		traffic.Status[i]++
 	}
@@ -69,6 +74,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 	dead, _ := s.Process(os.Getpid())
 	want.State, want.Active, want.Idle, want.InFlight, want.Oldest = Stopped, 0, 0, 0, 0
 	want.HTTP2Connections, want.HTTP2Idle, want.HTTP2Streams = 0, 0, 0
+	want.HTTP3Connections, want.HTTP3Idle, want.HTTP3Streams = 0, 0, 0
 	if dead != want || page.Get(Inbound) != 0 {
 		t.Errorf("after its death: %+v, want\n%+v; %d inbound", dead, want, page.Get(Inbound))
 	}
@@ -238,6 +244,7 @@ func TestRotationEnds(t *testing.T) {
 func TestCounters(t *testing.T) {
 	counters := []Field{
 		Accepted, Done, Cut, Requests, BytesRead, BytesWritten, Status1xx, Status2xx, Status3xx, Status4xx, Status5xx, HTTP2Resets, HTTP2Calmed,
+		HTTP3Resets, HTTP3Calmed, HTTP3Retries, HTTP3Refused, HTTP3Lost,
 	}
 	for f := range fieldEnd {
 		if got, want := f.counts(), slices.Contains(counters, f); got != want {

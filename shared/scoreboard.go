@@ -118,6 +118,22 @@ const (
 	// known. It falls when a connection comes for which there is none, and rises when
 	// descriptors have become free.
 	Room
+)
+
+// Fields of HTTP/3.
+const (
+	// HTTP3Connections is the number of open connections that speak HTTP/3.
+	HTTP3Connections Field = 8*lineWords + iota
+	// HTTP3Idle is the number of these connections without a request.
+	HTTP3Idle
+	// HTTP3Streams is the number of open streams with requests.
+	HTTP3Streams
+	// HTTP3Resets to HTTP3Lost count what sluice.HTTP3Stats counts under these names.
+	HTTP3Resets
+	HTTP3Calmed
+	HTTP3Retries
+	HTTP3Refused
+	HTTP3Lost
 	fieldEnd
 )
 
@@ -128,7 +144,8 @@ const pageBase = pageWords / 2
 // counts reports whether a field is a counter: it only goes up, and continues over
 // successive processes of a lane.
 func (f Field) counts() bool {
-	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx || f >= HTTP2Resets && f <= HTTP2Calmed
+	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx || f >= HTTP2Resets && f <= HTTP2Calmed ||
+		f >= HTTP3Resets && f <= HTTP3Lost
 }
 
 // A State is the state of a process.
@@ -223,7 +240,9 @@ func (s *Segment) clearPage(lane int) {
 		}
 	}
 	page.Set(ProcessState, uint64(Stopped))
-	for _, f := range [...]Field{Active, Idle, InFlight, Oldest, Inbound, HTTP2Connections, HTTP2Idle, HTTP2Streams} {
+	for _, f := range [...]Field{
+		Active, Idle, InFlight, Oldest, Inbound, HTTP2Connections, HTTP2Idle, HTTP2Streams, HTTP3Connections, HTTP3Idle, HTTP3Streams,
+	} {
 		page.Set(f, 0)
 	}
 }
@@ -253,6 +272,8 @@ type Process struct {
 	// HTTP2Connections and HTTP2Idle are numbers of open HTTP/2 connections,
 	// HTTP2Streams that of their open streams.
 	HTTP2Connections, HTTP2Idle, HTTP2Streams uint64
+	// HTTP3Connections, HTTP3Idle and HTTP3Streams are the same of HTTP/3.
+	HTTP3Connections, HTTP3Idle, HTTP3Streams uint64
 	// Traffic holds its counters.
 	Traffic
 	// ResidentBytes, Goroutines, GarbageCollections and CPUTime are the resources
@@ -274,6 +295,8 @@ type Traffic struct {
 	// HTTP2Resets counts streams of HTTP/2 that were reset, HTTP2Calmed connections
 	// that were ended with ENHANCE_YOUR_CALM.
 	HTTP2Resets, HTTP2Calmed uint64
+	// HTTP3Resets to HTTP3Lost count what sluice.HTTP3Stats counts under these names.
+	HTTP3Resets, HTTP3Calmed, HTTP3Retries, HTTP3Refused, HTTP3Lost uint64
 }
 
 // Scoreboard appends the pages of all living attached processes to dst. They
@@ -312,6 +335,11 @@ func (s *Segment) Total() (accepted, done uint64, traffic Traffic) {
 		traffic.Cut += words[Cut].Load()
 		traffic.HTTP2Resets += words[HTTP2Resets].Load()
 		traffic.HTTP2Calmed += words[HTTP2Calmed].Load()
+		traffic.HTTP3Resets += words[HTTP3Resets].Load()
+		traffic.HTTP3Calmed += words[HTTP3Calmed].Load()
+		traffic.HTTP3Retries += words[HTTP3Retries].Load()
+		traffic.HTTP3Refused += words[HTTP3Refused].Load()
+		traffic.HTTP3Lost += words[HTTP3Lost].Load()
 		for i := range traffic.Status {
 			traffic.Status[i] += words[Status1xx+Field(i)].Load()
 		}
@@ -336,6 +364,9 @@ func readPage(page Page) Process {
 	p.Requests, p.BytesRead, p.BytesWritten, p.Cut = page.Get(Requests), page.Get(BytesRead), page.Get(BytesWritten), page.Get(Cut)
 	p.HTTP2Connections, p.HTTP2Idle, p.HTTP2Streams = page.Get(HTTP2Connections), page.Get(HTTP2Idle), page.Get(HTTP2Streams)
 	p.HTTP2Resets, p.HTTP2Calmed = page.Get(HTTP2Resets), page.Get(HTTP2Calmed)
+	p.HTTP3Connections, p.HTTP3Idle, p.HTTP3Streams = page.Get(HTTP3Connections), page.Get(HTTP3Idle), page.Get(HTTP3Streams)
+	p.HTTP3Resets, p.HTTP3Calmed, p.HTTP3Retries = page.Get(HTTP3Resets), page.Get(HTTP3Calmed), page.Get(HTTP3Retries)
+	p.HTTP3Refused, p.HTTP3Lost = page.Get(HTTP3Refused), page.Get(HTTP3Lost)
 	for i := range p.Status {
 		p.Status[i] = page.Get(Status1xx + Field(i))
 	}

@@ -68,7 +68,7 @@ func TestFields(t *testing.T) {
 	if fieldEnd > pageBase {
 		t.Errorf("fields end at %d, their bases begin at %d", fieldEnd, pageBase)
 	}
-	groups := [][2]Field{{Slot, fieldPID}, {Heartbeat, Lag}, {Accepted, Cut}, {Active, Oldest}, {Requests, Status5xx}, {ResidentBytes, CPUTime}}
+	groups := [][2]Field{{Slot, fieldPID}, {Heartbeat, Lag}, {Accepted, Cut}, {Active, Oldest}, {Requests, Status5xx}, {ResidentBytes, CPUTime}, {Inbound, Refused}, {HTTP2Connections, Room}, {HTTP3Connections, HTTP3Lost}}
 	for i, g := range groups {
 		if int(g[0]) != i*lineWords || g[1] < g[0] || int(g[1]) >= (i+1)*lineWords {
 			t.Errorf("group %d is %d to %d: not on a line of its own", i, g[0], g[1])

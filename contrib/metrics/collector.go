@@ -29,6 +29,9 @@ type Collector struct {
 	workerInfo, workerAccepted, workerRequests   *prometheus.Desc
 	open, idle, inFlight, oldest                 *prometheus.Desc
 	http2Open, http2Idle, streams                *prometheus.Desc
+	http3Open, http3Idle, http3Streams           *prometheus.Desc
+	http3Resets, http3Calmed, http3Retries       *prometheus.Desc
+	http3Refused, http3Lost                      *prometheus.Desc
 	queue, slotRestarts, slotCrashes, slotHangs  *prometheus.Desc
 }
 
@@ -51,6 +54,11 @@ func NewCollector(s prefork.Source) *Collector {
 	c.latency = c.describe("request_duration_seconds", "Time from the first byte of a request until its response is ready to be sent.")
 	c.resets = c.describe("http2_resets_total", "Streams of HTTP/2 that the client or the server has reset.")
 	c.calmed = c.describe("http2_calmed_total", "Connections of HTTP/2 that were ended with ENHANCE_YOUR_CALM.")
+	c.http3Resets = c.describe("http3_resets_total", "Requests over HTTP/3 that the client or the server has ended early.")
+	c.http3Calmed = c.describe("http3_calmed_total", "Connections of HTTP/3 that were ended with H3_EXCESSIVE_LOAD.")
+	c.http3Retries = c.describe("http3_retries_total", "Handshakes for which a proof of the client's address was wanted first.")
+	c.http3Refused = c.describe("http3_connections_refused_total", "Connections of HTTP/3 that were refused.")
+	c.http3Lost = c.describe("http3_connections_lost_total", "Connections of HTTP/3 that have ended because the client did not answer any more.")
 
 	c.wanted = c.describe("workers_wanted", "Workers that should run.")
 	c.ready = c.describe("workers_ready", "Workers that serve.")
@@ -76,6 +84,9 @@ func NewCollector(s prefork.Source) *Collector {
 	c.http2Open = c.describe("worker_http2_connections_open", "Open HTTP/2 connections of the worker.", "slot", "pid")
 	c.http2Idle = c.describe("worker_http2_connections_idle", "HTTP/2 connections of the worker without an open stream.", "slot", "pid")
 	c.streams = c.describe("worker_http2_streams_open", "Open streams of the worker's HTTP/2 connections.", "slot", "pid")
+	c.http3Open = c.describe("worker_http3_connections_open", "Open HTTP/3 connections of the worker.", "slot", "pid")
+	c.http3Idle = c.describe("worker_http3_connections_idle", "HTTP/3 connections of the worker without a request.", "slot", "pid")
+	c.http3Streams = c.describe("worker_http3_streams_open", "Open streams of the worker's HTTP/3 connections.", "slot", "pid")
 
 	c.queue = c.describe("slot_queue_length", "Connections that wait in the slot's sockets to be accepted.", "slot")
 	c.slotRestarts = c.describe("slot_restarts_total", "Processes of the slot after the first, in the master's life.", "slot")
@@ -154,6 +165,11 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	out <- c.durations(s.Latencies)
 	out.counter(c.resets, float64(s.Total.HTTP2.Resets))
 	out.counter(c.calmed, float64(s.Total.HTTP2.Calmed))
+	out.counter(c.http3Resets, float64(s.Total.HTTP3.Resets))
+	out.counter(c.http3Calmed, float64(s.Total.HTTP3.Calmed))
+	out.counter(c.http3Retries, float64(s.Total.HTTP3.Retries))
+	out.counter(c.http3Refused, float64(s.Total.HTTP3.Refused))
+	out.counter(c.http3Lost, float64(s.Total.HTTP3.Lost))
 	ready := 0
 	for i := range s.Workers {
 		if s.Workers[i].Phase == "ready" {
@@ -211,6 +227,9 @@ func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {
 	out.gauge(c.http2Open, float64(w.HTTP2.Connections), slot, pid)
 	out.gauge(c.http2Idle, float64(w.HTTP2.Idle), slot, pid)
 	out.gauge(c.streams, float64(w.HTTP2.Streams), slot, pid)
+	out.gauge(c.http3Open, float64(w.HTTP3.Connections), slot, pid)
+	out.gauge(c.http3Idle, float64(w.HTTP3.Idle), slot, pid)
+	out.gauge(c.http3Streams, float64(w.HTTP3.Streams), slot, pid)
 }
 
 // A sender creates metrics and sends them.

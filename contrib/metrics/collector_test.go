@@ -21,13 +21,14 @@ func someStatus() prefork.Status {
 			Slot: slot, Generation: 2, Phase: phase, Version: 3,
 			ProcessStatus: prefork.ProcessStatus{PID: pid, Started: time.Unix(1000, 500e6), ResidentBytes: 1 << 20, CPUTime: 1500 * time.Millisecond},
 			Load: prefork.Load{Accepted: 30, Active: 20, Idle: 15, InFlight: 5, OldestRequest: 2 * time.Second, Requests: 40,
-				HTTP2: sluice.HTTP2Stats{Connections: 7, Idle: 4, Streams: 9}},
+				HTTP2: sluice.HTTP2Stats{Connections: 7, Idle: 4, Streams: 9}, HTTP3: sluice.HTTP3Stats{Connections: 3, Idle: 2, Streams: 5}},
 		}
 	}
 	return prefork.Status{
 		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4, RestartsFailed: 2, LogDropped: 17, Refused: 31, TimedOut: 32,
-		Master:  prefork.ProcessStatus{PID: 10, Goroutines: 6},
-		Total:   prefork.Load{Accepted: 100, Done: 60, Cut: 8, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000, HTTP2: sluice.HTTP2Stats{Resets: 21, Calmed: 2}},
+		Master: prefork.ProcessStatus{PID: 10, Goroutines: 6},
+		Total: prefork.Load{Accepted: 100, Done: 60, Cut: 8, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000, HTTP2: sluice.HTTP2Stats{Resets: 21, Calmed: 2},
+			HTTP3: sluice.HTTP3Stats{Resets: 31, Calmed: 32, Retries: 33, Refused: 34, Lost: 35}},
 		Slots:   []prefork.SlotStatus{{Slot: 0, Queue: 9}, {Slot: 1, Restarts: 7, Crashes: 3, Hangs: 1}},
 		Workers: []prefork.WorkerStatus{worker(0, 11, "ready"), worker(1, 12, "draining"), worker(1, 13, "ready"), worker(1, 0, "spawned")},
 	}
@@ -180,6 +181,47 @@ sluice_worker_http2_streams_open{pid="13",slot="1"} 9
 `
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_http2_resets_total", "sluice_http2_calmed_total",
 		"sluice_worker_http2_connections_open", "sluice_worker_http2_connections_idle", "sluice_worker_http2_streams_open"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCollectorHTTP3(t *testing.T) {
+	c := NewCollector(busy{})
+	const want = `
+# HELP sluice_http3_calmed_total Connections of HTTP/3 that were ended with H3_EXCESSIVE_LOAD.
+# TYPE sluice_http3_calmed_total counter
+sluice_http3_calmed_total 32
+# HELP sluice_http3_connections_lost_total Connections of HTTP/3 that have ended because the client did not answer any more.
+# TYPE sluice_http3_connections_lost_total counter
+sluice_http3_connections_lost_total 35
+# HELP sluice_http3_connections_refused_total Connections of HTTP/3 that were refused.
+# TYPE sluice_http3_connections_refused_total counter
+sluice_http3_connections_refused_total 34
+# HELP sluice_http3_resets_total Requests over HTTP/3 that the client or the server has ended early.
+# TYPE sluice_http3_resets_total counter
+sluice_http3_resets_total 31
+# HELP sluice_http3_retries_total Handshakes for which a proof of the client's address was wanted first.
+# TYPE sluice_http3_retries_total counter
+sluice_http3_retries_total 33
+# HELP sluice_worker_http3_connections_idle HTTP/3 connections of the worker without a request.
+# TYPE sluice_worker_http3_connections_idle gauge
+sluice_worker_http3_connections_idle{pid="11",slot="0"} 2
+sluice_worker_http3_connections_idle{pid="12",slot="1"} 2
+sluice_worker_http3_connections_idle{pid="13",slot="1"} 2
+# HELP sluice_worker_http3_connections_open Open HTTP/3 connections of the worker.
+# TYPE sluice_worker_http3_connections_open gauge
+sluice_worker_http3_connections_open{pid="11",slot="0"} 3
+sluice_worker_http3_connections_open{pid="12",slot="1"} 3
+sluice_worker_http3_connections_open{pid="13",slot="1"} 3
+# HELP sluice_worker_http3_streams_open Open streams of the worker's HTTP/3 connections.
+# TYPE sluice_worker_http3_streams_open gauge
+sluice_worker_http3_streams_open{pid="11",slot="0"} 5
+sluice_worker_http3_streams_open{pid="12",slot="1"} 5
+sluice_worker_http3_streams_open{pid="13",slot="1"} 5
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_http3_resets_total", "sluice_http3_calmed_total", "sluice_http3_retries_total",
+		"sluice_http3_connections_refused_total", "sluice_http3_connections_lost_total",
+		"sluice_worker_http3_connections_open", "sluice_worker_http3_connections_idle", "sluice_worker_http3_streams_open"); err != nil {
 		t.Error(err)
 	}
 }

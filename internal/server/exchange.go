@@ -99,4 +99,5 @@ type Facts struct {
 	// Version is the major version of HTTP, 2 or 3; 0: 1, which has no streams.
 	Version uint8
 	IsTLS   bool
+	IsEarly bool // the request may be a repeated one, see RequestCtx.IsEarly
 }

@@ -161,6 +161,7 @@ func TestEventsAreBounded(t *testing.T) {
 		Accepted: math.MaxUint64, Done: math.MaxUint64, Cut: math.MaxUint64, Active: math.MaxUint64, Idle: math.MaxUint64,
 		InFlight: math.MaxUint64, OldestRequest: math.MaxInt64, Requests: math.MaxUint64, BytesRead: math.MaxUint64, BytesWritten: math.MaxUint64,
 		HTTP2: sluice.HTTP2Stats{Connections: math.MaxInt, Idle: math.MaxInt, Streams: math.MaxInt, Resets: math.MaxUint64, Calmed: math.MaxUint64},
+		HTTP3: sluice.HTTP3Stats{Connections: math.MaxInt, Idle: math.MaxInt, Streams: math.MaxInt, Resets: math.MaxUint64, Calmed: math.MaxUint64, Retries: math.MaxUint64, Refused: math.MaxUint64, Lost: math.MaxUint64},
 	}
 	process := prefork.ProcessStatus{
 		PID: 1 << 22, Started: time.Unix(1<<33, 1), HeartbeatAge: math.MaxInt64, Lag: math.MaxInt64, ResidentBytes: math.MaxUint64,
@@ -187,7 +188,7 @@ func TestEventsAreBounded(t *testing.T) {
 		t.Errorf("%d points", n)
 	}
 	for i := range d.points {
-		d.points[i] = point{math.MaxInt64, 1e9, 1e9, 1e9, 1e9, 1e12, 1e12, 1e12, 1e12, 1e9, 1e9, 1e9, 1e9, 1024.125, 1e15}
+		d.points[i] = point{math.MaxInt64, 1e9, 1e9, 1e9, 1e9, 1e12, 1e12, 1e12, 1e12, 1e9, 1e9, 1e9, 1e9, 1e9, 1024.125, 1e15}
 	}
 	if e := d.past(); len(e) != 1 || len(e[0].Data) > sse.MaxEvent {
 		t.Errorf("the past has %d bytes", len(e[0].Data))
@@ -236,10 +237,10 @@ func TestPoint(t *testing.T) {
 	old.Total.Responses = [5]uint64{1, 10, 20, 30, 40}
 	now := prefork.Status{Workers: []prefork.WorkerStatus{worker(1, 2*time.Second), worker(3, time.Second)}}
 	now.Total.Responses = [5]uint64{1, 14, 21, 30, 39} // the last one began anew
-	now.Total.Active, now.Total.Idle, now.Total.InFlight, now.Total.HTTP2.Connections = 5, 4, 3, 2
+	now.Total.Active, now.Total.Idle, now.Total.InFlight, now.Total.HTTP2.Connections, now.Total.HTTP3.Connections = 5, 4, 3, 2, 1
 	now.Master = prefork.ProcessStatus{PID: 9, ResidentBytes: 100, CPUTime: time.Second}
 	got := pointOf(&old, &now, new(shared.Snapshot), 2*time.Second)
-	if want := (point{OK: 2, Redirect: .5, Open: 5, Idle: 4, Flight: 3, HTTP2: 2, CPU: 1.5, Memory: 120}); got != want {
+	if want := (point{OK: 2, Redirect: .5, Open: 5, Idle: 4, Flight: 3, HTTP2: 2, HTTP3: 1, CPU: 1.5, Memory: 120}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := pointOf(&now, &old, new(shared.Snapshot), 0); got.CPU != max(got.CPU, 0) || got.Server != 1000 {

@@ -36,6 +36,7 @@ type point struct {
 	Open     uint64  `json:"open"`
 	Idle     uint64  `json:"idle"`
 	HTTP2    int     `json:"http2"`
+	HTTP3    int     `json:"http3"`
 	Flight   uint64  `json:"flight"`
 	CPU      float64 `json:"cpu"` // processors
 	Memory   uint64  `json:"memory"`
@@ -183,7 +184,7 @@ func pointOf(old, now *prefork.Status, latency *shared.Snapshot, took time.Durat
 	p := point{
 		OK: rate(2), Redirect: rate(3), Client: rate(4), Server: rate(5),
 		P50: latency.Quantile(.5), P90: latency.Quantile(.9), P99: latency.Quantile(.99), P999: latency.Quantile(.999),
-		Open: now.Total.Active, Idle: now.Total.Idle, HTTP2: now.Total.HTTP2.Connections, Flight: now.Total.InFlight,
+		Open: now.Total.Active, Idle: now.Total.Idle, HTTP2: now.Total.HTTP2.Connections, HTTP3: now.Total.HTTP3.Connections, Flight: now.Total.InFlight,
 		Memory: now.Master.ResidentBytes,
 	}
 	before := make(map[int]time.Duration, len(old.Workers))

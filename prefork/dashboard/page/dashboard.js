@@ -71,6 +71,7 @@ function tiles(s, p) {
     ["open connections", count(s.total.active)],
     ["of them idle", count(s.total.idle)],
     ["HTTP/2", count(s.total.http2.connections)],
+    ["HTTP/3", count(s.total.http3.connections)],
     ["refused", count(s.refused), s.refused > 0 && "warn"],
     ["timed out", count(s.timed_out), s.timed_out > 0 && "warn"],
     ["processors in use", p.cpu.toFixed(2)],
@@ -93,7 +94,7 @@ function tiles(s, p) {
 const plots = [
   {title: "Requests a second", unit: count, lines: [["2xx", "ok", "a"], ["3xx", "redirect", "b"], ["4xx", "client", "d"], ["5xx", "server", "c"]]},
   {title: "Latency", unit: time, lines: [["half", "p50", "a"], ["90 %", "p90", "b"], ["99 %", "p99", "d"], ["99.9 %", "p999", "c"]]},
-  {title: "Connections", unit: count, lines: [["open", "open", "a"], ["idle", "idle", "b"], ["HTTP/2", "http2", "d"], ["in progress", "flight", "c"]]},
+  {title: "Connections", unit: count, lines: [["open", "open", "a"], ["idle", "idle", "b"], ["HTTP/2", "http2", "d"], ["HTTP/3", "http3", "e"], ["in progress", "flight", "c"]]},
   {title: "Processors and memory", unit: n => n.toFixed(2), second: bytes, lines: [["processors", "cpu", "a"], ["memory", "memory", "b", true]]},
 ];
 
@@ -189,7 +190,7 @@ function tables(s, seconds) {
   const columns = [
     ["slot", w => w.slot + "." + w.generation], ["pid", w => w.pid], ["phase", phase, "text"], ["up", w => since(w.started)],
     ["version", w => w.version || ""],
-    ["open", w => count(w.active)], ["idle", w => count(w.idle)], ["HTTP/2", w => count(w.http2.connections)],
+    ["open", w => count(w.active)], ["idle", w => count(w.idle)], ["HTTP/2", w => count(w.http2.connections)], ["HTTP/3", w => count(w.http3.connections)],
     ["in progress", w => w.in_flight], ["oldest", w => time(w.oldest_request_ns)],
     ["requests/s", w => count(rate(w, o => o.requests, seconds))], ["5xx", w => count(w.responses[4])],
     ["processors", w => rate(w, o => o.cpu_ns / 1e9, seconds).toFixed(2)], ["memory", w => bytes(w.resident_bytes)],
