@@ -26,6 +26,11 @@ func (c *conn) openControl() (err error) {
 	if c.control, err = c.quic.OpenUniStream(); err != nil {
 		return err
 	}
+	context.AfterFunc(c.control.Context(), func() {
+		if isPeerReset(context.Cause(c.control.Context())) { // no client may stop it
+			c.fail(h3.ErrCriticalClosed)
+		}
+	})
 	_, err = c.control.Write(c.serving.settings)
 	return err
 }
@@ -162,12 +167,23 @@ func (p *controlParser) parse(in []byte) *h3.Error {
 		switch ev.Type {
 		case h3.FrameSettings, h3.FrameGoAway:
 		case h3.FramePriorityUpdate:
+			if !p.conn.mayOpen(ev.ID) {
+				return h3.ErrPriorityID
+			}
 			p.conn.charge(costIgnored)
 		default:
 			p.conn.charge(costIgnored)
 		}
 	}
 	return nil
+}
+
+// mayOpen reports whether the client has credit for the stream of a request, or has opened it.
+func (c *conn) mayOpen(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ended := c.next/4 - uint64(c.open) // their credit was given back
+	return c.phase > phaseLeaving || id/4 < ended+uint64(c.serving.config.MaxConcurrentStreams)
 }
 
 // charge charges the client.
