@@ -30,6 +30,9 @@ require (
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/molecule-man/go-brrr v1.3.1 // indirect
+	github.com/quic-go/qpack v0.6.0
+	github.com/quic-go/quic-go v0.65.0
+	github.com/sluicehttp/sluice/http3 v0.1.0
 	github.com/summerwind/h2spec v2.2.1+incompatible
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
