@@ -50,6 +50,9 @@ require (
 	github.com/molecule-man/go-brrr v1.3.1 // indirect
 	github.com/panjf2000/gnet/v2 v2.9.7
 	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/quic-go/qpack v0.6.0
+	github.com/quic-go/quic-go v0.65.0
+	github.com/sluicehttp/sluice/http3 v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/tidwall/gjson v1.14.4 // indirect

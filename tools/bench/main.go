@@ -17,6 +17,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/client"
 	"github.com/sluicehttp/sluice/tools/bench/internal/fairness"
 	"github.com/sluicehttp/sluice/tools/bench/internal/h2"
+	"github.com/sluicehttp/sluice/tools/bench/internal/h3"
 	"github.com/sluicehttp/sluice/tools/bench/internal/hold"
 	"github.com/sluicehttp/sluice/tools/bench/internal/idle"
 	"github.com/sluicehttp/sluice/tools/bench/internal/instructions"
@@ -39,7 +40,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(), proxies.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), h3.Command(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(), proxies.Command(),
 		prefork.Command(), ratios.Command(), instructions.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -51,7 +52,7 @@ func main() {
 // roles are what the processes do that subcommands start.
 func roles() map[string]process.Role {
 	all := servers.Roles()
-	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles(), h2.Roles(), websockets.Roles(), proxies.Roles()} {
+	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles(), h2.Roles(), h3.Roles(), websockets.Roles(), proxies.Roles()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -242,6 +242,7 @@ func labRules() map[string]packageRule {
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"tools/bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "tools/bench/...", "tools/lab/..."}},
+		"tools/bench/internal/h3":         {anyModule: true, own: []string{".", "http3", "tools/bench/...", "tools/lab/..."}},
 		"tools/bench/internal/proxies":    {anyModule: true, own: []string{".", "proxy", "tools/bench/...", "tools/lab/..."}},
 		"tools/lab/internal/member":       {anyModule: true, own: []string{".", "internal/wire/h2", "internal/wire/tls13", "prefork", "sse", "tcp", "websocket", "websocket/room", "tools/lab/..."}},
 	}
