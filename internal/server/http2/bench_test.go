@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -26,7 +27,7 @@ func newSteady(t testing.TB) *steady {
 }
 
 // AppendFields implements Fields without an allocation.
-func (e *fakeEngine) AppendFields(dst []byte, enc *h2.Encoder) []byte {
+func (e *fakeEngine) AppendFields(dst []byte, enc message.FieldEncoder) []byte {
 	return enc.AppendStatus(dst, 200)
 }
 

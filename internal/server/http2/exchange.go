@@ -1,13 +1,10 @@
 package http2
 
 import (
-	"cmp"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -38,10 +36,10 @@ type Exchange struct {
 	failure error                 // why the request is refused
 	form    *message.ResponseForm // of SendHead; nil: it was not called
 	framing message.Framing
-	buffer  []byte        // for files
-	flight  *atomic.Int32 // of the Meter; nil: nothing is counted
-	user    *userConn     // what UserConn has returned; nil: it was not called
-	tunnel  *hijackedConn // of an extended CONNECT; nil: not used yet
+	buffer  []byte                // for files
+	flight  *atomic.Int32         // of the Meter; nil: nothing is counted
+	user    *streams.UserConn     // what UserConn has returned; nil: it was not called
+	tunnel  *streams.HijackedConn // of an extended CONNECT; nil: not used yet
 	marks
 }
 
@@ -105,7 +103,7 @@ func (x *Exchange) headComplete(head *fieldlist.Head, isLast bool) (isStreamed b
 	x.connects = head.Connect != h1.Span{}
 	if x.connects {
 		h.SetConnect(head.Connect)
-		x.isKeyed = showUpgrade(h)
+		x.isKeyed = streams.ShowUpgrade(h)
 	}
 	if err := x.request.HeadComplete(false); err != nil {
 		return false, err
@@ -358,34 +356,21 @@ func (x *Exchange) wake() {
 	}
 }
 
-const statusFieldsTooLarge = 431
-
 // answerFailure makes the response to a request that does not reach the handler.
 func (x *Exchange) answerFailure() {
-	err := x.failure
-	var wire *h1.Error
-	switch {
-	case errors.As(err, &wire):
-		public := err
-		if wire.Status == statusFieldsTooLarge || wire == h1.ErrLineTooLong {
-			public = message.SmallBuffer(err)
-		}
-		x.request.Refuse(err, public)
-	default:
-		x.request.Refuse(err, err)
-	}
+	streams.Refuse(x.request, x.failure)
 	if x.cfg.LogsAll {
-		x.host.Log(x.stream.conn.conn, err)
+		x.host.Log(x.stream.conn.conn, x.failure)
 	}
 }
 
 // end is the last call: the Conn uses the Stream no longer.
 func (x *Exchange) end() {
 	if x.user != nil {
-		x.user.end()
+		x.user.End()
 	}
 	if x.tunnel != nil {
-		x.tunnel.tunnel.Revoke()
+		x.tunnel.Tunnel.Revoke()
 	}
 	isTunnel := x.stream.IsTunnel()
 	x.stream.Release()
@@ -421,39 +406,13 @@ func (x *Exchange) endRequest() {
 }
 
 // AppendFields implements Fields for the final head.
-func (x *Exchange) AppendFields(dst []byte, e *h2.Encoder) []byte {
+func (x *Exchange) AppendFields(dst []byte, e message.FieldEncoder) []byte {
 	return x.responseHeader.AppendFields(dst, e, x.framing)
-}
-
-// trailerFields implements Fields for the trailer fields.
-type trailerFields struct{ header *message.Header }
-
-// AppendFields implements Fields.
-func (t trailerFields) AppendFields(dst []byte, e *h2.Encoder) []byte {
-	return t.header.AppendTrailerFields(dst, e)
-}
-
-// linkName is the field of early hints. It is never written to.
-var linkName = []byte("Link")
-
-// interimFields implements Fields for interim responses.
-type interimFields struct {
-	status int
-	links  [][]byte
-}
-
-// AppendFields implements Fields.
-func (i interimFields) AppendFields(dst []byte, e *h2.Encoder) []byte {
-	dst = e.AppendStatus(dst, i.status)
-	for _, link := range i.links {
-		dst = e.AppendField(dst, field.Lookup(linkName), linkName, h1.AppendFieldValue(nil, link))
-	}
-	return dst
 }
 
 // SendInterim implements server.Exchange.
 func (x *Exchange) SendInterim(status int, links [][]byte) bool {
-	return x.stream.SendHead(interimFields{status, links}, true, false)
+	return x.stream.SendHead(streams.InterimFields{Status: status, Links: links}, true, false)
 }
 
 // SendHead implements server.Exchange.
@@ -464,7 +423,7 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 		if x.opensTunnel() {
 			return x.accept(p)
 		}
-		if x.tunnel != nil && !x.tunnel.revoke() {
+		if x.tunnel != nil && !x.tunnel.Revoke() {
 			return false
 		}
 	}
@@ -486,7 +445,7 @@ func (x *Exchange) SendData(p []byte, isLast bool) bool {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.Send(p)
 	case x.form.HasContent && x.responseHeader.HasTrailers(): // they may have been set after the head
-		return x.stream.SendLast(p, trailerFields{&x.responseHeader.Header})
+		return x.stream.SendLast(p, streams.TrailerFields{Header: &x.responseHeader.Header})
 	}
 	return x.stream.SendLast(p, nil)
 }
@@ -496,24 +455,7 @@ func (x *Exchange) SendFile(part engine.File) error {
 	if x.buffer == nil {
 		x.buffer = make([]byte, 16<<10)
 	}
-	var err error
-	for left := part.Size; left > 0 && err == nil; {
-		n, readErr := part.Source.ReadAt(x.buffer[:min(left, int64(len(x.buffer)))], part.Offset)
-		part.Offset += int64(n)
-		left -= int64(n)
-		switch {
-		case !x.stream.Send(x.buffer[:n]):
-			err = server.ErrConnectionClosed
-		case left > 0 && readErr == io.EOF:
-			err = io.ErrUnexpectedEOF
-		case left > 0:
-			err = readErr
-		}
-	}
-	if err = cmp.Or(err, part.Done.Close()); err == nil && !x.SendData(nil, true) {
-		return server.ErrConnectionClosed
-	}
-	return err
+	return streams.SendFile(x, part, x.buffer)
 }
 
 // Flush implements server.Exchange.
@@ -571,46 +513,9 @@ func (x *Exchange) UserConn() net.Conn {
 		return x.useTunnel()
 	}
 	if x.user == nil {
-		x.user = &userConn{AddressOnly: engine.AddressOnly{Conn: x.netConn, Err: ErrNotSupported}, stream: &x.stream}
+		x.user = streams.NewUserConn(x, ErrNotSupported)
 	}
 	return x.user
-}
-
-// userConn is what RequestCtx.Conn returns: the connection's addresses and TLS
-// state. What concerns its bytes is not supported.
-type userConn struct {
-	engine.AddressOnly
-	mu     sync.Mutex
-	stream *Stream // nil: the request has ended
-}
-
-// end ends the use of the stream.
-func (c *userConn) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stream = nil
-}
-
-// Close implements net.Conn: it resets the stream of the request.
-func (c *userConn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stream == nil {
-		return net.ErrClosed
-	}
-	c.stream.Reset(h2.CodeInternalError)
-	return nil
-}
-
-// ConnectionState returns the state of a TLS connection.
-func (c *userConn) ConnectionState() tls.ConnectionState { return tlsStateOf(c.Conn) }
-
-// tlsStateOf returns the TLS state of c; the zero value without TLS.
-func tlsStateOf(c net.Conn) (state tls.ConnectionState) {
-	if stater, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok {
-		state = stater.ConnectionState()
-	}
-	return state
 }
 
 // ErrNotSupported is sluice.ErrNotSupportedHTTP2, which HTTP/3 shares.

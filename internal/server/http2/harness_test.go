@@ -431,7 +431,7 @@ type fields struct {
 	extra  string
 }
 
-func (f fields) AppendFields(dst []byte, e *h2.Encoder) []byte {
+func (f fields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
 	if f.status != 0 {
 		dst = e.AppendStatus(dst, f.status)
 	}

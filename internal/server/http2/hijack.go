@@ -1,78 +1,22 @@
 package http2
 
 import (
-	"bufio"
-	"bytes"
-	"crypto/rand"
-	"crypto/tls"
-	"encoding/base64"
-	"fmt"
-	"net"
-	"sync"
-
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/wire/ascii"
-	"github.com/sluicehttp/sluice/internal/wire/h2"
-)
-
-// showUpgrade makes the head of an extended CONNECT for a WebSocket the upgrade of
-// HTTP/1.1 that it stands for (RFC 8441 section 5). It reports whether the client has sent a
-// key. It needs none, but undici sends one, and checks the answer.
-func showUpgrade(h *message.RequestHeader) (isKeyed bool) {
-	if !ascii.EqualFold(h.Connect(), "websocket") {
-		return false
-	}
-	h.SetMethod([]byte("GET"))
-	h.Put("Connection", []byte("Upgrade"), message.Sets)
-	h.Put("Upgrade", []byte("websocket"), message.Sets)
-	if len(h.AppendAny(nil, keyName)) > 0 {
-		return true
-	}
-	var nonce [16]byte
-	_, _ = rand.Read(nonce[:]) // it never fails
-	h.Put(keyName, base64.StdEncoding.AppendEncode(nil, nonce[:]), message.Sets)
-	return false
-}
-
-// keyName is a field of the upgrade to a WebSocket (RFC 6455 section 4.1).
-const keyName = "Sec-WebSocket-Key"
-
-// hijackedConn is the connection that RequestCtx.Conn and HijackHandlers get of an extended
-// CONNECT. Before the response was sent, Write expects a response of HTTP/1.1: that is
-// what handlers write that answer on the connection.
-type hijackedConn struct {
-	net.Conn // tunnel
-	tunnel   *Tunnel
-	netConn  net.Conn // of the connection
-	isKeyed  bool
-
-	mu    sync.Mutex // Write and the answer
-	phase tunnelPhase
-	head  []byte // the beginning of a response of HTTP/1.1
-}
-
-// A tunnelPhase is how far the answer to an extended CONNECT is.
-type tunnelPhase uint8
-
-const (
-	tunnelAsked    tunnelPhase = iota // there is none
-	tunnelAccepted                    // the stream is a tunnel
-	tunnelRefused                     // the request has another answer
+	"github.com/sluicehttp/sluice/internal/server/streams"
 )
 
 // openTunnel returns x.tunnel.
-func (x *Exchange) openTunnel() *hijackedConn {
+func (x *Exchange) openTunnel() *streams.HijackedConn {
 	if x.tunnel == nil {
-		t := x.stream.Tunnel(x.netConn)
-		x.tunnel = &hijackedConn{Conn: t, tunnel: t, netConn: x.netConn, isKeyed: x.isKeyed}
+		x.tunnel = streams.NewHijackedConn(x.stream.Tunnel(x.netConn), x.netConn, x.isKeyed)
 	}
 	return x.tunnel
 }
 
 // useTunnel returns the tunnel to a handler that is running.
-func (x *Exchange) useTunnel() *hijackedConn {
+func (x *Exchange) useTunnel() *streams.HijackedConn {
 	if !x.isExcused {
 		x.isExcused = true
 		x.stream.Exempt(1) // as hijacked connections, a tunnel needs no worker
@@ -127,9 +71,9 @@ func (x *Exchange) accept(p []byte) bool {
 		h.Show(x.framing)
 	}
 	if x.tunnel == nil && x.form.Next == message.UseProtocol { // no handler answers itself
-		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing, x.isKeyed), false, false)
+		x.isAccepted = x.stream.SendHead(streams.Acceptance(h, x.framing, x.isKeyed), false, false)
 	} else {
-		x.isAccepted = x.openTunnel().answer(h, x.framing)
+		x.isAccepted = x.openTunnel().Answer(h, x.framing)
 	}
 	return x.isAccepted && (len(p) == 0 || x.stream.Send(p))
 }
@@ -151,10 +95,10 @@ func (x *Exchange) hijack(o server.Outcome) (outlived bool) {
 	}
 	t, host, handler := x.openTunnel(), x.host, x.request.Hijacker()
 	x.leaveRequest()
-	if !t.tunnel.Outlive() {
+	if !t.Tunnel.Outlive() {
 		return false
 	}
-	go t.serve(handler, host)
+	go t.Serve(handler, host.RunHijacked)
 	return true
 }
 
@@ -172,7 +116,7 @@ func (x *Exchange) leaveRequest() {
 // serveProtocol leaves the stream to the protocol that has taken it over.
 func (x *Exchange) serveProtocol() {
 	if x.tunnel != nil { // UserConn was called
-		x.tunnel.tunnel.Revoke()
+		x.tunnel.Tunnel.Revoke()
 	}
 	x.stream.ServeProtocol(x.netConn, x.open)
 }
@@ -194,144 +138,7 @@ func (x *Exchange) giveOver() (outlived bool) {
 	return true
 }
 
-// serve runs a hijack handler.
-func (t *hijackedConn) serve(handler func(net.Conn), host Host) {
-	hasReturned := false
-	defer func() {
-		if !hasReturned { // it has panicked, or called Goexit
-			t.tunnel.Abort()
-		}
-	}()
-	hasReturned = host.RunHijacked(t, handler)
-}
-
-// answer sends the final head, once.
-func (t *hijackedConn) answer(h *message.ResponseHeader, f message.Framing) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.answerLocked(h, f)
-}
-
-func (t *hijackedConn) answerLocked(h *message.ResponseHeader, f message.Framing) bool {
-	if t.phase != tunnelAsked {
-		return false
-	}
-	t.phase = tunnelRefused
-	if server.IsTunnelStatus(h.Status()) {
-		t.phase = tunnelAccepted
-	}
-	return t.tunnel.SendHead(acceptance(h, f, t.isKeyed), false, t.phase == tunnelRefused)
-}
-
-// revoke leaves the stream to another answer. It is false if there was one.
-func (t *hijackedConn) revoke() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.phase != tunnelAsked {
-		return false
-	}
-	t.phase = tunnelRefused
-	t.tunnel.Revoke()
-	return true
-}
-
-// acceptance returns what is sent of a head that accepts an extended CONNECT, or refuses it.
-func acceptance(h *message.ResponseHeader, f message.Framing, isKeyed bool) tunnelHead {
-	if !isKeyed {
-		h.Del([]byte("Sec-WebSocket-Accept")) // of a key that the client does not know
-	}
-	return tunnelHead{h, f}
-}
-
-// tunnelHead implements Fields for the response to an extended CONNECT: 101
-// is 200 there.
-type tunnelHead struct {
-	header  *message.ResponseHeader
-	framing message.Framing
-}
-
-// AppendFields implements Fields.
-func (t tunnelHead) AppendFields(dst []byte, e *h2.Encoder) []byte {
-	if t.header.Status() == statusSwitching {
-		t.header.SetStatus(statusOK)
-		defer t.header.SetStatus(statusSwitching)
-	}
-	return t.header.AppendFields(dst, e, t.framing)
-}
-
-// Write implements net.Conn.
-func (t *hijackedConn) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.phase == tunnelAccepted {
-		return t.tunnel.Write(p)
-	}
-	return t.writeHead(p)
-}
-
-// CloseWrite ends the output, as that of a *net.TCPConn does; the peer may go on sending. It
-// returns net.ErrClosed if the request was not accepted.
-func (t *hijackedConn) CloseWrite() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.phase != tunnelAccepted {
-		return net.ErrClosed
-	}
-	return t.tunnel.CloseWrite()
-}
-
-// writeHead collects a response of HTTP/1.1, sends its head and what follows it. The
-// content of a refusal is dropped.
-func (t *hijackedConn) writeHead(p []byte) (int, error) {
-	if t.phase == tunnelRefused {
-		return 0, net.ErrClosed
-	}
-	t.head = append(t.head, p...)
-	before, after, isWhole := bytes.Cut(t.head, []byte("\r\n\r\n"))
-	if !isWhole && len(t.head) <= maxTunnelHead {
-		return len(p), nil
-	}
-	t.head = nil
-	var h message.ResponseHeader
-	head := bufio.NewReaderSize(bytes.NewReader(append(before, "\r\n\r\n"...)), maxTunnelHead)
-	if err := h.Read(head, message.ReaderLimits(head)); err != nil {
-		t.phase = tunnelRefused
-		t.tunnel.Abort()
-		return 0, fmt.Errorf("sluice: over HTTP/2, a hijacked connection begins with a response of HTTP/1.1: %w", err)
-	}
-	framing := message.Framing{Length: -2, OmitDefaultType: true}
-	if status := h.Status(); status < statusOK && status != statusSwitching {
-		if !t.tunnel.SendHead(tunnelHead{&h, framing}, true, false) {
-			return 0, net.ErrClosed
-		}
-		if len(after) > 0 { // the next one begins
-			_, err := t.writeHead(after)
-			return len(p), err
-		}
-		return len(p), nil
-	}
-	if !t.answerLocked(&h, framing) {
-		return 0, net.ErrClosed
-	}
-	if t.phase == tunnelAccepted && len(after) > 0 {
-		if _, err := t.tunnel.Write(after); err != nil {
-			return 0, err
-		}
-	}
-	return len(p), nil
-}
-
 const (
-	statusSwitching      = 101
-	statusOK             = 200
 	statusNotImplemented = 501
 	statusUnavailable    = 503
 )
-
-// maxTunnelHead is how long a head may be that is written to a tunnel.
-const maxTunnelHead = 16 << 10
-
-// ConnectionState returns the state of a TLS connection.
-func (t *hijackedConn) ConnectionState() tls.ConnectionState {
-	return tlsStateOf(t.netConn)
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -31,23 +32,16 @@ const (
 	frameSize = 16 << 10
 )
 
-// Fields is a field list that is sent.
-type Fields interface {
-	// AppendFields appends the encoded fields to dst. It is called with Conn.mu locked,
-	// and must not call the Stream.
-	AppendFields(dst []byte, e *h2.Encoder) []byte
-}
-
 // SendHead sends the head of an interim or of the final response. With isLast, which
 // an interim response may not have, the response ends with it. It waits while too much
 // waits for the peer. The result is false after a reset.
-func (s *Stream) SendHead(f Fields, isInterim, isLast bool) bool {
+func (s *Stream) SendHead(f streams.Fields, isInterim, isLast bool) bool {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	return s.sendHead(f, isInterim, isLast)
 }
 
-func (s *Stream) sendHead(f Fields, isInterim, isLast bool) bool {
+func (s *Stream) sendHead(f streams.Fields, isInterim, isLast bool) bool {
 	c := s.conn
 	if !s.awaitRoom(nil) {
 		return false
@@ -64,7 +58,7 @@ func (s *Stream) sendHead(f Fields, isInterim, isLast bool) bool {
 
 // Respond sends the whole of a final response: its head and its content, which belongs
 // to the Request until End.
-func (s *Stream) Respond(f Fields, content []byte) bool {
+func (s *Stream) Respond(f streams.Fields, content []byte) bool {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +108,7 @@ func (s *Stream) awaitRoom(content []byte) bool {
 }
 
 // appendFields appends a field block.
-func (c *Conn) appendFields(s *Stream, f Fields, isLast bool) {
+func (c *Conn) appendFields(s *Stream, f streams.Fields, isLast bool) {
 	start := len(c.out)
 	c.out = h2.BeginHeaders(c.out)
 	c.out = f.AppendFields(c.encoder.Begin(c.out), &c.encoder)
@@ -164,7 +158,7 @@ func (c *Conn) hold(s *Stream, p []byte) (rest []byte) {
 
 // SendLast sends p as the last part of the content. p belongs to the Request until
 // End. With trailer, which may be nil, trailer fields follow.
-func (s *Stream) SendLast(p []byte, trailer Fields) bool {
+func (s *Stream) SendLast(p []byte, trailer streams.Fields) bool {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()

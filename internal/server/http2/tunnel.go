@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -51,7 +52,7 @@ func (s *Stream) IsTunnel() bool { return s.hasTunnel }
 func (s *Stream) Exempt(n int) { s.conn.workers.Exempt(n) }
 
 // SendHead is Stream.SendHead for the final head. It is false after Close, too.
-func (t *Tunnel) SendHead(f Fields, isInterim, isLast bool) bool {
+func (t *Tunnel) SendHead(f streams.Fields, isInterim, isLast bool) bool {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	t.conn.prompter.Prompt() // Serve may go on for long

@@ -43,7 +43,7 @@ func newTunnel(t *testing.T, cfg *Config) (*fakeEngine, *Tunnel) {
 func (e *fakeEngine) tunnel(stream uint32) (tunnel *Tunnel) {
 	e.isStreamed = always
 	e.handler = func(r *testRequest) {
-		tunnel = r.exchange.openTunnel().tunnel
+		tunnel = r.exchange.openTunnel().Tunnel.(*Tunnel)
 		if !tunnel.SendHead(fields{status: 200}, false, false) {
 			e.t.Error("the head cannot be sent")
 		}
@@ -163,7 +163,7 @@ func TestTunnelInServe(t *testing.T) {
 	} {
 		e := newEngine(t, tunnelConfig())
 		e.isStreamed = always
-		e.handler = func(r *testRequest) { handle(r, r.exchange.openTunnel().tunnel) }
+		e.handler = func(r *testRequest) { handle(r, r.exchange.openTunnel().Tunnel.(*Tunnel)) }
 		e.feed(data(e.peer.request(nil, 1, connect, false), 1, 5, true))
 		e.runTasks()
 		if got := e.peer.took(); got != want {
@@ -179,7 +179,7 @@ func TestTunnelContent(t *testing.T) {
 	e := newEngine(t, tunnelConfig())
 	e.isStreamed = always
 	e.handler = func(r *testRequest) {
-		tunnel := r.exchange.openTunnel().tunnel
+		tunnel := r.exchange.openTunnel().Tunnel.(*Tunnel)
 		tunnel.SendHead(fields{status: 200}, false, false)
 		e.pump()
 		r.stream.Send([]byte("content"))

@@ -103,13 +103,13 @@ func packageRules() map[string]packageRule {
 		"internal/server/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/message", "internal/server"}},
 		"internal/server/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/server/http1/http1test": {own: []string{"internal/engine"}},
-		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
+		"internal/server/streams":         {own: []string{"internal/engine", "internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/h1"}},
+		"internal/server/http2":           {own: []string{"internal/message", "internal/server", "internal/server/streams", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.
 		"internal/client/http1": {own: []string{"internal/body", "internal/clock", "internal/client/dial", "internal/engine", "internal/wire/field", "internal/wire/h1", "internal/client/pool"}},
 		"internal/client/http2": {own: []string{"internal/client/streams", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/body", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
-		"internal/server/requestid":  {},
 		"internal/server/upgrade":    {own: []string{"internal/wire/ascii", "internal/engine"}},
 		"internal/engine":            {own: []string{"internal/clock", "internal/wire/proxy"}},
 		"internal/engine/sock":       {usesUnsafe: true},
@@ -137,7 +137,7 @@ func packageRules() map[string]packageRule {
 		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "accesslog", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "middleware", "prefork", "prefork/dashboard", "proxy", "reuseport", "router", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/server/route", "internal/test/nettest", "internal/test/archtest", "internal/test/redistest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/process/cgroup", "internal/invariants", "internal/server/requestid", "internal/server/route", "internal/test/nettest", "internal/test/archtest", "internal/test/redistest", "internal/test/selfsigned", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
@@ -177,7 +177,7 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":          {anyModule: true, own: []string{"backplane", "internal/process/relay"}},
 
 		// HTTP/3, a module of its own, attached to a Server.
-		"http3": {anyModule: true, own: []string{".", "prefork", "http3/...", "internal/body", "internal/buf", "internal/client/dial", "internal/client/pool", "internal/client/streams", "internal/clock", "internal/engine", "internal/engine/listen", "internal/invariants", "internal/message", "internal/server", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h3", "internal/test/nettest", "internal/test/selfsigned"}},
+		"http3": {anyModule: true, own: []string{".", "prefork", "http3/...", "internal/body", "internal/buf", "internal/client/dial", "internal/client/pool", "internal/client/streams", "internal/clock", "internal/engine", "internal/engine/listen", "internal/invariants", "internal/message", "internal/server", "internal/server/streams", "internal/wire/ascii", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h3", "internal/test/nettest", "internal/test/selfsigned"}},
 
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
