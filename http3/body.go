@@ -1,17 +1,14 @@
 package http3
 
 import (
-	"cmp"
-	"errors"
 	"io"
 	"os"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/wire/h1"
+	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -48,23 +45,20 @@ func (x *exchange) serve() (outlived bool) {
 
 // handle runs the handler and answers.
 func (x *exchange) handle() (outlived bool) {
-	fresh, o := x.request.Serve(x.start)
-	x.use(fresh) // if there is none, a goroutine of the handler may be reading the body
-	switch o {
+	switch o := x.runHandler(); o {
 	case server.OutcomeAbort:
 		x.reset(h3.InternalError)
 		return false
 	case server.OutcomeHijack, server.OutcomeSilent, server.OutcomeTakeover:
-		x.request.Decline(statusNotImplemented)
+		if x.mayHijack(o) {
+			return x.hijack(o)
+		}
+	case server.OutcomeBody:
+		return x.giveOver()
 	}
 	x.respond()
 	return false
 }
-
-const (
-	statusNotImplemented = 501
-	statusFieldsTooLarge = 431
-)
 
 // respond sends the response.
 func (x *exchange) respond() (ok bool) {
@@ -166,15 +160,9 @@ func (x *exchange) ReadBody(p []byte) (int, error) {
 
 // answerFailure makes the response to a request that does not reach the handler.
 func (x *exchange) answerFailure() {
-	err := x.failure
-	public := err
-	var wire *h1.Error
-	if errors.As(err, &wire) && (wire.Status == statusFieldsTooLarge || wire == h1.ErrLineTooLong) {
-		public = message.SmallBuffer(err)
-	}
-	x.request.Refuse(err, public)
+	streams.Refuse(x.request, x.failure)
 	if x.conn.serving.cfg.LogsAll {
-		x.conn.serving.attachment.Log(x.conn.net, err)
+		x.conn.serving.attachment.Log(x.conn.net, x.failure)
 	}
 }
 
@@ -182,23 +170,5 @@ func (x *exchange) answerFailure() {
 func (x *exchange) SendFile(part engine.File) error {
 	room := buf.Get(pieceSize)
 	defer room.Release()
-	p := room.B[:pieceSize]
-	var err error
-	for left := part.Size; left > 0 && err == nil; {
-		n, readErr := part.Source.ReadAt(p[:min(left, pieceSize)], part.Offset)
-		part.Offset += int64(n)
-		left -= int64(n)
-		switch {
-		case !x.send(p[:n]):
-			err = server.ErrConnectionClosed
-		case left > 0 && readErr == io.EOF:
-			err = io.ErrUnexpectedEOF
-		case left > 0:
-			err = readErr
-		}
-	}
-	if err = cmp.Or(err, part.Done.Close()); err == nil && !x.SendData(nil, true) {
-		return server.ErrConnectionClosed
-	}
-	return err
+	return streams.SendFile(x, part, room.B[:pieceSize])
 }

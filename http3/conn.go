@@ -33,6 +33,7 @@ type conn struct {
 	phase    phase
 	streams  *exchange // the open ones, a list
 	open     int       // their number
+	tunnels  int       // those that hijack handlers have
 	isActive bool      // what ConnState was told
 	idle     int64     // since when there are none, in Nanos
 	next     uint64    // the first id that was not accepted
@@ -157,6 +158,10 @@ func (c *conn) ended(x *exchange) {
 		x.next.prev = x.prev
 	}
 	c.open--
+	if x.outlived {
+		c.tunnels--
+	}
+	c.cutTunnelsLocked()
 	c.budget.refund(requestRefund)
 	isQuiet := c.open == 0
 	if isQuiet {

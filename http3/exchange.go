@@ -1,10 +1,8 @@
 package http3
 
 import (
-	"crypto/tls"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
@@ -29,7 +27,7 @@ type exchange struct {
 	facts          server.Facts // of the connection, with the stream's number
 	start          int64        // Nanos
 	flight         *atomic.Int32
-	user           *userConn // what UserConn has returned; nil: it was not called
+	user           *streams.UserConn // what UserConn has returned; nil: it was not called
 	marks
 }
 
@@ -38,12 +36,17 @@ type marks struct {
 	failure    error                 // why the request is refused
 	form       *message.ResponseForm // of SendHead; nil: it was not called
 	framing    message.Framing
-	bodyLength int64 // announced; -1: unknown
-	kept       int   // bytes of the body that the Request has
-	hasBegun   bool  // the Request has begun
-	decides    bool  // callbacks decide about the body
-	expects    bool  // the client waits for 100-continue
-	connects   bool  // extended CONNECT
+	bodyLength int64                 // announced; -1: unknown
+	kept       int                   // bytes of the body that the Request has
+	hasBegun   bool                  // the Request has begun
+	decides    bool                  // callbacks decide about the body
+	expects    bool                  // the client waits for 100-continue
+	connects   bool                  // extended CONNECT
+	isKeyed    bool                  // of a client that has sent Sec-WebSocket-Key
+	isAccepted bool                  // the final head has opened the tunnel
+	isExempt   bool                  // the handler uses the tunnel
+	outlived   bool                  // hijacked: conn.tunnels counts it
+	tunnel     *streams.HijackedConn // of an extended CONNECT; nil: not used yet
 }
 
 var (
@@ -124,6 +127,7 @@ func (x *exchange) headComplete() error {
 	x.connects = head.Connect != h1.Span{}
 	if x.connects {
 		h.SetConnect(head.Connect)
+		x.isKeyed = streams.ShowUpgrade(h)
 		x.message.Tunnel()
 	}
 	if err := x.request.HeadComplete(false); err != nil {
@@ -184,13 +188,20 @@ func (x *exchange) refuse(err error) {
 // end is the last call.
 func (x *exchange) end() {
 	if x.user != nil {
-		x.user.end()
+		x.user.End()
+	}
+	if x.tunnel != nil {
+		x.tunnel.Tunnel.Revoke()
 	}
 	if x.input == inputOpen || x.from != x.to {
 		x.quic.CancelRead(quicNoError)
 	}
 	if x.output < outputEnded && !x.isReset.Load() {
 		x.reset(h3.InternalError)
+	}
+	if x.isTunnel {
+		x.endTunnel()
+		return
 	}
 	x.endRequest()
 	x.quic.ReleaseStreamCredit()
@@ -213,46 +224,28 @@ func (x *exchange) endRequest() {
 	}
 }
 
-// AppendFields implements fields for the final head.
+// AppendFields implements streams.Fields for the final head.
 func (x *exchange) AppendFields(dst []byte, e message.FieldEncoder) []byte {
 	return x.responseHeader.AppendFields(dst, e, x.framing)
 }
 
-// trailerFields implements fields for the trailer fields.
-type trailerFields struct{ header *message.Header }
-
-// AppendFields implements fields.
-func (t trailerFields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
-	return t.header.AppendTrailerFields(dst, e)
-}
-
-// interimFields implements fields for interim responses.
-type interimFields struct {
-	status int
-	links  [][]byte
-}
-
-// linkName is the field of early hints. It is never written to.
-var linkName = []byte("Link")
-
-// AppendFields implements fields.
-func (i interimFields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
-	dst = e.AppendStatus(dst, i.status)
-	for _, link := range i.links {
-		dst = e.AppendField(dst, field.Lookup(linkName), linkName, h1.AppendFieldValue(nil, link))
-	}
-	return dst
-}
-
 // SendInterim implements server.Exchange.
 func (x *exchange) SendInterim(status int, links [][]byte) bool {
-	return x.stream.sendHead(interimFields{status, links}, true, false)
+	return x.stream.sendHead(streams.InterimFields{Status: status, Links: links}, true, false)
 }
 
 // SendHead implements server.Exchange.
 func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
 	x.form, x.framing = f, f.Framing()
 	x.framing.Length = f.Length // trailer fields need no chunks
+	if x.connects {
+		if x.opensTunnel() {
+			return x.accept(p)
+		}
+		if x.tunnel != nil && !x.tunnel.Revoke() {
+			return false
+		}
+	}
 	if f.IsShown {
 		x.responseHeader.Show(x.framing)
 	}
@@ -268,10 +261,10 @@ func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 // SendData implements server.Exchange.
 func (x *exchange) SendData(p []byte, isLast bool) bool {
 	switch {
-	case !isLast:
+	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.send(p)
 	case x.form.HasContent && x.responseHeader.HasTrailers(): // they may have been set after the head
-		return x.stream.sendLast(p, trailerFields{&x.responseHeader.Header})
+		return x.stream.sendLast(p, streams.TrailerFields{Header: &x.responseHeader.Header})
 	}
 	return x.stream.sendLast(p, nil)
 }
@@ -317,38 +310,11 @@ func (x *exchange) NetConn() net.Conn { return x.conn.net }
 
 // UserConn implements server.Exchange.
 func (x *exchange) UserConn() net.Conn {
+	if x.connects {
+		return x.useTunnel()
+	}
 	if x.user == nil {
-		x.user = &userConn{AddressOnly: engine.AddressOnly{Conn: x.conn.net, Err: sluice.ErrNotSupportedHTTP2}, stream: &x.stream}
+		x.user = streams.NewUserConn(x, sluice.ErrNotSupportedHTTP2)
 	}
 	return x.user
-}
-
-// userConn is what RequestCtx.Conn returns: the connection's addresses and TLS state.
-type userConn struct {
-	engine.AddressOnly
-	mu     sync.Mutex
-	stream *stream // nil: the request has ended
-}
-
-// end ends the use of the stream.
-func (c *userConn) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stream = nil
-}
-
-// Close implements net.Conn: it resets the stream of the request.
-func (c *userConn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stream == nil {
-		return net.ErrClosed
-	}
-	c.stream.reset(h3.InternalError)
-	return nil
-}
-
-// ConnectionState returns the state of TLS.
-func (c *userConn) ConnectionState() tls.ConnectionState {
-	return c.Conn.(*netConn).ConnectionState()
 }

@@ -26,9 +26,13 @@ func (s *stream) read(p []byte) (int, error) {
 	if s.input != inputOpen {
 		return 0, s.inputEnd()
 	}
-	s.conn.workers.Exempt(1)
+	if !s.isTunnel { // it has no worker
+		s.conn.workers.Exempt(1)
+	}
 	n, err := s.quic.Read(p)
-	s.conn.workers.Exempt(-1)
+	if !s.isTunnel {
+		s.conn.workers.Exempt(-1)
+	}
 	s.bytesRead += n
 	switch {
 	case err == nil:
@@ -163,7 +167,7 @@ func (s *stream) beginFrame() error {
 		s.part = partSection
 	default:
 		s.part = partData
-		if s.frames.Left == 0 || s.frames.Left < tinyData && !s.isStream {
+		if s.frames.Left == 0 || s.frames.Left < tinyData && !s.isStream && !s.isTunnel {
 			s.charge(costTinyData)
 		}
 	}
@@ -230,7 +234,7 @@ func (s *stream) bodyDue() int64 {
 	switch {
 	case s.keptDue != 0:
 		return s.keptDue
-	case s.readDue:
+	case s.readDue, s.isTunnel:
 		return 0
 	}
 	return clock.Nanos() + int64(s.conn.serving.readTimeout)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -24,17 +24,12 @@ const (
 	pieceSize = 32 << 10
 )
 
-// A fields is what a field section is made of.
-type fields interface {
-	AppendFields(dst []byte, e message.FieldEncoder) []byte
-}
-
 // headerRoom is what a frame header of a field section has at most: its type, and 4 bytes of
 // length.
 const headerRoom = 5
 
 // appendSection appends a HEADERS frame.
-func appendSection(dst []byte, f fields) []byte {
+func appendSection(dst []byte, f streams.Fields) []byte {
 	start := len(dst)
 	dst = append(dst, byte(h3.FrameHeaders), 0, 0, 0, 0)
 	e := encoderPool.Get().(*h3.Encoder)
@@ -58,7 +53,7 @@ func (s *stream) output0() *buf.Buffer {
 }
 
 // sendHead collects a head, and ends the response with isLast.
-func (s *stream) sendHead(f fields, isInterim, isLast bool) bool {
+func (s *stream) sendHead(f streams.Fields, isInterim, isLast bool) bool {
 	b := s.output0()
 	b.B = appendSection(b.B, f)
 	switch {
@@ -72,7 +67,7 @@ func (s *stream) sendHead(f fields, isInterim, isLast bool) bool {
 }
 
 // respond sends a head and the whole content.
-func (s *stream) respond(f fields, p []byte) bool {
+func (s *stream) respond(f streams.Fields, p []byte) bool {
 	b := s.output0()
 	b.B = appendSection(b.B, f)
 	s.output = outputOpen
@@ -102,7 +97,7 @@ func (s *stream) send(p []byte) bool {
 }
 
 // sendLast sends the last part of the content, and the trailer fields unless t is nil.
-func (s *stream) sendLast(p []byte, t fields) bool {
+func (s *stream) sendLast(p []byte, t streams.Fields) bool {
 	if !s.send(p) {
 		return false
 	}
@@ -156,8 +151,7 @@ func (s *stream) write(p []byte) bool {
 				s.bytesWritten += len(piece)
 				continue
 			case !errors.Is(err, quic.ErrWouldBlock):
-				s.output = outputReset
-				return false
+				return s.failWrite(err)
 			}
 		}
 		if s.writeTimeout > 0 {
@@ -169,9 +163,14 @@ func (s *stream) write(p []byte) bool {
 		s.wait.Store(0)
 		s.bytesWritten += n
 		if err != nil {
-			s.output = outputReset
-			return false
+			return s.failWrite(err)
 		}
 	}
 	return true
+}
+
+// failWrite notes why the response cannot be sent. It returns false.
+func (s *stream) failWrite(err error) bool {
+	s.output, s.writeErr = outputReset, err
+	return false
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -48,6 +49,27 @@ func (c *conn) endAfterRequests() {
 	c.sendControlLocked(h3.AppendGoAway(nil, c.next))
 	if c.open == 0 {
 		c.waitForClientLocked()
+	}
+	c.cutTunnelsLocked()
+}
+
+// outlived counts a tunnel that a hijack handler has.
+func (c *conn) outlived(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.outlived = true
+	c.tunnels++
+	c.cutTunnelsLocked()
+}
+
+// cutTunnelsLocked resets the tunnels of a connection that ends, when nothing else is left and
+// the server is shut down.
+func (c *conn) cutTunnelsLocked() {
+	if c.phase != phaseEnding || c.tunnels == 0 || c.open > c.tunnels || c.serving.attachment.Stage() != server.StageShutDown {
+		return
+	}
+	for x := c.streams; x != nil; x = x.next {
+		x.reset(h3.RequestCancelled)
 	}
 }
 

@@ -33,6 +33,7 @@ type stream struct {
 	room      *buf.Buffer
 	input     inputState
 	isStream  bool  // the handler reads the body
+	isTunnel  bool  // a tunnel or a bodyConn has used it
 	declared  int64 // bytes of the body; -1: unknown
 	received  int64
 	trailer   *field.Table // nil: there are none
@@ -45,6 +46,7 @@ type stream struct {
 	output       outputState
 	writeTimeout time.Duration // 0: the StallTimeout
 	bytesWritten int
+	writeErr     error       // why writing has failed
 	stopGone     func() bool // ends what onGone has arranged
 	onGone       func()
 
@@ -105,7 +107,7 @@ func (s *stream) forget() {
 	s.input, s.output, s.isStream, s.readDue = inputOpen, outputNone, false, false
 	s.declared, s.received, s.trailer, s.keptDue = -1, 0, nil, 0
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
-	s.stopGone, s.onGone = nil, nil
+	s.stopGone, s.onGone, s.writeErr = nil, nil, nil
 	s.wait.Store(0)
 	s.isReset.Store(false)
 	s.interrupted.Store(false)

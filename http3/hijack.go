@@ -1,0 +1,163 @@
+package http3
+
+import (
+	"net"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/server/streams"
+)
+
+const (
+	statusNotImplemented = 501
+	statusUnavailable    = 503
+)
+
+// openTunnel returns x.tunnel.
+func (x *exchange) openTunnel() *streams.HijackedConn {
+	if x.tunnel == nil {
+		x.isTunnel = true
+		x.tunnel = streams.NewHijackedConn(&tunnel{exchange: x}, x.conn.net, x.isKeyed)
+	}
+	return x.tunnel
+}
+
+// useTunnel returns the tunnel to a handler that is running.
+func (x *exchange) useTunnel() *streams.HijackedConn {
+	if !x.isExempt {
+		x.isExempt = true
+		x.conn.workers.Exempt(1) // as hijacked connections, a tunnel needs no worker
+	}
+	return x.openTunnel()
+}
+
+// runHandler calls the handler.
+func (x *exchange) runHandler() server.Outcome {
+	defer func() {
+		if x.isExempt {
+			x.isExempt = false
+			x.conn.workers.Exempt(-1)
+		}
+	}()
+	fresh, o := x.request.Serve(x.start)
+	x.use(fresh) // if there is none, a goroutine of the handler may be reading the body
+	return o
+}
+
+// mayHijack reports whether the hijack handler gets a tunnel, or the protocol the stream. If
+// not, the response is that of a request that was not hijacked.
+func (x *exchange) mayHijack(o server.Outcome) bool {
+	refuse := 0
+	switch {
+	case !x.connects:
+		refuse = statusNotImplemented
+	case x.isAccepted:
+		return true
+	case x.form != nil: // flushed, with another status
+	case o == server.OutcomeSilent:
+		return true
+	case x.conn.serving.cfg.ClosesHijacked && x.conn.serving.attachment.Stage() != server.StageServing:
+		refuse = statusUnavailable
+	case server.IsTunnelStatus(x.responseHeader.Status()):
+		return true
+	}
+	x.request.Decline(refuse)
+	return false
+}
+
+// opensTunnel reports whether the response is that to a hijacked request.
+func (x *exchange) opensTunnel() bool {
+	return (x.form.Next == message.UseHijack || x.form.Next == message.UseProtocol) && server.IsTunnelStatus(x.responseHeader.Status())
+}
+
+// accept sends the final head, and p as the first bytes of the tunnel.
+func (x *exchange) accept(p []byte) bool {
+	x.framing.Length, x.framing.OmitDefaultType = -2, true
+	h := x.responseHeader
+	if x.form.IsShown {
+		h.Show(x.framing)
+	}
+	if x.tunnel == nil && x.form.Next == message.UseProtocol { // no handler answers itself
+		x.isAccepted = x.sendHead(streams.Acceptance(h, x.framing, x.isKeyed), false, false)
+	} else {
+		x.isAccepted = x.openTunnel().Answer(h, x.framing)
+	}
+	return x.isAccepted && x.send(p) && x.flush()
+}
+
+// hijack answers, unless the handler did, and leaves the stream to the protocol that takes it
+// over, or to the hijack handler, on a goroutine of its own.
+func (x *exchange) hijack(o server.Outcome) (outlived bool) {
+	switch {
+	case o == server.OutcomeSilent:
+		if !x.isAccepted {
+			server.Add(x.conn.serving.cfg.Meter.Informational, 1) // as for HTTP/1.1
+		}
+	case !x.isAccepted && !x.respond():
+		return false
+	}
+	if o == server.OutcomeTakeover {
+		if x.tunnel != nil { // UserConn was called
+			x.tunnel.Tunnel.Revoke()
+		}
+		return x.serveProtocol(&tunnel{exchange: x})
+	}
+	t, handler := x.openTunnel(), x.request.Hijacker()
+	x.leaveRequest()
+	if !t.Tunnel.Outlive() {
+		return false
+	}
+	go t.Serve(handler, x.conn.serving.attachment.RunHijacked)
+	return true
+}
+
+// giveOver sends the head, and leaves the body to the protocol that has taken it over.
+func (x *exchange) giveOver() (outlived bool) {
+	x.request.BeginBody()
+	if !x.flush() {
+		return false
+	}
+	return x.serveProtocol(newBodyConn(x))
+}
+
+// serveProtocol leaves the stream to the protocol that the request has been left to.
+func (x *exchange) serveProtocol(c net.Conn) (outlived bool) {
+	x.isTunnel = true
+	switch c := c.(type) {
+	case *tunnel:
+		c.isOwner = true
+	case *bodyConn:
+		c.isOwner = true
+	}
+	attachment := x.conn.serving.attachment
+	go func() {
+		_ = attachment.ServeProtocol(c, x.openProtocol)
+		_ = c.Close() // it is closed, unless the server has ended
+	}()
+	return true
+}
+
+// openProtocol returns the protocol that has taken the stream over.
+func (x *exchange) openProtocol(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	defer x.leaveRequest()
+	return x.request.Open(c, out)
+}
+
+// leaveRequest ends the request of a stream that goes on for long, and lets other exchanges
+// have the Request.
+func (x *exchange) leaveRequest() {
+	x.endRequest()
+	spare := acquireExchange()
+	spare.use(x.request)
+	x.request, x.requestHeader, x.responseHeader, x.form = nil, nil, nil, nil
+	exchangePool.Put(spare)
+}
+
+// endTunnel is the last call for a stream that has outlived its request. Late calls of its
+// net.Conn find that it is closed, so no other request gets the exchange.
+func (x *exchange) endTunnel() {
+	x.endRequest() // unless openProtocol was called
+	x.quic.ReleaseStreamCredit()
+	x.conn.ended(x)
+}
