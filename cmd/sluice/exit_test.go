@@ -70,6 +70,8 @@ func TestFailures(t *testing.T) {
 		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key", 2},
 		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert", 2},
 		{"compact without TLS", []string{dir, "--compact-tls"}, "needs --tls-cert, --tls-self-signed or --acme", 2},
+		{"HTTP/3 without TLS", []string{dir, "--http3"}, "--http3 needs --tls-cert, --tls-self-signed or --acme", 2},
+		{"HTTP/3 and headers of proxies", []string{dir, "--http3", "--tls-self-signed", "--proxy-protocol", "accept", "--proxy-trusted", "127.0.0.1"}, "--http3 and --proxy-protocol exclude each other", 2},
 		{"both kinds", []string{dir, "--tls-key", key, "--tls-cert", cert, "--tls-self-signed"}, "exclude each other", 2},
 		{"no cert", []string{dir, "--tls-key", key, "--tls-cert", cert + "x"}, "no such file", 1},
 		{"no pair", []string{dir, "--tls-key", cert, "--tls-cert", cert}, "cannot use", 1},

@@ -28,6 +28,7 @@ type serveOptions struct {
 	engine       sluice.Engine
 	ioURing      sluice.IOUring
 	http2        bool
+	http3        bool
 	tls          tlsOptions
 	proxy        proxyOptions
 	readTimeout  time.Duration
@@ -126,6 +127,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command, addr string) {
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
 	flags.TextVar(&o.ioURing, "io-uring", sluice.IOUringAuto, "send responses by io_uring (Linux): on, off, or auto, which is on with GOMAXPROCS=1, as in workers of --prefork")
 	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
+	flags.BoolVar(&o.http3, "http3", false, "with TLS: serve HTTP/3, too, on the same port of UDP, and tell clients of it (Alt-Svc)")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "answer with /status, /metrics, /healthz, /readyz and /startupz on `ADDR`, HOST:PORT or unix:PATH; with --prefork the master does, and carries out what sluice ctl asks for")
@@ -207,6 +209,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	if err := o.tls.check(); err != nil {
 		return err
 	}
+	if err := o.checkHTTP3(); err != nil {
+		return err
+	}
 	if cache := o.tls.acme.cache; cache != "" && len(args) > 0 && isBelow(cache, o.files.dir) {
 		return fmt.Errorf("--acme-cache %s is below %s: the private keys would be served", cache, o.files.dir)
 	}
@@ -262,6 +267,7 @@ func serve(ctx context.Context, o serveOptions) error {
 			return err
 		}
 	}
+	o.prepareHTTP3(logger)
 	cgroup.LimitMemory(1)
 	if run.systemd, err = systemd.Take(); err != nil {
 		return err
@@ -329,7 +335,7 @@ type running struct {
 	signals      chan os.Signal
 	systemd      *systemd.Service
 	isActivated  bool            // it listens on a socket of systemd
-	served       chan error      // what Serve returned
+	served       <-chan error    // what Serve returned
 	single       *prefork.Single // nil without --admin, and with workers
 	adminAddr    net.Addr        // nil without single
 	closeAdmin   func()          // nil without single
@@ -342,14 +348,17 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	defer ln.Close()
-	r.served = make(chan error, 1)
 	scheme := "http"
 	if r.certificates != nil {
 		scheme = "https"
 		r.certificates.giveTo(r.server)
-		go func() { r.served <- r.server.ServeTLS(ln, "", "") }()
+		if r.served, err = r.serveTLS(ln); err != nil {
+			return err
+		}
 	} else {
-		go func() { r.served <- r.server.Serve(ln) }()
+		served := make(chan error, 1)
+		go func() { served <- r.server.Serve(ln) }()
+		r.served = served
 	}
 	r.announce(scheme, ln, o)
 	alive, end := context.WithCancel(ctx)
@@ -394,6 +403,9 @@ func (r *running) announce(scheme string, ln net.Listener, o serveOptions) {
 
 // announceContent says what is served.
 func (o *serveOptions) announceContent(logger *log.Logger) {
+	if o.http3 {
+		logger.Print("HTTP/3 is served on the same port of UDP")
+	}
 	switch {
 	case o.files.dir != "":
 		logger.Printf("files: %s", o.files.dir)

@@ -137,6 +137,7 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	}
 	if !prefork.IsManager() { // the process that was started first has said so
 		o.warn(r.logger)
+		o.prepareHTTP3(r.logger)
 	}
 	p.LoadConfig = o.tls.readPEM
 	if o.gateway.isOn {
@@ -298,6 +299,7 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 
 // listenAndServe serves HTTP or HTTPS.
 func (o *serveOptions) listenAndServe(p *prefork.Prefork) error {
+	o.serveHTTP3By(p)
 	if o.tls.isOn() {
 		return p.ListenAndServeTLS(o.addr, "", "") // the configuration has the certificate
 	}

@@ -30,6 +30,7 @@ type valueExchange struct {
 	header   *message.RequestHeader
 	response *message.ResponseHeader
 	form     *message.ResponseForm
+	facts    server.Facts
 	body     chan string // pieces of the request's body; closed at its end
 
 	mu     sync.Mutex
@@ -51,7 +52,7 @@ type valueRequest struct {
 }
 
 func newValueExchange(s *sluice.Server) *valueExchange {
-	x := &valueExchange{body: make(chan string, 16), readBroken: make(chan struct{}), writeBroken: make(chan struct{})}
+	x := &valueExchange{facts: server.Facts{ID: 7, Opened: 1, Served: 1}, body: make(chan string, 16), readBroken: make(chan struct{}), writeBroken: make(chan struct{})}
 	x.use(s.Control().Value(server.Key{}).(server.Host).NewRequest(x, nil))
 	return x
 }
@@ -67,7 +68,7 @@ func (x *valueExchange) use(r server.Request) {
 // serve runs one request, as the protocol does, and returns the log.
 func (x *valueExchange) serve(r valueRequest) string {
 	start := clock.Nanos()
-	x.request.Begin(&server.Facts{ID: 7, Opened: 1, Served: 1}, start)
+	x.request.Begin(&x.facts, start)
 	x.decode(r)
 	isWanted, err := x.receive(r)
 	switch {
@@ -347,6 +348,27 @@ func TestExchangeOfValues(t *testing.T) {
 
 // TestExchangeOfStreamedBody: the handler reads the body while it arrives, and
 // the client is asked for it when it waits for that.
+func TestExchangeOfVersions(t *testing.T) {
+	s := quietServer(func(ctx *sluice.RequestCtx) {
+		fmt.Fprint(ctx, ctx.ProtoMajor(), ctx.StreamID(), ctx.IsEarly())
+	})
+	for _, c := range []struct {
+		facts server.Facts
+		want  string
+	}{
+		{server.Facts{}, `200 length 9; "1 0 false"; end`},
+		{server.Facts{Version: 2, Stream: 7}, `200 length 9; "2 7 false"; end`},
+		{server.Facts{Version: 3, IsTLS: true, IsEarly: true}, `200 length 8; "3 0 true"; end`},
+		{server.Facts{Version: 3, IsTLS: true, Stream: 1<<62 - 4}, `200 length 27; "3 4611686018427387900 false"; end`},
+	} {
+		x := newValueExchange(s)
+		x.facts = c.facts
+		if got := x.serve(getOf("/")); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.facts, got, c.want)
+		}
+	}
+}
+
 func TestExchangeOfStreamedBody(t *testing.T) {
 	echo := func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{ctx.RequestBodyStream()}, -1) }
 	read := func(ctx *sluice.RequestCtx) {

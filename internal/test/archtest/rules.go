@@ -130,7 +130,7 @@ func packageRules() map[string]packageRule {
 		"tools/interop":   {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "sse", "websocket", "tools/interop/..."}},
 		"contrib/otel":    {anyModule: true, own: []string{".", "internal/server/route", "internal/server/upgrade", "sse", "websocket"}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "sse", "websocket", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "middleware", "contrib/metrics", "fasthttpadaptor", "fasthttpproxy", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "pprofhandler", "prefork", "prefork/dashboard", "proxy", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "accesslog", "middleware", "contrib/metrics", "fasthttpadaptor", "fasthttpproxy", "http3", "internal/process/cgroup", "internal/process/health", "internal/process/systemd", "pprofhandler", "prefork", "prefork/dashboard", "proxy", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "tools/lab/..."}},
 		"tools/lab":       {anyModule: true, own: []string{".", "prefork", "tcp", "tools/lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/acme":   {own: []string{".", "fasthttpadaptor"}, external: []string{xCrypto}},
