@@ -1,0 +1,340 @@
+package http3
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/client/streams"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+// A clientConn is a connection to a server. Callers read their own streams; one goroutine accepts
+// the server's streams, and one reads each of them, until the connection ends.
+type clientConn struct {
+	peers   *peers
+	member  *pool.Member[*clientConn]
+	quic    *quic.Conn
+	info    *clientNetConn
+	addr    string
+	control *quic.SendStream
+	wasUsed atomic.Bool
+
+	mu       sync.Mutex
+	streams  map[quic.StreamID]*clientStream
+	mostOpen int // streams that were open at once
+	isGoing  bool
+	goAway   uint64    // the first stream that the server does not process; valid if isGoing
+	failure  *h3.Error // by which we have ended the connection; nil: we have not
+	critical uint8     // the server's control and QPACK streams that are there, a bit for each
+}
+
+// newClientConn returns the connection info to addr. It has sent SETTINGS.
+func newClientConn(p *peers, info *clientNetConn, addr string) (*clientConn, error) {
+	c := &clientConn{peers: p, quic: info.quic, info: info, addr: addr, streams: make(map[quic.StreamID]*clientStream)}
+	c.member = pool.NewMember(c, mostStreams)
+	control, err := c.quic.OpenUniStream()
+	if err == nil {
+		settings := h3.AppendVarint(nil, streamControl) // the type of the stream
+		settings = h3.AppendSettings(settings, h3.Settings{MaxSectionSize: uint64(p.host.Limits.MaxHead)})
+		_, err = control.Write(settings)
+	}
+	if err != nil {
+		_ = c.quic.CloseWithError(quic.ApplicationErrorCode(h3.StreamCreationError), "no control stream")
+		return nil, err
+	}
+	c.control = control
+	return c, nil
+}
+
+// start begins to read what the server sends. The pool has the connection, which ended tells of
+// its end.
+func (c *clientConn) start() {
+	go c.acceptStreams()
+	context.AfterFunc(c.quic.Context(), c.ended)
+}
+
+// ended tells the pool that the connection is over.
+func (c *clientConn) ended() {
+	c.peers.pool.Drain(c.peers.settings, c.member)
+	c.mu.Lock()
+	failure := c.failure
+	c.mu.Unlock()
+	var idle *quic.IdleTimeoutError
+	var transport *quic.TransportError
+	switch err := context.Cause(c.quic.Context()); {
+	case failure != nil, errors.As(err, &idle), errors.As(err, &transport):
+		c.peers.failed()
+	case c.peers.transport.Mode == Auto:
+		c.peers.transport.origins.worked(c.peers.host.Addrs[0])
+	}
+}
+
+// close ends the connection in order.
+func (c *clientConn) close() {
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
+}
+
+// fail ends the connection because of what the server did.
+func (c *clientConn) fail(err *h3.Error) {
+	c.mu.Lock()
+	if c.failure == nil {
+		c.failure = err
+	}
+	c.mu.Unlock()
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(err.Code), err.Error())
+}
+
+// goingAway applies a GOAWAY: streams from id on are not processed, and there are no new ones.
+func (c *clientConn) goingAway(id uint64) {
+	lost := make(map[*clientStream]*quic.Stream)
+	c.mu.Lock()
+	c.isGoing, c.goAway = true, id
+	for number, s := range c.streams {
+		if uint64(number) >= id {
+			lost[s] = s.quic
+		}
+	}
+	c.mu.Unlock()
+	c.peers.pool.Drain(c.peers.settings, c.member)
+	for s, stream := range lost {
+		s.abortIf(stream, errGoingAway, streams.Failure{IsSafe: true})
+	}
+}
+
+// errGoingAway is the error of a request that the server has not processed, because it ends the
+// connection.
+var errGoingAway error = &Error{Code: uint64(h3.RequestRejected), IsRemote: true, text: "the server ends the connection", cause: io.EOF}
+
+// errFull is the error of a request for which a connection has no stream.
+var errFull error = &Error{Code: uint64(h3.RequestRejected), text: "the connection has no room for another stream", cause: io.EOF}
+
+// add opens a QUIC stream for s. An error means that nothing was sent.
+func (c *clientConn) add(s *clientStream) error {
+	stream, err := c.quic.OpenStream()
+	if isLimit(err) {
+		c.mu.Lock()
+		open, isOver := len(c.streams), len(c.streams) > 0 && len(c.streams) >= c.mostOpen
+		c.mu.Unlock()
+		if isOver { // the server admits no more: others carry what is beyond
+			c.peers.pool.SetLimit(c.peers.settings, c.member, open)
+			return errFull
+		}
+		stream, err = c.awaitStream(s) // it has not noticed the end of another one yet
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	id := stream.StreamID()
+	isLate := c.isGoing && uint64(id) >= c.goAway
+	if !isLate {
+		s.opened(stream)
+		c.streams[id] = s
+		c.mostOpen = max(c.mostOpen, len(c.streams))
+	}
+	c.mu.Unlock()
+	if isLate {
+		stream.CancelRead(quic.StreamErrorCode(h3.RequestCancelled))
+		stream.CancelWrite(quic.StreamErrorCode(h3.RequestCancelled))
+		return errGoingAway
+	}
+	return nil
+}
+
+// isLimit reports whether err says that the server admits no more streams now.
+func isLimit(err error) bool {
+	if err == nil {
+		return false
+	}
+	var value quic.StreamLimitReachedError
+	var pointer *quic.StreamLimitReachedError
+	return errors.As(err, &value) || errors.As(err, &pointer)
+}
+
+// awaitStream waits for a stream, until the request of s ends.
+func (c *clientConn) awaitStream(s *clientStream) (*quic.Stream, error) {
+	bounds := clock.Bounds{Context: s.params.Context, Deadline: s.params.Deadline}
+	if s.params.WriteTimeout > 0 {
+		bounds.Allow(s.params.WriteTimeout)
+	}
+	ctx, cancel := bounds.Within()
+	defer cancel()
+	stream, err := c.quic.OpenStreamSync(ctx)
+	if err != nil && ctx.Err() != nil {
+		if s.params.Context != nil && s.params.Context.Err() != nil {
+			return nil, context.Cause(s.params.Context)
+		}
+		return nil, os.ErrDeadlineExceeded
+	}
+	return stream, err
+}
+
+// remove forgets a stream.
+func (c *clientConn) remove(id quic.StreamID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, id)
+}
+
+// lost returns the error of a request whose connection has ended with err, an error of quic-go.
+func (c *clientConn) lost(err error) error {
+	c.mu.Lock()
+	failure := c.failure
+	c.mu.Unlock()
+	if failure != nil {
+		return violationError(failure)
+	}
+	lost := &Error{Code: uint64(h3.NoError), text: "the connection has ended: " + err.Error(), cause: io.EOF}
+	var app *quic.ApplicationError
+	if errors.As(err, &app) {
+		lost.Code, lost.IsRemote = uint64(app.ErrorCode), app.Remote
+	}
+	return lost
+}
+
+// acceptStreams accepts the server's streams until the connection ends. There are never more than
+// maxServerStreams, whose credit is not given back.
+func (c *clientConn) acceptStreams() {
+	for {
+		s, err := c.quic.AcceptUniStream(context.Background())
+		if err != nil {
+			return
+		}
+		go c.readStream(s)
+	}
+}
+
+// readStream reads a stream of the server.
+func (c *clientConn) readStream(s *quic.ReceiveStream) {
+	room := make([]byte, 64)
+	have := 0
+	for {
+		n, err := s.Read(room[have:])
+		have += n
+		kind, size := h3.ReadVarint(room[:have])
+		if size == 0 && err != nil {
+			return // it has no type, and so no meaning
+		}
+		if size > 0 {
+			c.readTyped(s, kind, room, room[size:have], err)
+			return
+		}
+	}
+}
+
+// readTyped reads a stream after its type. in was read into room, and then err.
+func (c *clientConn) readTyped(s *quic.ReceiveStream, kind uint64, room, in []byte, err error) {
+	if kind == streamPush {
+		c.fail(h3.ErrPushID)
+		return
+	}
+	if kind > streamDecoder {
+		s.CancelRead(quic.StreamErrorCode(h3.StreamCreationError))
+		return
+	}
+	c.mu.Lock()
+	isAgain := c.critical>>kind&1 != 0
+	c.critical |= 1 << kind
+	c.mu.Unlock()
+	if isAgain {
+		c.fail(h3.ErrCriticalAgain)
+		return
+	}
+	control := h3.Control{Side: h3.Client}
+	var decoder h3.DecoderStream
+	ignored := 0
+	for {
+		var violation *h3.Error
+		switch kind {
+		case streamControl:
+			violation = c.controlReceived(&control, in, &ignored)
+		case streamEncoder:
+			for _, b := range in {
+				if b != setCapacityZero {
+					violation = h3.ErrEncoderStream
+				}
+			}
+		case streamDecoder:
+			violation = decoder.Check(in)
+		}
+		if violation != nil {
+			c.fail(violation)
+			return
+		}
+		if err != nil {
+			var reset *quic.StreamError
+			if err == io.EOF || errors.As(err, &reset) {
+				c.fail(h3.ErrCriticalClosed)
+			}
+			return
+		}
+		var n int
+		n, err = s.Read(room)
+		in = room[:n]
+	}
+}
+
+// setCapacityZero sets the capacity of the table to 0, which it is (RFC 9204 section 4.3.1).
+const setCapacityZero = 0x20
+
+// maxControlIgnored is how many frames without a meaning a server may send on its control stream.
+const maxControlIgnored = 10_000
+
+// controlReceived handles bytes of the control stream.
+func (c *clientConn) controlReceived(control *h3.Control, in []byte, ignored *int) *h3.Error {
+	for len(in) > 0 {
+		used, ev, isEvent, err := control.Next(in)
+		if err != nil {
+			return err
+		}
+		in = in[used:]
+		switch {
+		case !isEvent:
+		case ev.Type == h3.FrameGoAway:
+			c.goingAway(ev.ID)
+		case ev.Type != h3.FrameSettings:
+			if *ignored++; *ignored > maxControlIgnored {
+				return h3.ErrNothing
+			}
+		}
+	}
+	return nil
+}
+
+// A clientNetConn shows a connection as a net.Conn: its addresses and the state of TLS.
+type clientNetConn struct {
+	engine.AddressOnly
+	quic *quic.Conn
+}
+
+func newClientNetConn(conn *quic.Conn) *clientNetConn {
+	c := &clientNetConn{quic: conn}
+	c.AddressOnly.Err = sluice.ErrNotSupportedHTTP2
+	return c
+}
+
+// LocalAddr implements net.Conn.
+func (c *clientNetConn) LocalAddr() net.Addr { return c.quic.LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (c *clientNetConn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
+
+// ConnectionState returns the state of TLS.
+func (c *clientNetConn) ConnectionState() tls.ConnectionState { return c.quic.ConnectionState().TLS }
+
+// Close ends a connection that comes too late for a race of addresses.
+func (c *clientNetConn) Close() error {
+	return c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
+}
