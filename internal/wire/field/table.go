@@ -530,16 +530,19 @@ func (t *Table) Remember(from *Table, n, start, end int) {
 	}
 }
 
-// Recall adds the fields of a table that Remember has made to t, which was reset.
-// Their bytes are at the position start of the raw head that t will have.
-func (t *Table) Recall(from *Table, start int) {
-	fields := append(t.fields[:0], from.fields...)
-	for i := range fields {
-		f := &fields[i]
-		f.nameOff += uint32(start)
-		f.valueOff += uint32(start)
+// Shift adds delta to the positions of the fields of a table that Remember has made.
+func (t *Table) Shift(delta int) {
+	for i := range t.fields {
+		f := &t.fields[i]
+		f.nameOff += uint32(delta)
+		f.valueOff += uint32(delta)
 	}
-	t.fields = fields
+}
+
+// Recall adds the fields of a table that Remember has made, and Shift has moved to where
+// their bytes are in the raw head that t will have, to t, which was reset.
+func (t *Table) Recall(from *Table) {
+	t.fields = append(t.fields[:0], from.fields...)
 	t.slots = from.slots
 	t.repeated = from.repeated
 }

@@ -15,7 +15,8 @@ import "github.com/sluicehttp/sluice/internal/wire/field"
 //
 // The zero value is empty and ready to use.
 type Opening struct {
-	fields field.Table // the lines, and the fields with positions in them
+	fields field.Table // the lines, and the fields
+	at     int         // where the lines begin in the head in which the fields have their positions
 	flags  Flags       // what Connection among them lists
 	// wait is how many requests may begin otherwise before another Opening is made. After
 	// the first few of them, requests are not compared with this one any more.
@@ -52,7 +53,11 @@ func (p *HeadParser) recall(t *field.Table, raw []byte) {
 	if len(rest) < len(lines) || string(rest[:len(lines)]) != string(lines) || t.KeepNames || o.fields.Len() > p.Limits.MaxFields {
 		return
 	}
-	t.Recall(&o.fields, p.line)
+	if o.at != p.line { // the request line has another length
+		o.fields.Shift(p.line - o.at)
+		o.at = p.line
+	}
+	t.Recall(&o.fields)
 	p.recalled = o.fields.Len()
 	p.Flags |= o.flags
 	p.line += len(lines)
@@ -84,5 +89,6 @@ func (p *HeadParser) remember(t *field.Table) {
 	}
 	if end-p.Fields.Start <= maxOpening {
 		o.fields.Remember(t, n, p.Fields.Start, end)
+		o.at = 0
 	}
 }
