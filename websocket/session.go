@@ -190,7 +190,7 @@ func (s *session) Retire() engine.Memo {
 
 // Reuse restores what Retire of this or of another session of the host has returned; see
 // engine.Reusable.
-func (s *session) Reuse(conn engine.Conn, left engine.Memo) bool {
+func (s *session) Reuse(conn engine.Conn, left engine.Memo, _ int64) bool {
 	server := s.host.server
 	index := server.Served(left)
 	if server.Memo(0, index, 0).Served != left.Served {

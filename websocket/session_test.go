@@ -124,7 +124,7 @@ func TestReuse(t *testing.T) {
 			t.Fatalf("a retired session has %+v", s)
 		}
 		conn := &fakeConn{}
-		if !s.Reuse(conn, memos[at]) {
+		if !s.Reuse(conn, memos[at], 0) {
 			t.Fatalf("not reused for %+v", memos[at])
 		}
 		if s.conn != h.conns.get(uint32(at)) || s.engine != engine.Conn(conn) || s.reader.Deflates != (at == 1) {
@@ -133,7 +133,7 @@ func TestReuse(t *testing.T) {
 		if got := s.Retire(); got != memos[at] {
 			t.Errorf("%d: %+v became %+v", at, memos[at], got)
 		}
-		s.Reuse(conn, memos[at])
+		s.Reuse(conn, memos[at], 0)
 		out, next := conn.feed(s, []byte(masked(ws.OpBinary, "m")), 100, nil)
 		if string(out) != string(ws.AppendFrame(nil, ws.OpBinary, []byte("m"))) || next != engine.Read || !s.Pause() || s.conn.guarded.session != s {
 			t.Errorf("%d: answered %q, %v", at, out, next)
@@ -148,7 +148,7 @@ func TestReuse(t *testing.T) {
 		"HTTP":         {ID: 1, Served: memos[0].Served &^ 4},
 		"TLS":          {ID: 1, Served: memos[0].Served | 1},
 	} {
-		if s.Reuse(&fakeConn{}, m) || s.conn != nil {
+		if s.Reuse(&fakeConn{}, m, 0) || s.conn != nil {
 			t.Errorf("%s: reused", what)
 		}
 	}

@@ -166,8 +166,9 @@ type Reusable interface {
 	// Release returns a Protocol that was retired to its pool. It is the last call on it.
 	Release()
 	// Reuse is Wake of the Acceptor, for a Protocol that was retired. The result false
-	// means that m is of another kind of Protocol, and that Wake must be called.
-	Reuse(c Conn, m Memo) bool
+	// means that m is of another kind of Protocol, and that Wake must be called. arrived is
+	// when the engine found out that there is input, as of clock.Nanos; 0 if it does not know.
+	Reuse(c Conn, m Memo, arrived int64) bool
 }
 
 // A Cooler is a Protocol that keeps memory for the next request of a connection, although

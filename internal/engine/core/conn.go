@@ -271,8 +271,11 @@ func (c *conn) wake() {
 }
 
 func (c *conn) awaken() {
-	memo := c.slot().memo
-	if r := &c.retired; r.serving == c.serving && r.reusable.Reuse(c, memo) {
+	memo, arrived := c.slot().memo, int64(0)
+	if c.isUsual { // only an event of the last pass, or of one before, has claimed it
+		arrived = c.loop.passed.Load()
+	}
+	if r := &c.retired; r.serving == c.serving && r.reusable.Reuse(c, memo, arrived) {
 		c.Protocol, c.Can, c.isReused = r.protocol, r.can, true
 		return
 	}

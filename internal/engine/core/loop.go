@@ -5,6 +5,8 @@ package core
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // A loop is a Poller, the goroutine that runs it, and the workers that serve its
@@ -21,6 +23,7 @@ type loop struct {
 	cold    atomic.Int64   // of these, those that have cooled down
 	held    atomic.Int64   // buffers that connections keep while they wait
 	spell   spell          // of the workers
+	passed  atomic.Int64   // when the last pass began, in clock.Nanos
 	gone    sync.WaitGroup // the loop's goroutine and the workers'
 
 	// The loop's goroutine has what follows, but for the mutex of probes.
@@ -73,6 +76,7 @@ func (l *loop) startWorker(w *worker) {
 
 // pass handles the events that have come together: first those of open connections.
 func (l *loop) pass(events []Event) (again bool) {
+	l.passed.Store(clock.Nanos())
 	asked := l.probes.take()
 	for i := range events {
 		l.dispatch(&events[i])

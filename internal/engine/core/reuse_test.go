@@ -15,6 +15,7 @@ import (
 type veteran struct {
 	*echo
 	reused, released int
+	arrived          int64
 }
 
 var _ engine.Reusable = (*veteran)(nil)
@@ -22,11 +23,11 @@ var _ engine.Reusable = (*veteran)(nil)
 func (*veteran) Capabilities() engine.Capabilities { return engine.CanSleep | engine.CanReuse }
 func (v *veteran) Retire() engine.Memo             { return v.memo }
 func (v *veteran) Release()                        { v.released++ }
-func (v *veteran) Reuse(c engine.Conn, m engine.Memo) bool {
+func (v *veteran) Reuse(c engine.Conn, m engine.Memo, arrived int64) bool {
 	if m.Served == otherKind {
 		return false
 	}
-	v.conn, v.memo = c, m
+	v.conn, v.memo, v.arrived = c, m, arrived
 	v.reused++
 	return true
 }
@@ -46,22 +47,25 @@ func TestReuse(t *testing.T) {
 	if !c.sleep() || c.Protocol != nil || c.slot().memo.ID != 1 || c.retired.protocol != engine.Protocol(old) {
 		t.Fatalf("sleeps with %+v, has %v", c.slot().memo, c.Protocol)
 	}
+	l := &loop{}
+	l.passed.Store(7)
 	for _, test := range []struct {
 		name    string
 		serving *serving
 		memo    engine.Memo
 		isOld   bool
+		arrived int64
 	}{
-		{"another serving", other, engine.Memo{ID: 2}, false},
-		{"another kind", own, engine.Memo{ID: 3, Served: otherKind}, false},
-		{"the same", own, engine.Memo{ID: 4}, true},
-		{"after one that did not sleep", own, engine.Memo{ID: 5}, false},
+		{"another serving", other, engine.Memo{ID: 2}, false, 0},
+		{"another kind", own, engine.Memo{ID: 3, Served: otherKind}, false, 0},
+		{"the same", own, engine.Memo{ID: 4}, true, 7},
+		{"after one that did not sleep", own, engine.Memo{ID: 5}, false, 7},
 	} {
 		c.reset()
-		c.driver, c.place, c.serving, c.worker, c.phase = d, d.table.open(6), test.serving, w, phaseOpen
+		c.driver, c.loop, c.place, c.serving, c.worker, c.phase, c.isUsual = d, l, d.table.open(6), test.serving, w, phaseOpen, true
 		c.slot().memo = test.memo
 		c.wake()
-		if is := c.Protocol == engine.Protocol(old); is != test.isOld || is && old.memo != test.memo || !c.Can.Has(engine.CanSleep) {
+		if is := c.Protocol == engine.Protocol(old); is != test.isOld || is && old.memo != test.memo || old.arrived != test.arrived || !c.Can.Has(engine.CanSleep) {
 			t.Errorf("%s: woke as %v, %+v", test.name, c.Protocol, old.memo)
 		}
 	}
@@ -77,6 +81,10 @@ func TestReuse(t *testing.T) {
 	}
 	if old.released != 1 || last.released != 0 {
 		t.Errorf("of two, %d and %d were released", old.released, last.released)
+	}
+	last.arrived, c.isUsual = 1, false // something else than input has claimed it
+	if c.wake(); last.reused != 1 || last.arrived != 0 {
+		t.Errorf("reused %d times, with input of %d", last.reused, last.arrived)
 	}
 }
 

@@ -43,11 +43,11 @@ func (c *Conn) Retire() engine.Memo {
 }
 
 // Reuse restores what Retire of this or of another Conn has returned; see engine.Reusable.
-func (c *Conn) Reuse(conn engine.Conn, m engine.Memo) bool {
+func (c *Conn) Reuse(conn engine.Conn, m engine.Memo, arrived int64) bool {
 	if m.Served&(1<<MemoShift-1)&^MemoTLS != 0 {
 		return false
 	}
-	c.conn, c.facts = conn, factsOf(m)
+	c.conn, c.facts, c.arrived = conn, factsOf(m), arrived
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/server/http1/http1test"
@@ -198,7 +199,7 @@ func TestReuse(t *testing.T) {
 	first := r.Retire()
 	for bits := uint64(0); bits < 1<<http1.MemoShift; bits++ {
 		m := engine.Memo{ID: 9, Served: 5<<http1.MemoShift | bits, Opened: 7}
-		if is := r.Reuse(c, m); is != (bits&^http1.MemoTLS == 0) {
+		if is := r.Reuse(c, m, 0); is != (bits&^http1.MemoTLS == 0) {
 			t.Errorf("%b: reused %v", bits, is)
 		} else if is {
 			if got := r.Retire(); got != m {
@@ -207,12 +208,43 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	other := &http1test.Conn{}
-	if !r.Reuse(other, first) {
+	if !r.Reuse(other, first, 0) {
 		t.Fatal("not reused")
 	}
 	c.IsOver = true
 	if next := other.Feed(t, p, []byte(simpleGet)); next != engine.Read || len(other.Sent) == 0 {
 		t.Errorf("%v, sent %q", next, other.Sent)
+	}
+	p.Closed(nil)
+}
+
+// TestArrived: the first request after Reuse begins when its input has arrived. One that has to
+// wait for the rest of itself begins when its first piece is read, and so do later ones.
+func TestArrived(t *testing.T) {
+	var began time.Time
+	c := &http1test.Conn{}
+	p := c.Open(acceptorOf(quietServer(func(ctx *sluice.RequestCtx) { began = ctx.Time() })))
+	c.Feed(t, p, []byte(simpleGet))
+	for _, test := range []struct {
+		pieces    []string
+		isEarlier bool
+	}{
+		{[]string{simpleGet}, true},
+		{[]string{simpleGet[:1], simpleGet[1:]}, false},
+	} {
+		p.Pause()
+		m := p.(engine.Reusable).Retire()
+		if !p.(engine.Reusable).Reuse(c, m, clock.Nanos()-int64(time.Hour)) {
+			t.Fatal("not reused")
+		}
+		for i, in := range [][]string{test.pieces, {simpleGet}} {
+			for _, piece := range in {
+				c.Feed(t, p, []byte(piece))
+			}
+			if is := time.Since(began) > time.Hour/2; is != (test.isEarlier && i == 0) {
+				t.Errorf("%q, request %d: began at %v", test.pieces, i, began)
+			}
+		}
 	}
 	p.Closed(nil)
 }

@@ -187,7 +187,7 @@ func (c *Conn) Pause(p engine.Protocol) engine.Protocol {
 		m, _ := p.(engine.Sleeper).Sleep()
 		return c.acceptor.(engine.Waker).Wake(c, m)
 	}
-	if r, can := p.(engine.Reusable); can && isIdle && c.Reuses && !r.Reuse(c, r.Retire()) {
+	if r, can := p.(engine.Reusable); can && isIdle && c.Reuses && !r.Reuse(c, r.Retire(), 0) {
 		panic("a protocol does not know what it has returned")
 	}
 	return p
