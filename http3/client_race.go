@@ -267,7 +267,7 @@ func (p *peers) openLate(quic <-chan dialed) {
 
 // dial opens a connection.
 func (p *peers) dial(addr string, trace *dial.Trace) (*clientConn, error) {
-	timeout := quicTimeout
+	timeout := cmp.Or(p.transport.patience, quicTimeout)
 	if limit := p.host.WriteTimeout; limit > 0 {
 		timeout = min(timeout, limit)
 	}

@@ -52,8 +52,8 @@ type Transport struct {
 	Mode Mode
 
 	origins origins
-	// headStart is what QUIC has before TCP is dialed, too; 0: 250 ms. Tests change it.
-	headStart time.Duration
+	// headStart and patience replace the constants headStart and quicTimeout in tests; 0: they do not.
+	headStart, patience time.Duration
 }
 
 var _ sluice.RoundTripper = (*Transport)(nil)
