@@ -282,15 +282,16 @@ func (c *fleetClient) roundTrip(ctx context.Context, path string) (string, error
 }
 
 // isSentAway reports whether the server has told the client, in order, to send a request on
-// another connection: by GOAWAY, H3_REQUEST_REJECTED or the end of the connection.
+// another connection: by GOAWAY, H3_REQUEST_REJECTED or the end of the connection. After
+// GOAWAY, the client ends the connection, too, when it has no streams.
 func isSentAway(err error) bool {
 	var h3 *peer.Error
 	var app *quic.ApplicationError
 	switch {
 	case errors.As(err, &h3):
-		return h3.Remote && (h3.ErrorCode == peer.ErrCodeRequestRejected || h3.ErrorCode == peer.ErrCodeNoError)
+		return h3.Remote && h3.ErrorCode == peer.ErrCodeRequestRejected || h3.ErrorCode == peer.ErrCodeNoError
 	case errors.As(err, &app):
-		return app.Remote && app.ErrorCode == quic.ApplicationErrorCode(peer.ErrCodeNoError)
+		return app.ErrorCode == quic.ApplicationErrorCode(peer.ErrCodeNoError)
 	}
 	return strings.Contains(err.Error(), "graceful shutdown") // GOAWAY has come
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -37,6 +40,13 @@ func Prefork(p *prefork.Prefork, c Config) {
 		}
 		return starts(info)
 	}
+	drains := p.OnDrain
+	p.OnDrain = func() {
+		if drains != nil {
+			drains()
+		}
+		w.finishHandshakes()
+	}
 	serve, serveTLS, serveEmbed := p.ServeFunc, p.ServeTLSFunc, p.ServeTLSEmbedFunc
 	p.ServeFunc = func(ln net.Listener) error {
 		return w.serve(func() error { return nil }, func() error { return serve(ln) })
@@ -61,11 +71,13 @@ func Prefork(p *prefork.Prefork, c Config) {
 
 // A worker serves HTTP/3 in a worker process.
 type worker struct {
-	server *Server
-	info   prefork.WorkerInfo
-	once   sync.Once
-	failed chan struct{} // closed when HTTP/3 is not served, because of err
-	err    error
+	server  *Server
+	info    prefork.WorkerInfo
+	once    sync.Once
+	now     atomic.Pointer[serving] // nil: it does not serve yet
+	sockets []socket                // set before now
+	failed  chan struct{}           // closed when HTTP/3 is not served, because of err
+	err     error
 }
 
 var errNeedsServer = errors.New("sluice: http3: Prefork needs a prefork.Prefork of prefork.New")
@@ -104,11 +116,36 @@ func (w *worker) begin() {
 		w.fail(err)
 		return
 	}
+	w.sockets, w.server.began = sockets, w.now.Store
 	go func() {
 		if err := w.server.serve(sockets); err != nil {
 			w.fail(err)
 		}
 	}()
+}
+
+const (
+	// handshakesQuiet is how long no handshake may be in progress before a worker ends.
+	handshakesQuiet = 100 * time.Millisecond
+	// handshakesPatience bounds the wait for that.
+	handshakesPatience = time.Second
+	handshakesInterval = 10 * time.Millisecond
+)
+
+// finishHandshakes waits for those clients whose first packets came before others became
+// another worker's: their packets can be in the socket still. Shutdown would refuse them.
+func (w *worker) finishHandshakes() {
+	v := w.now.Load()
+	if v == nil {
+		return
+	}
+	quiet := time.Duration(0)
+	for end := time.Now().Add(handshakesPatience); quiet < handshakesQuiet && time.Now().Before(end); quiet += handshakesInterval {
+		if v.handshakes.Load() > 0 || slices.ContainsFunc(w.sockets, hasPackets) {
+			quiet = 0
+		}
+		time.Sleep(handshakesInterval)
+	}
 }
 
 // fail makes serve return err.

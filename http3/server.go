@@ -33,6 +33,8 @@ type Server struct {
 	TLSConfig *tls.Config
 
 	Config
+
+	began func(*serving) // called before it serves; nil: nothing
 }
 
 // ListenAndServe is the function ListenAndServe with the options of s.
@@ -122,6 +124,9 @@ func (s *Server) serve(sockets []socket) error {
 	config, err := tlsConfig(s.TLSConfig, v.cfg.TLS)
 	if err != nil {
 		return err
+	}
+	if s.began != nil {
+		s.began(v)
 	}
 	return v.run(sockets, config)
 }

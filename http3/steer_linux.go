@@ -31,6 +31,21 @@ func steer(c syscall.Conn, mark byte, ready, leaving []int) error {
 	return err
 }
 
+// hasPackets reports whether packets wait in a socket.
+func hasPackets(s socket) bool {
+	c, ok := s.conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	size := 0
+	_ = raw.Control(func(fd uintptr) { size, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ) }) // fails if c is closed
+	return err == nil && size > 0
+}
+
 // filterOf returns a program in the kernel's form.
 func filterOf(program []bpf.RawInstruction) *unix.SockFprog {
 	filter := make([]unix.SockFilter, len(program))
