@@ -54,6 +54,9 @@ const (
 	handshakeTimeout    = 5 * time.Second
 	quicIdle            = 60 * time.Second
 	quicKeepAlive       = 20 * time.Second
+	// firstPacketSize is what every path takes (RFC 9000 section 14): IPv6's smallest MTU of
+	// 1,280 has no room for quic-go's 1,280 bytes. Packets grow as the path lets them.
+	firstPacketSize = 1200
 )
 
 // withDefaults returns c without zero values.

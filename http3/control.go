@@ -152,6 +152,7 @@ func (d *decoderParser) parse(in []byte) *h3.Error { return d.stream.Check(in) }
 type controlParser struct {
 	conn    *conn
 	control h3.Control
+	passed  int // bytes for which nothing was charged
 }
 
 func (p *controlParser) parse(in []byte) *h3.Error {
@@ -161,17 +162,17 @@ func (p *controlParser) parse(in []byte) *h3.Error {
 			return err
 		}
 		in = in[used:]
+		if p.passed += used; p.passed >= skippedPerToken { // a frame may be as long as it likes
+			p.conn.charge(costIgnored)
+			p.passed = 0
+		}
 		if !isEvent {
 			continue
 		}
-		switch ev.Type {
-		case h3.FrameSettings, h3.FrameGoAway:
-		case h3.FramePriorityUpdate:
-			if !p.conn.mayOpen(ev.ID) {
-				return h3.ErrPriorityID
-			}
-			p.conn.charge(costIgnored)
-		default:
+		if ev.Type == h3.FramePriorityUpdate && !p.conn.mayOpen(ev.ID) {
+			return h3.ErrPriorityID
+		}
+		if ev.Type != h3.FrameSettings {
 			p.conn.charge(costIgnored)
 		}
 	}

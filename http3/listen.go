@@ -108,6 +108,7 @@ func (v *serving) quicConfig() *quic.Config {
 		HandshakeIdleTimeout:           handshakeTimeout,
 		MaxIdleTimeout:                 quicIdle,
 		KeepAlivePeriod:                quicKeepAlive,
+		InitialPacketSize:              firstPacketSize,
 		InitialStreamReceiveWindow:     uint64(min(firstStreamWindow, c.StreamWindow)),
 		MaxStreamReceiveWindow:         uint64(c.StreamWindow),
 		InitialConnectionReceiveWindow: uint64(min(firstConnWindow, c.ConnWindow)),
