@@ -87,7 +87,7 @@ func onUni(kind uint64, pieces ...[]byte) func(w *wire) *quic.Stream {
 func TestRules(t *testing.T) {
 	addr := startTarget(t)
 	names := make(map[string]bool)
-	for _, r := range slices.Concat(frameRules(), messageRules(), controlRules(), qpackRules(), priorityRules()) {
+	for _, r := range slices.Concat(frameRules(), messageRules(), controlRules(), qpackRules(), tunnelRules(), priorityRules()) {
 		name := r.section + " " + r.name
 		if names[name] {
 			t.Errorf("%s: two rules", name)
