@@ -116,6 +116,9 @@ func (x *exchange) receive() error {
 		x.requestHeader.SetMethod(w.head.Method.In(x.requestHeader.Table.Raw()))
 		return nil
 	}
+	if err := x.awaitProof(); err != nil {
+		return err
+	}
 	return x.headComplete()
 }
 

@@ -163,9 +163,24 @@ func (v *serving) handshakeBegins(ctx context.Context, _ *quic.ClientInfo) (cont
 	return context.WithValue(ctx, handshakeKey{}, context.AfterFunc(ctx, func() { v.handshakes.Add(-1) })), nil
 }
 
-// handshakeEnded is called with a connection whose handshake is complete.
+// handshakeEnded is called with a connection whose handshake is complete or, with early data,
+// will be.
 func (v *serving) handshakeEnded(q *quic.Conn) {
-	if stop, ok := q.Context().Value(handshakeKey{}).(func() bool); ok && stop() {
+	stop, ok := q.Context().Value(handshakeKey{}).(func() bool)
+	if !ok {
+		return
+	}
+	if v.config.EarlyData && !isProven(q) {
+		go func() {
+			select {
+			case <-q.HandshakeComplete():
+				if stop() {
+					v.handshakes.Add(-1)
+				}
+			case <-q.Context().Done():
+			}
+		}()
+	} else if stop() {
 		v.handshakes.Add(-1)
 	}
 }
