@@ -195,7 +195,7 @@ func (c *HostClient) peersOf(p streams.Protocol) streams.Peers {
 	}
 	s := c.prepared()
 	peers, _ := c.peers.LoadOrStore(p, p.NewPeers(&streams.Host{
-		Addrs: s.addrs, TLS: s.tls, Network: dial.Network(c.DialDualStack),
+		Addrs: dial.Addrs(c.Addr, c.IsTLS, false), TLS: s.tls, Network: dial.Network(c.DialDualStack),
 		HasDialer: c.DialContext != nil || c.DialTimeout != nil || c.Dial != nil,
 		Limits:    c.headLimits(), MaxConns: positiveOr(c.MaxHTTP2Conns, defaultHTTP2Conns),
 		MaxIdle: c.maxIdle(), MaxAge: c.MaxConnDuration, MaxWait: c.MaxConnWaitTimeout, WriteTimeout: c.WriteTimeout,

@@ -202,15 +202,19 @@ type origin struct {
 }
 
 // port returns the port at which an origin is to be asked over HTTP/3 now, "" if it is not.
-func (o *origins) port(addr string) string {
+// assumed is that of an origin that has named none.
+func (o *origins) port(addr, assumed string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known, ok := o.known[addr]
-	if !ok || known.port == "" {
-		return ""
+	if !ok {
+		return assumed
 	}
-	if now := time.Now(); !now.Before(known.until) || now.Before(known.brokenUntil) {
+	switch now := time.Now(); {
+	case now.Before(known.brokenUntil):
 		return ""
+	case known.port == "" || !now.Before(known.until):
+		return assumed
 	}
 	return known.port
 }
@@ -249,10 +253,7 @@ func (o *origins) forget(addr string) {
 func (o *origins) failed(addr string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known, ok := o.known[addr]
-	if !ok {
-		return
-	}
+	known := o.known[addr]
 	pause := longestBroken
 	if shift := known.failures; shift < 16 {
 		pause = min(firstBroken<<shift, longestBroken)

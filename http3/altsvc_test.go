@@ -100,13 +100,21 @@ func TestOrigins(t *testing.T) {
 		const addr = "a.example:443"
 		expect := func(what, port string) {
 			t.Helper()
-			if got := o.port(addr); got != port {
+			if got := o.port(addr, ""); got != port {
 				t.Errorf("%s: port %q, want %q", what, got, port)
 			}
 		}
 		learn := func(line string) { o.learn(addr, "a.example", lines(line)) }
 		expect("unknown", "")
-		o.failed(addr) // has no effect
+		if got := o.port(addr, "443"); got != "443" {
+			t.Errorf("assumed: %q", got)
+		}
+		o.failed(addr)
+		if got := o.port(addr, "443"); got != "" {
+			t.Errorf("assumed, and broken: %q", got)
+		}
+		time.Sleep(firstBroken)
+		o.worked(addr)
 		learn(`h3=":444"; ma=60`)
 		expect("known", "444")
 		time.Sleep(59 * time.Second)
@@ -154,7 +162,7 @@ func TestOriginsBound(t *testing.T) {
 			t.Fatal(len(o.known))
 		}
 	}
-	if o.port(fmt.Sprint(2*maxOrigins-1)) == "" {
+	if o.port(fmt.Sprint(2*maxOrigins-1), "") == "" {
 		t.Error("the last one was not remembered")
 	}
 }

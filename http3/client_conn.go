@@ -76,7 +76,7 @@ func (c *clientConn) ended() {
 	switch err := context.Cause(c.quic.Context()); {
 	case failure != nil, errors.As(err, &idle), errors.As(err, &transport):
 		c.peers.failed()
-	case c.peers.transport.Mode == Auto:
+	case c.peers.transport.Mode != Only:
 		c.peers.transport.origins.worked(c.peers.host.Addrs[0])
 	}
 }

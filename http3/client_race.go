@@ -103,10 +103,14 @@ func (p *peers) address() string {
 	switch {
 	case p.transport.Mode == Only && len(addrs) > 0:
 		return addrs[(p.next.Add(1)-1)%uint32(len(addrs))]
-	case p.host.HasDialer, p.name == "", p.isLate.Load():
+	case p.transport.Mode == Auto && p.host.HasDialer, p.name == "", p.isLate.Load():
 		return ""
 	}
-	port := p.transport.origins.port(addrs[0])
+	assumed := ""
+	if p.transport.Mode == Prefer {
+		_, assumed, _ = net.SplitHostPort(addrs[0])
+	}
+	port := p.transport.origins.port(addrs[0], assumed)
 	if port == "" {
 		return ""
 	}
@@ -119,7 +123,7 @@ func (p *peers) wait(call streams.Call) (got pool.Grant[*clientConn], err error)
 	if patience == 0 && call.Done() != nil {
 		patience = -1
 	}
-	if p.transport.Mode == Auto {
+	if p.transport.Mode != Only {
 		patience = 0 // TCP is there
 	}
 	got, ok := p.pool.Wait(p.settings, patience, call.Bounds)
@@ -144,17 +148,21 @@ func (p *peers) streamOn(m *pool.Member[*clientConn], isLast bool) *clientStream
 
 // Announced implements streams.Peers.
 func (p *peers) Announced(lines [][]byte) {
-	if p.transport.Mode == Auto && p.name != "" {
+	if p.transport.Mode != Only && p.name != "" {
 		p.transport.origins.learn(p.host.Addrs[0], p.name, lines)
 	}
 }
 
 // Misdirected implements streams.Peers.
 func (p *peers) Misdirected() bool {
-	if p.transport.Mode == Only {
+	switch p.transport.Mode {
+	case Only:
 		return false
+	case Prefer:
+		p.failed() // it would be asked again
+	default:
+		p.transport.origins.forget(p.host.Addrs[0])
 	}
-	p.transport.origins.forget(p.host.Addrs[0])
 	return true
 }
 
@@ -166,16 +174,16 @@ func (p *peers) Counts() (open, idle int) { return p.pool.Counts() }
 
 // failed says that QUIC has failed.
 func (p *peers) failed() {
-	if p.transport.Mode == Auto {
+	if p.transport.Mode != Only {
 		p.transport.origins.failed(p.host.Addrs[0])
 	}
 }
 
-// open opens a connection with the permission of the pool. In the mode Auto, TCP takes part.
+// open opens a connection with the permission of the pool. Unless the mode is Only, TCP takes part.
 func (p *peers) open(addr string, trace *dial.Trace) {
 	var tcp chan error // gets the outcome of TCP; nil: it was not dialed
 	var start <-chan time.Time
-	if p.transport.Mode == Auto {
+	if p.transport.Mode != Only {
 		timer := time.NewTimer(cmp.Or(p.transport.headStart, headStart))
 		defer timer.Stop()
 		start = timer.C

@@ -90,7 +90,7 @@ func (r *racers) learn() {
 }
 
 // isKnown reports whether the server is to be asked over HTTP/3 now.
-func (r *racers) isKnown() bool { return r.transport.origins.port(r.client.Addr) != "" }
+func (r *racers) isKnown() bool { return r.transport.origins.port(r.client.Addr, "") != "" }
 
 // answer answers a stream with the response.
 func answer(response []byte) func(s *quic.Stream) {
@@ -242,6 +242,37 @@ func TestRaceElsewhere(t *testing.T) {
 	}
 }
 
+// TestRacePrefer: servers that have said nothing are asked over HTTP/3, also by a HostClient with
+// a dialer, and over TCP if that fails.
+func TestRacePrefer(t *testing.T) {
+	r := newRacers(t, &net.UDPAddr{Port: 1})
+	r.announce("")
+	r.transport.Mode = Prefer
+	at, err := net.ResolveUDPAddr("udp4", r.client.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.ListenUDP("udp4", at)
+	if err != nil {
+		t.Skip(err) // another program has the port
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	serveRaw(t, socket, answer(smallResponse))
+	r.expect("preferred", "HTTP/3.0", 200)
+	c := &sluice.HostClient{
+		Addr: r.client.Addr, IsTLS: true, Transport: r.transport, TLSConfig: r.client.TLSConfig,
+		Dial: func(addr string) (net.Conn, error) { return net.Dial("tcp", addr) },
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	if resp := call(t, c, "GET", "/", nil); string(resp.Header.Protocol()) != "HTTP/3.0" {
+		t.Errorf("with a dialer: %s", resp.Header.Protocol())
+	}
+	r = newRacers(t, &net.UDPAddr{Port: 1})
+	r.announce("")
+	r.transport.Mode, r.transport.headStart, r.transport.patience = Prefer, time.Millisecond, 300*time.Millisecond
+	r.expect("without HTTP/3", "HTTP/1.1", 200)
+}
+
 // TestRetries: what is sent again on another connection or stream.
 func TestRetries(t *testing.T) {
 	for _, tc := range []struct {
@@ -289,7 +320,7 @@ func TestRetries(t *testing.T) {
 
 // TestModes: the texts of modes.
 func TestModes(t *testing.T) {
-	if Auto.String() != "auto" || Only.String() != "only" || Mode(7).String() != "Mode(7)" {
-		t.Error(Auto, Only, Mode(7))
+	if Auto.String() != "auto" || Prefer.String() != "prefer" || Only.String() != "only" || Mode(7).String() != "Mode(7)" {
+		t.Error(Auto, Prefer, Only, Mode(7))
 	}
 }

@@ -20,17 +20,20 @@ const (
 	// Other requests go to root's transport: those without TLS, those of a HostClient with several
 	// addresses or a dial function, CONNECT, and those beyond the streams that the server admits.
 	Auto Mode = iota
+	// Prefer is Auto, and takes servers that have said nothing for ones that speak HTTP/3 at
+	// the same port. A dial function of the HostClient is for TCP only.
+	Prefer
 	// Only speaks HTTP/3 with all servers, and never uses TCP. A dial function of the
 	// HostClient has no effect.
 	Only
 )
 
-// String returns "auto" or "only".
+// String returns "auto", "prefer" or "only".
 func (m Mode) String() string {
 	if m > Only {
 		return fmt.Sprintf("Mode(%d)", uint8(m))
 	}
-	return [...]string{"auto", "only"}[m]
+	return [...]string{"auto", "prefer", "only"}[m]
 }
 
 // A Transport sends the requests of clients over HTTP/3 (RFC 9114), or over HTTP/1.1 and HTTP/2

@@ -34,6 +34,8 @@ type getOptions struct {
 	caFile         string
 	proxy          string
 	http2          bool
+	http3          bool
+	http3Only      bool
 	hasProxy       bool // --proxy was given, maybe an empty one
 	fail           bool
 	silent         bool
@@ -122,6 +124,8 @@ func (o *getOptions) addConnectionFlags(flags *pflag.FlagSet) {
 	flags.Var(cli.SecondsOf(&o.connectTimeout, 30*time.Second), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
 	flags.StringVar(&o.proxy, "proxy", "", "connect through the http, https or socks5 proxy at `URL`; '' is none, else the environment says (https_proxy ...)")
 	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2: over TLS if the server chooses it, and without asking to http: URLs")
+	flags.BoolVar(&o.http3, "http3", false, "speak HTTP/3 to https: URLs, or what the server has over TCP if that is there first")
+	flags.BoolVar(&o.http3Only, "http3-only", false, "speak HTTP/3, and nothing else")
 	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
 	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")
 }
@@ -169,6 +173,12 @@ func (o *getOptions) checkPairs(flags flagSet) error {
 		return errors.New("--repeat cannot send stdin more than once")
 	case o.maxRedirects < 0:
 		return errors.New("--max-redirs cannot be negative")
+	case o.http3 && o.http3Only:
+		return errors.New("--http3 and --http3-only exclude each other")
+	case o.http2 && o.http3Only:
+		return errors.New("--http2 and --http3-only exclude each other")
+	case (o.http3 || o.http3Only) && o.proxy != "":
+		return errors.New("--proxy excludes --http3 and --http3-only: QUIC does not go through proxies")
 	case o.insecure && o.caFile != "":
 		return errors.New("--insecure and --cacert exclude each other")
 	}

@@ -16,8 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http/httpproxy"
+
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpproxy"
+	"github.com/sluicehttp/sluice/http3"
 )
 
 // exitHTTPError is the exit status for a response that --fail takes for a
@@ -106,10 +109,34 @@ func newGetter(ctx context.Context, o getOptions) (*getter, error) {
 			return nil
 		}
 	}
+	if o.http3 || o.http3Only {
+		if g.client.Transport, err = o.http3Transport(); err != nil {
+			return nil, err
+		}
+		g.client.DialDualStack = true
+	}
 	g.client.StreamResponseBody = true
 	g.client.DisablePathNormalizing = true // the URL is what the user has typed
 	g.client.Name = "sluice-get"
 	return g, nil
+}
+
+// http3Transport returns what sends requests over HTTP/3, too.
+func (o *getOptions) http3Transport() (sluice.RoundTripper, error) {
+	target, err := url.Parse(o.url)
+	if err != nil {
+		return nil, err
+	}
+	if !o.hasProxy {
+		proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
+		if proxy != nil || err != nil {
+			return nil, fmt.Errorf("the environment names a proxy, through which QUIC does not go: --proxy '' goes without")
+		}
+	}
+	if o.http3Only {
+		return &http3.Transport{Mode: http3.Only}, nil
+	}
+	return &http3.Transport{Mode: http3.Prefer}, nil
 }
 
 // dialFunc connects to addr until ctx ends.

@@ -69,9 +69,16 @@ func newPhases(ctx context.Context, timeout time.Duration, report *statusReport)
 // context returns a context for req that tells p what happens.
 func (p *phases) context(req *sluice.Request) context.Context {
 	p.ctx = sluice.WithClientTrace(p.ctx, &sluice.ClientTrace{
-		DNSStart:  func(string) { p.enter(phaseDNS) },
-		DNSDone:   p.lookedUp,
-		DialStart: func(_, addr string) { p.report.note("connecting to %s", addr) },
+		DNSStart: func(string) { p.enter(phaseDNS) },
+		DNSDone:  p.lookedUp,
+		DialStart: func(network, addr string) {
+			if network == "udp" {
+				p.report.note("connecting to %s over UDP", addr)
+				return
+			}
+			p.report.note("connecting to %s", addr)
+		},
+		GotConn: p.gotConn,
 		DialDone: func(_, addr string, err error) {
 			if err != nil {
 				p.report.note("not connected to %s: %v", addr, err)
@@ -125,6 +132,14 @@ func (p *phases) lookedUp(addrs []net.IPAddr, err error) {
 	}
 	p.describe(strings.Join(names, ", "))
 	p.enter(phaseDial)
+}
+
+// gotConn notes that the request has a connection. That of QUIC was not made by dial.
+func (p *phases) gotConn(info sluice.GotConnInfo) {
+	p.mu.Lock()
+	p.isDialed = p.isDialed || !info.IsReused
+	p.mu.Unlock()
+	p.enter(phaseWrite)
 }
 
 // dial connects to addr.
