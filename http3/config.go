@@ -35,7 +35,8 @@ type Config struct {
 	// AltSvc is the value of the Alt-Svc field (RFC 7838) of responses over TCP; "": h3 on
 	// the port of the socket, for a day; "-": there is none.
 	AltSvc string
-	// Sockets is how many UDP sockets ListenAndServe opens, on Linux; 0: 1.
+	// Sockets is how many UDP sockets ListenAndServe opens, on Linux; 0: 1, at most 256. Each
+	// has connections of its own, so several processors can read packets.
 	Sockets int
 }
 

@@ -3,6 +3,7 @@ package http3
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
 // protocolName is HTTP/3 in the negotiation of TLS (RFC 9114 section 3.1).
@@ -18,22 +21,53 @@ const protocolName = "h3"
 // bindAttempts is how often listenBoth looks for a port that is free for TCP and UDP.
 const bindAttempts = 10
 
-// listenBoth listens on addr for TCP, and on the same port for UDP.
-func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
+// listenBoth listens on addr for TCP, and with so many sockets on the same port for UDP.
+func listenBoth(addr string, sockets int) (net.Listener, []socket, error) {
 	for attempt := 1; ; attempt++ {
 		ln, err := net.Listen("tcp", addr)
 		if err != nil {
 			return nil, nil, err
 		}
-		c, err := net.ListenPacket("udp", udpAddr(addr, ln.Addr()))
+		opened, err := openSockets(udpAddr(addr, ln.Addr()), sockets)
 		if err == nil {
-			return ln, c, nil
+			return ln, opened, nil
 		}
 		_ = ln.Close()
 		if _, port, _ := net.SplitHostPort(addr); port != "0" && port != "" || attempt == bindAttempts {
 			return nil, nil, err
 		}
 	}
+}
+
+// openSockets returns n sockets, but one at least, with an address. Several are a group, in
+// which each gets the packets of its connections.
+func openSockets(addr string, n int) (sockets []socket, err error) {
+	c, err := listen.Packet(context.Background(), "udp", addr, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case n <= 1:
+		return []socket{{conn: c}}, nil
+	}
+	if err := c.Close(); err != nil { // no other process has the port
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeAll(sockets)
+		}
+	}()
+	secret := make([]byte, sha256.Size)
+	_, _ = rand.Read(secret) // it never fails
+	keys := keysOf(secret)
+	indices := make([]int, n)
+	for i := range indices {
+		if c, err = listen.Packet(context.Background(), "udp", addr, true); err != nil {
+			return sockets, err
+		}
+		indices[i], sockets = i, append(sockets, keys.socket(c, i))
+	}
+	return sockets, steer(c, keys.mark, indices, nil)
 }
 
 // udpAddr returns addr with the port of ln.

@@ -165,9 +165,7 @@ func socketsOf(info prefork.WorkerInfo) (sockets []socket, err error) {
 		}
 	}
 	if err != nil {
-		for _, s := range sockets {
-			_ = s.conn.Close()
-		}
+		closeAll(sockets)
 		return nil, err
 	}
 	return sockets, nil

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice"
 )
 
 var (
@@ -128,4 +130,89 @@ func TestKilledWorkerOfHTTP3(t *testing.T) {
 			})
 		})
 	}
+}
+
+// countedIDs counts the ids that a socket issues.
+type countedIDs struct {
+	quic.ConnectionIDGenerator
+	issued atomic.Int64
+}
+
+func (g *countedIDs) GenerateConnectionID() (quic.ConnectionID, error) {
+	g.issued.Add(1)
+	return g.ConnectionIDGenerator.GenerateConnectionID()
+}
+
+// Several sockets of one process share the connections, which stay where they are when clients
+// move.
+func TestSockets(t *testing.T) {
+	s := &sluice.Server{Handler: echo, TLSConfig: newCertificate(t)}
+	ln, sockets, err := listenBoth("127.0.0.1:0", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids [4]countedIDs
+	for i := range ids {
+		ids[i].ConnectionIDGenerator = sockets[i].ids
+		sockets[i].ids = &ids[i]
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- (&Server{Server: s}).serveTLS(ln, sockets, "", "") }()
+	f := &fleet{t: t, addr: ln.Addr().String()}
+	var all sync.WaitGroup
+	for range 64 {
+		c := f.newClient()
+		all.Go(func() {
+			for range 4 {
+				if _, err := c.get("/"); err != nil || c.conns != 1 {
+					t.Errorf("connection %d: %v", c.conns, err)
+					return
+				}
+				if err := c.socket.rebind(); err != nil {
+					t.Error(err)
+				}
+			}
+			c.conn.CloseWithError(0, "")
+		})
+	}
+	all.Wait()
+	for i := range ids {
+		if ids[i].issued.Load() == 0 {
+			t.Errorf("socket %d has no connection", i)
+		}
+	}
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A port that another process has is not shared with it, and there is a largest number of
+// sockets.
+func TestSocketsErrors(t *testing.T) {
+	group, err := openSockets("127.0.0.1:0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(group)
+	for addr, n := range map[string]int{group[0].conn.LocalAddr().String(): 2, join(t, "127.0.0.1:0").LocalAddr().String(): 2} {
+		if others, err := openSockets(addr, n); err == nil {
+			closeAll(others)
+			t.Errorf("%d sockets for %s", n, addr)
+		}
+	}
+	free := join(t, "127.0.0.1:0")
+	addr := free.LocalAddr().String()
+	free.Close()
+	if others, err := openSockets(addr, maxSockets+1); err == nil {
+		closeAll(others)
+		t.Errorf("%d sockets", maxSockets+1)
+	}
+	all, err := openSockets(addr, 2) // everything was closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAll(all)
 }

@@ -39,26 +39,31 @@ type Server struct {
 
 // ListenAndServe is the function ListenAndServe with the options of s.
 func (s *Server) ListenAndServe(addr, certFile, keyFile string) error {
-	ln, c, err := listenBoth(addr)
+	ln, sockets, err := listenBoth(addr, s.Sockets)
 	if err != nil {
 		return err
 	}
-	return s.ServeTLS(ln, c, certFile, keyFile)
+	return s.serveTLS(ln, sockets, certFile, keyFile)
 }
 
 // ServeTLS serves HTTP/1.1 and HTTP/2 over TLS on the connections of ln, and HTTP/3 on c, as
 // ListenAndServe does. It closes both.
 func (s *Server) ServeTLS(ln net.Listener, c net.PacketConn, certFile, keyFile string) error {
+	return s.serveTLS(ln, []socket{{conn: c}}, certFile, keyFile)
+}
+
+// serveTLS is ServeTLS with several sockets.
+func (s *Server) serveTLS(ln net.Listener, sockets []socket, certFile, keyFile string) error {
 	defer ln.Close()
 	if certFile != "" || keyFile != "" {
 		if err := s.Server.AppendCert(certFile, keyFile); err != nil {
-			_ = c.Close()
+			closeAll(sockets)
 			return err
 		}
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Serve(c)
+		ended <- s.serve(sockets)
 		_ = ln.Close()
 	}()
 	err := s.Server.ServeTLS(ln, "", "")
@@ -68,7 +73,7 @@ func (s *Server) ServeTLS(ln net.Listener, c net.PacketConn, certFile, keyFile s
 	default:
 	}
 	if err != nil { // TCP has failed, and UDP is served
-		_ = c.Close()
+		closeAll(sockets)
 	}
 	return errors.Join(err, <-ended)
 }
@@ -83,6 +88,12 @@ type socket struct {
 	ids      quic.ConnectionIDGenerator // nil: they are random
 	resetKey *quic.StatelessResetKey    // nil: it is random
 	tokenKey *quic.TokenGeneratorKey    // nil: it is random
+}
+
+func closeAll(sockets []socket) {
+	for _, s := range sockets {
+		_ = s.conn.Close()
+	}
 }
 
 // A serving is a Server that serves: what is attached to its sluice.Server.
@@ -111,11 +122,7 @@ var _ server.Attached = (*serving)(nil)
 
 // serve serves HTTP/3 on sockets, and closes them.
 func (s *Server) serve(sockets []socket) error {
-	defer func() {
-		for _, socket := range sockets {
-			_ = socket.conn.Close()
-		}
-	}()
+	defer closeAll(sockets)
 	v, err := s.attach()
 	if err != nil {
 		return err

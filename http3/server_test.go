@@ -22,10 +22,11 @@ import (
 // One call serves TCP and UDP on one port. Answers over TCP name it. Shutdown ends both.
 func TestListenAndServe(t *testing.T) {
 	s := &sluice.Server{Handler: echo, TLSConfig: newCertificate(t)}
-	ln, c, err := listenBoth("127.0.0.1:0")
+	ln, sockets, err := listenBoth("127.0.0.1:0", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := sockets[0].conn
 	ended := make(chan error, 1)
 	go func() { ended <- (&Server{Server: s}).ServeTLS(ln, c, "", "") }()
 	addr := ln.Addr().String()
@@ -64,10 +65,11 @@ func TestServeErrors(t *testing.T) {
 		"no certificate": {Handler: echo},
 		"no handler":     {TLSConfig: newCertificate(t)},
 	} {
-		ln, c, err := listenBoth("127.0.0.1:0")
+		ln, sockets, err := listenBoth("127.0.0.1:0", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := sockets[0].conn
 		if err := (&Server{Server: s}).ServeTLS(ln, c, "", ""); err == nil {
 			t.Errorf("%s: no error", name)
 		}
