@@ -3,6 +3,7 @@ package http3
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,9 +32,10 @@ import (
 const patience = 20 * time.Second
 
 // playRole plays the master of a fleet and its workers. The role is the number of workers,
-// and "upgrade" if a holder keeps them. It ends with its stdin.
+// "upgrade" if a holder keeps them, and "retry" if clients must prove their address. It ends
+// with its stdin.
 func playRole(role string) int {
-	workers, isHeld := strings.CutSuffix(role, " upgrade")
+	words := strings.Fields(role)
 	if !prefork.IsChild() && !prefork.IsManager() {
 		go func() {
 			io.Copy(io.Discard, os.Stdin)
@@ -41,19 +44,26 @@ func playRole(role string) int {
 	}
 	var info prefork.WorkerInfo
 	s := &sluice.Server{Logger: log.New(os.Stderr, "", 0), Handler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/slow" {
+			fmt.Println("slow")
+		}
 		if d := ctx.QueryArgs().GetUintOrZero("ms"); d > 0 {
 			time.Sleep(time.Duration(d) * time.Millisecond)
 		}
 		fmt.Fprintf(ctx, "%d %d %d", os.Getpid(), info.Slot, info.Generation)
 	}}
 	p := prefork.New(s)
-	p.Workers, _ = strconv.Atoi(workers)
-	p.Upgrade = isHeld
+	p.Workers, _ = strconv.Atoi(words[0])
+	p.Upgrade = slices.Contains(words, "upgrade")
 	p.RecoverThreshold, p.SoakTime = 100, -1
 	p.IdleLinger, p.DrainTimeout = 300*time.Millisecond, patience
 	p.OnWorkerStart = func(i prefork.WorkerInfo) error { info = i; return nil }
 	p.OnFleetReady = func() { fmt.Println("ready", p.Addrs()[0]) }
-	Prefork(p, Config{})
+	var config Config
+	if slices.Contains(words, "retry") {
+		config.RetryAbove = -1
+	}
+	Prefork(p, config)
 	cert, key, err := sluice.GenerateTestCertificate("localhost")
 	if err != nil {
 		return 9
@@ -208,9 +218,11 @@ type fleetClient struct {
 	transport *quic.Transport
 	peer      *peer.Transport
 	conn      *peer.ClientConn // nil: there is none
-	worker    string           // that has answered on the connection
-	conns     int              // that were opened
-	repeated  int              // requests that the server has sent elsewhere
+	resumed   bool             // it continues a session of TLS
+	tls       *tls.Config
+	worker    string // that has answered on the connection
+	conns     int    // that were opened
+	repeated  int    // requests that the server has sent elsewhere
 }
 
 // newClient returns a client of the fleet.
@@ -224,7 +236,7 @@ func (f *fleet) newClient() *fleetClient {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	c := &fleetClient{addr: addr, socket: socket, transport: &quic.Transport{Conn: socket}, peer: &peer.Transport{}}
+	c := &fleetClient{addr: addr, socket: socket, transport: &quic.Transport{Conn: socket}, peer: &peer.Transport{}, tls: clientTLS.Clone()}
 	f.t.Cleanup(func() {
 		if c.conn != nil {
 			c.conn.CloseWithError(0, "")
@@ -242,11 +254,12 @@ func (c *fleetClient) get(path string) (worker string, err error) {
 	defer cancel()
 	for {
 		if c.conn == nil {
-			conn, err := c.transport.Dial(ctx, c.addr, clientTLS.Clone(), nil)
+			conn, err := c.transport.Dial(ctx, c.addr, c.tls, nil)
 			if err != nil {
 				return "", fmt.Errorf("dial: %w", err)
 			}
 			c.conn, c.worker = c.peer.NewClientConn(conn), ""
+			c.resumed = conn.ConnectionState().TLS.DidResume
 			c.conns++
 		}
 		worker, err := c.roundTrip(ctx, path)

@@ -1,6 +1,7 @@
 package http3
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -129,6 +130,50 @@ func TestKilledWorkerOfHTTP3(t *testing.T) {
 				return err == nil && strings.HasSuffix(worker, fmt.Sprintf(" %s 2", strings.Fields(victim)[1]))
 			})
 		})
+	}
+}
+
+// A client continues its session of TLS with any worker, also if it has to prove its address.
+func TestSessionsOfHTTP3(t *testing.T) {
+	f := startFleet(t, "3 retry")
+	c := f.newClient()
+	c.tls.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	c.tls.ServerName = "localhost"
+	workers := map[string]bool{}
+	for n := 0; len(workers) < 3; n++ {
+		worker, err := c.get("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.resumed != (n > 0) {
+			t.Errorf("connection %d, to %q: it continues a session: %v", n, worker, c.resumed)
+		}
+		workers[worker] = true
+		c.conn.CloseWithError(0, "")
+		c.conn = nil
+	}
+}
+
+// When a fleet ends, its workers finish their requests.
+func TestStopOfHTTP3(t *testing.T) {
+	f := startFleet(t, "2")
+	var clients sync.WaitGroup
+	for range 4 {
+		c := f.newClient()
+		if _, err := c.get("/"); err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			if _, err := c.get("/slow?ms=300"); err != nil || c.conns != 1 {
+				t.Errorf("connection %d: %v", c.conns, err)
+			}
+		})
+	}
+	f.until("all requests have begun", func() bool { return len(f.said("slow")) == 4 })
+	f.cmd.Process.Signal(syscall.SIGTERM)
+	clients.Wait()
+	if err := f.cmd.Wait(); err != nil {
+		t.Errorf("the master: %v", err)
 	}
 }
 
