@@ -296,9 +296,13 @@ func (c *conn) show() {
 
 func (c *conn) hide() {
 	if c.isShown {
-		c.isShown = false
-		c.place.conn().Store(nil)
+		c.leavePlace()
 	}
+}
+
+func (c *conn) leavePlace() {
+	c.isShown = false
+	c.place.conn().Store(nil)
 }
 
 // LocalAddr implements engine.Conn.
@@ -615,10 +619,14 @@ func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 // endWatch ends the notice of c's Run.
 func (c *conn) endWatch() {
 	if c.isWatched {
-		c.isWatched = false
-		c.slot().take(flagWatch)
-		c.gone.Cancel()
+		c.unwatch()
 	}
+}
+
+func (c *conn) unwatch() {
+	c.isWatched = false
+	c.slot().take(flagWatch)
+	c.gone.Cancel()
 }
 
 // end ends the blocking connection of a Run, and reports whether the handler has closed the

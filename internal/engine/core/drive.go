@@ -387,8 +387,12 @@ func (c *conn) dropPendingOut() {
 // dropHeld releases the buffer of the unread input, if it has one.
 func (c *conn) dropHeld() {
 	if c.pendingIn != nil {
-		c.pendingIn.ReleaseHeld()
-		c.pendingIn, c.Unread = nil, nil
-		c.loop.held.Add(-1)
+		c.dropPendingIn()
 	}
+}
+
+func (c *conn) dropPendingIn() {
+	c.pendingIn.ReleaseHeld()
+	c.pendingIn, c.Unread = nil, nil
+	c.loop.held.Add(-1)
 }

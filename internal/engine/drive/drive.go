@@ -95,7 +95,14 @@ func (s *State) Fill() error {
 
 // Room returns where the next input goes. A protocol between requests is not asked.
 func (s *State) Room() []byte {
-	if s.Can.Has(engine.CanReceive) && (s.IsFed || s.IsPartial) && s.Protocol != nil {
+	if s.Can.Has(engine.CanReceive) {
+		return s.receiverRoom()
+	}
+	return s.In
+}
+
+func (s *State) receiverRoom() []byte {
+	if (s.IsFed || s.IsPartial) && s.Protocol != nil {
 		if p := s.Protocol.(engine.Receiver).Room(); len(p) > 0 {
 			return p
 		}
