@@ -194,9 +194,13 @@ func (h *ResponseHeader) headServer() []byte {
 
 // altSvc returns the Alt-Svc to write that is not a field of h.
 func (h *ResponseHeader) altSvc() []byte {
-	if len(h.DefaultAltSvc) == 0 {
+	if len(h.DefaultAltSvc) == 0 { // a call would cost every response
 		return nil
 	}
+	return h.otherAltSvc()
+}
+
+func (h *ResponseHeader) otherAltSvc() []byte {
 	for i := range h.Table.Len() {
 		if h.Table.ID(i) == field.Other && ascii.EqualFold(h.Table.Name(i), textAltSvc) {
 			return nil
