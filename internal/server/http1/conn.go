@@ -150,9 +150,12 @@ func (c *Conn) begin() {
 // prepareExchange gives c an exchange, unless it has one: from the request before, or
 // from the connection that had c before, which was mostly one of the same server.
 func (c *Conn) prepareExchange() {
-	if c.x != nil && c.x.cfg == c.cfg {
-		return
+	if c.x == nil || c.x.cfg != c.cfg {
+		c.acquireExchange()
 	}
+}
+
+func (c *Conn) acquireExchange() {
 	c.releaseExchange()
 	x := exchangePool.Get().(*Exchange)
 	x.use(c.host.NewRequest(x, x.request))
@@ -326,7 +329,9 @@ func (c *Conn) run(out []byte) ([]byte, engine.Next) {
 	}
 	out = x.out
 	x.out = nil
-	c.armReadDeadline()
+	if c.phase != readIdle {
+		c.armReadDeadline()
+	}
 	return out, next
 }
 
@@ -376,11 +381,22 @@ func (c *Conn) Cool() {
 	}
 }
 
-// rest keeps the exchange of a request that has ended for the next one, if it may.
+// rest keeps the exchange of a request that has ended for the next one, which may be that of
+// another connection, if it may.
 func (c *Conn) rest() {
-	if c.x != nil && c.x.progress != rested && !c.x.mayRest() {
+	x := c.x
+	switch {
+	case x == nil || x.progress == rested:
+		return
+	case x.hasWaited || x.cfg.IsSingle:
 		c.releaseExchange()
+		return
 	}
+	x.shrink()
+	if x.rests++; x.rests%shrinkEvery == 0 || x.parser.Fields.End > largeHead {
+		x.request.Shrink()
+	}
+	x.progress = rested
 }
 
 // releaseExchange gives the exchange of a request that has ended back.

@@ -65,7 +65,7 @@ type Exchange struct {
 type progress uint8
 
 const (
-	rested progress = iota // there is none; mayRest was called since the last one
+	rested progress = iota // there is none; rest was called since the last one
 	begun
 	ended
 )
@@ -133,20 +133,6 @@ func (x *Exchange) release() {
 	x.shrink()
 	x.request.Release(hasWaited)
 	exchangePool.Put(x)
-}
-
-// mayRest prepares x, after endRequest, to stay with its Conn, which may be for another
-// connection next. It returns false if x must be released instead.
-func (x *Exchange) mayRest() bool {
-	if x.hasWaited || x.cfg.IsSingle {
-		return false
-	}
-	x.shrink()
-	if x.rests++; x.rests%shrinkEvery == 0 || x.parser.Fields.End > largeHead {
-		x.request.Shrink()
-	}
-	x.progress = rested
-	return true
 }
 
 // After each request with a large head, and one in shrinkEvery of the others, memory that is
