@@ -99,8 +99,9 @@ func (m *Meter) http1() server.Meter {
 }
 
 // countStatus counts a request by the status of its final response.
-func (m *Meter) countStatus(ctx *RequestCtx, status int) {
-	server.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
+func (m *Meter) countStatus(ctx *RequestCtx) {
+	class := ctx.Response.StatusCode() / 100
+	server.Add(m.Status[min(max(class, 1), len(m.Status))-1], 1)
 	if m.Latency != nil {
 		m.Latency(ctx, time.Duration(clock.Nanos()-ctx.start))
 	}

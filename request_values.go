@@ -79,6 +79,12 @@ func (r *Request) RemoveUserValueBytes(key []byte) { r.userValues.remove(key) }
 // ResetUserValues removes all user values, and parameters of package router. It closes
 // those that are io.Closers.
 func (r *Request) ResetUserValues() {
+	if len(r.userValues) != 0 || r.match != nil { // for most requests without a call
+		r.dropValues()
+	}
+}
+
+func (r *Request) dropValues() {
 	r.userValues.reset()
 	r.dropRoute()
 }

@@ -241,7 +241,7 @@ func (ctx *RequestCtx) EarlyHints() error {
 // countStatus counts the request by the status of its final response.
 func (ctx *RequestCtx) countStatus() {
 	if m := ctx.cfg.meter; m != nil {
-		m.countStatus(ctx, ctx.Response.StatusCode())
+		m.countStatus(ctx)
 	}
 }
 
