@@ -98,7 +98,11 @@ func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outco
 
 // callHandler runs the handler and recovers its panics.
 func (ctx *RequestCtx) callHandler() (o server.Outcome) {
+	o = server.OutcomePanic // unless the handler returns
 	defer func() {
+		if o == server.OutcomeResponse {
+			return
+		}
 		if v := recover(); v != nil {
 			o = ctx.handlerPanicked(v)
 		}

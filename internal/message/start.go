@@ -69,11 +69,15 @@ func (s *headStart) setType(contentType []byte) {
 // head returns a head that has only a Content-Length after the start.
 func (s *headStart) head(length int64) []byte {
 	if s.length != length {
-		s.text = append(s.text[:s.end], "Content-Length: "...)
-		s.text = append(ascii.AppendUint(s.text, uint64(length)), "\r\n\r\n"...)
-		s.length = length
+		s.setLength(length)
 	}
 	return s.text
+}
+
+func (s *headStart) setLength(length int64) {
+	s.text = append(s.text[:s.end], "Content-Length: "...)
+	s.text = append(ascii.AppendUint(s.text, uint64(length)), "\r\n\r\n"...)
+	s.length = length
 }
 
 // SetContentType sets the Content-Type field. Mostly it is that of the last head, and is

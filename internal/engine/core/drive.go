@@ -214,7 +214,7 @@ func (c *conn) pump() engine.Next {
 	c.dropHeld() // even if a Run has used all of it
 	var until int64
 	for pass := 1; ; pass++ {
-		if c.Stops() {
+		if c.Can.Has(engine.CanStop) && c.Stops() {
 			return engine.Read // ReadOn is an event
 		}
 		room := c.Room()
