@@ -129,7 +129,7 @@ func addLoads(ctx context.Context, o options, d *report.Document) error {
 		Title: "Requests, medians of the rounds",
 		Head:  []string{"load", "server", "CPU µs/req", "CPU ÷ " + baseline, "packets/answer", "allocations/req", "failures"},
 		Notes: []string{fmt.Sprintf("%d rounds of %d requests for each server (a tenth for 100 KB), in random order, after one to warm up. "+
-			"Sluice and quic-go run a handler that reads the path, a header and an argument; nginx and Caddy answer with a constant, or a file of 100 KB. "+
+			"Sluice and quic-go run a handler that reads the path, a header and an argument; nginx answers with a file from its cache, Caddy with a constant or a file of 100 KB. "+
 			"In brackets the lowest and the highest round's ratio; gaps under 15 %% are ties. A dash: the server is not there or cannot do this.", o.rounds, o.requests)},
 	}
 	for _, c := range o.cases {

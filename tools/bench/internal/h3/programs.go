@@ -23,12 +23,16 @@ func startProgram(ctx context.Context, kind, program string, peer peers.Options,
 		return nil, errAbsent
 	}
 	if peer.BodySize > 0 && kind == nginxKind {
-		return nil, errAbsent // its constant answers are for GET; see docs/benchmarks/h3.md
+		return nil, errAbsent // its files are for GET; see docs/benchmarks/h3.md
 	}
 	folder = filepath.Join(folder, kind)
+	body := []byte(peers.Body)
+	if peer.Answer == peers.AnswerLarge {
+		body = peers.Large()
+	}
 	certificate, key, err := sluice.GenerateTestCertificate("127.0.0.1")
 	err = errors.Join(err, os.MkdirAll(folder, 0o755),
-		os.WriteFile(filepath.Join(folder, "articles"), peers.Large(), 0o644),
+		os.WriteFile(filepath.Join(folder, "articles"), body, 0o644),
 		os.WriteFile(filepath.Join(folder, "certificate.pem"), certificate, 0o600),
 		os.WriteFile(filepath.Join(folder, "key.pem"), key, 0o600))
 	if err != nil {
@@ -38,7 +42,7 @@ func startProgram(ctx context.Context, kind, program string, peer peers.Options,
 	if err != nil {
 		return nil, err
 	}
-	text, arguments := nginxConfig(addr, folder, peer.Answer), []string{"-e", "stderr", "-p", folder, "-c", filepath.Join(folder, "config")}
+	text, arguments := nginxConfig(addr, folder), []string{"-e", "stderr", "-p", folder, "-c", filepath.Join(folder, "config")}
 	if kind == caddyKind {
 		text, arguments = caddyConfig(addr, folder, peer.Answer), []string{"run", "--adapter", "caddyfile", "--config", filepath.Join(folder, "config")}
 	}
@@ -59,11 +63,7 @@ func hasHTTP3(ctx context.Context, program string) bool {
 }
 
 // nginxConfig is that of one worker, which stays root's so that it can enter a temporary folder.
-func nginxConfig(addr, folder string, answer peers.Answer) string {
-	location := fmt.Sprintf("return 200 %q;", peers.Body)
-	if answer == peers.AnswerLarge {
-		location = "root " + folder + ";"
-	}
+func nginxConfig(addr, folder string) string {
 	user, temporary := "", ""
 	if os.Geteuid() == 0 {
 		user = "user root root;\n"
@@ -92,7 +92,7 @@ http {
 		ssl_certificate certificate.pem;
 		ssl_certificate_key key.pem;
 		location / {
-			` + location + `
+			root ` + folder + `;
 		}
 	}
 }
