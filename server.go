@@ -87,9 +87,9 @@ const DefaultConcurrency = 256 * 1024
 // Server.MaxRequestBodySize is zero or negative.
 const DefaultMaxRequestBodySize = 4 * 1024 * 1024
 
-// A Server serves HTTP/1.1, and HTTP/2 unless HTTP2.Disable is set. The zero value with a Handler is ready to use. Do
-// not change the fields while it serves. The methods may be called from any
-// goroutine.
+// A Server serves HTTP/1.1, and HTTP/2 unless HTTP2.Disable is set; module http3 serves HTTP/3
+// for it. The zero value with a Handler is ready to use. Do not change the fields while it
+// serves. The methods may be called from any goroutine.
 type Server struct {
 	noCopy noCopy
 
