@@ -130,7 +130,10 @@ func (g *Group[C]) PickBy(used []*Member[C], weight func(C) uint64) (Pick[C], bo
 	if len(members) == 0 {
 		return Pick[C]{}, false
 	}
-	now := clock.Nanos()
+	now := int64(0) // if all are well: a later failure began later
+	if slices.ContainsFunc(members, isTroubled) {
+		now = clock.Nanos()
+	}
 	for {
 		best, rank := bestMember(members, used, now, weight)
 		if best == nil {
@@ -144,6 +147,8 @@ func (g *Group[C]) PickBy(used []*Member[C], weight func(C) uint64) (Pick[C], bo
 		return Pick[C]{best, now, isProbe}, true
 	}
 }
+
+func isTroubled[C Client](m *Member[C]) bool { return m.isTroubled.Load() }
 
 // bestMember returns the best member that is not in used and its rank, or nil if
 // all are. Of equally good members, it returns the one that was picked least

@@ -140,3 +140,25 @@ func TestPickBy(t *testing.T) {
 		}
 	})
 }
+
+// A request that began before its client was ejected says nothing of it.
+func TestLateVerdict(t *testing.T) {
+	for _, verdict := range []Verdict{Good, Bad, Unknown} {
+		g, clients := newGroup()
+		g.Remove(func(f *fake) bool { return f != clients[0] })
+		early, _ := g.Pick(nil)
+		picks(t, g, EjectAfter, Bad)
+		until := early.Member.ejectedUntil
+		if early.Report(verdict); g.Members()[0].IsUp() || early.Member.ejectedUntil != until {
+			t.Errorf("verdict %d: it is up %v", verdict, g.Members()[0].IsUp())
+		}
+	}
+}
+
+func BenchmarkPick(b *testing.B) {
+	g, _ := newGroup()
+	for b.Loop() {
+		p, _ := g.Pick(nil)
+		p.Report(Good)
+	}
+}
