@@ -51,6 +51,7 @@ func TestEarlyChildInheritsNothing(t *testing.T) {
 		"own sockets": {},
 		"shared":      {Shared: true},
 		"several":     {Listen: []string{"127.0.0.1:0", "127.0.0.1:0"}},
+		"packets":     {Packets: true},
 		"bare":        {BareProducer: true},
 		"producer":    {BareProducer: true, AllFiles: true},
 	} {

@@ -104,15 +104,25 @@ func (f *fleet) send(first byte) (r reader) {
 
 // Workers have sockets of their own, also when they are replaced, die, or get another master.
 func TestPackets(t *testing.T) {
-	for _, inPlace := range []bool{false, true} {
-		t.Run(fmt.Sprint("in place ", inPlace), func(t *testing.T) {
-			f := start(t, setup{Workers: 2, Packets: true, Admin: "127.0.0.1:0", Upgrade: inPlace, Threshold: 9, Window: time.Minute, Linger: 10 * time.Millisecond, Drain: patience}, true)
+	for name, s := range map[string]setup{
+		"master":       {},
+		"in place":     {Upgrade: true},
+		"another user": {User: "nobody"},
+		"producer":     {BareProducer: true, AllFiles: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if s.User != "" && os.Geteuid() != 0 {
+				t.Skip("needs root")
+			}
+			s.Workers, s.Packets, s.Admin, s.Threshold, s.Window = 2, true, "127.0.0.1:0", 9, time.Minute
+			s.Linger, s.Drain = 10*time.Millisecond, patience
+			f := start(t, s, true)
 			first := f.send(0)
 			if other := f.send(1); first.slot == other.slot || other.index != 1 || first.index != 0 || first.secret != other.secret || len(first.secret) != 2*packetSecretSize {
 				t.Fatalf("%+v and %+v", first, other)
 			}
 
-			f.restartBusy(inPlace)
+			f.restartBusy(s.Upgrade)
 
 			// The successor of a worker that died has its socket.
 			dead := f.send(newPacket)
@@ -149,7 +159,11 @@ func TestPackets(t *testing.T) {
 // its packets until it ends, also under another master, and its successor gets new ones.
 func (f *fleet) restartBusy(withOtherMaster bool) {
 	f.t.Helper()
-	gate := filepath.Join(f.t.TempDir(), "gate")
+	folder := f.t.TempDir()
+	if err := os.Chmod(filepath.Dir(folder), 0o755); err != nil { // another user's worker looks for the gate
+		f.t.Fatal(err)
+	}
+	gate := filepath.Join(folder, "gate")
 	c, err := net.Dial("tcp", f.addr(0))
 	if err != nil {
 		f.t.Fatal(err)
