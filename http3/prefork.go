@@ -4,6 +4,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
+	"log"
 	"net"
 	"os"
 	"slices"
@@ -22,8 +23,8 @@ import (
 // p's PacketListen has the addresses; if it is empty, HTTP/3 has the port of
 // ListenAndServeTLS. Connections stay with their worker while it ends, also if a client's
 // address changes; new ones go to its successor. Clients of a worker that died learn it with
-// their next packet. If HTTP/3 cannot be served, the worker ends. A worker that the master
-// does not control serves none. Linux only.
+// their next packet. If HTTP/3 cannot be served, the worker ends. A worker to which the master
+// passes no sockets logs that, and serves TCP. Linux only.
 func Prefork(p *prefork.Prefork, c Config) {
 	w := &worker{server: &Server{Server: p.Server(), Config: c}, failed: make(chan struct{})}
 	if len(p.PacketListen) == 0 {
@@ -92,6 +93,8 @@ func (w *worker) serve(certify, serveTCP func() error) error {
 			w.fail(err)
 		} else if len(w.info.Packets) > 0 {
 			w.begin()
+		} else {
+			w.logf("worker %d.%d: no HTTP/3, because the master has passed no UDP sockets", w.info.Slot, w.info.Generation)
 		}
 	})
 	select {
@@ -145,6 +148,15 @@ func (w *worker) finishHandshakes() {
 			quiet = 0
 		}
 		time.Sleep(handshakesInterval)
+	}
+}
+
+// logf writes to the server's log.
+func (w *worker) logf(format string, args ...any) {
+	if l := w.server.Server.Logger; l != nil {
+		l.Printf(format, args...)
+	} else {
+		log.Printf(format, args...)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
+	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +19,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
 )
 
 var (
@@ -174,6 +178,61 @@ func TestStopOfHTTP3(t *testing.T) {
 	clients.Wait()
 	if err := f.cmd.Wait(); err != nil {
 		t.Errorf("the master: %v", err)
+	}
+}
+
+// What keeps a worker from HTTP/3 ends its Serve functions, or is logged.
+func TestWorkerErrors(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	literal := &prefork.Prefork{ServeTLSFunc: func(net.Listener, string, string) error { return nil }}
+	Prefork(literal, Config{})
+	for range 2 { // also for a second listener
+		if err := literal.ServeTLSFunc(ln, "", ""); err != errNeedsServer {
+			t.Errorf("without a server: %v", err)
+		}
+	}
+	p := prefork.New(&sluice.Server{Handler: echo})
+	Prefork(p, Config{})
+	if err := p.ServeTLSFunc(ln, "/none", "/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the file of a certificate: %v", err)
+	}
+	start := func(s *sluice.Server, files ...*os.File) *prefork.Prefork {
+		p := prefork.New(s)
+		hasStarted := false
+		p.OnWorkerStart = func(prefork.WorkerInfo) error { hasStarted = true; return nil }
+		Prefork(p, Config{})
+		if err := p.OnWorkerStart(prefork.WorkerInfo{Packets: files, PacketSecret: make([]byte, 32)}); err != nil || !hasStarted {
+			t.Fatalf("OnWorkerStart was called: %v; %v", hasStarted, err)
+		}
+		return p
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := start(&sluice.Server{Handler: echo}, null).ServeFunc(ln); err == nil {
+		t.Error("a file that is no socket: no error")
+	}
+	if err := null.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the file is open: %v", err)
+	}
+	socket, err := join(t, "127.0.0.1:0").File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := start(&sluice.Server{Handler: echo}, socket).ServeFunc(ln); err != errNoCertificate {
+		t.Errorf("without a certificate: %v", err)
+	}
+	var lines strings.Builder
+	s := &sluice.Server{Handler: echo, Logger: log.New(&lines, "", 0), TLSConfig: newCertificate(t)}
+	ln.Close()
+	start(s).ServeTLSFunc(ln, "", "")
+	if !strings.Contains(lines.String(), "worker 0.0: no HTTP/3") {
+		t.Errorf("without sockets: %q", &lines)
 	}
 }
 
