@@ -23,6 +23,7 @@ type benchOptions struct {
 	rate             float64
 	pipeline         int
 	http2            bool
+	http3            bool
 	streams          int
 	warmUp           bool
 	messageSize      int
@@ -54,7 +55,8 @@ does, and latency counts from when they were due, as with wrk2. This finds what
 users see at that rate.
 
 With --http2 a connection has --streams requests under way, and sends the next one
-when one is answered: over TLS by ALPN, in plain text without asking before.
+when one is answered: over TLS by ALPN, in plain text without asking before. So it
+has with --http3, over QUIC; bytes are those of bodies then.
 
 With a URL of ws:// or wss:// the requests are messages of WebSocket, and each message
 that comes back is the response to one: put load on a server that echoes.
@@ -77,6 +79,7 @@ const benchExamples = `  sluice bench localhost:8080/                       64 c
   sluice bench -R 20000 -d 1m --latency URL          20,000 requests per second
   sluice bench -n 100000 --pipeline 16 URL           100,000 requests, 16 at once
   sluice bench --http2 -c 64 -m 32 URL               HTTP/2, as h2load -c 64 -m 32
+  sluice bench --http3 -c 8 -m 32 https://URL        HTTP/3
   sluice bench -c 1000 --message-size 200 ws://localhost:8080/ws
   sluice bench --sse -c 1000 -d 10s http://localhost:8080/events
   sluice bench -b @body.json -H 'Content-Type: application/json' URL
@@ -116,7 +119,8 @@ func (o *benchOptions) addLoadFlags(flags *pflag.FlagSet) {
 	flags.Float64VarP(&o.rate, "rate", "R", 0, "an open loop with `N` requests per second in all")
 	flags.IntVar(&o.pipeline, "pipeline", 1, "send `N` requests at once, and the next when all are answered")
 	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2: by ALPN over TLS, by prior knowledge (h2c) otherwise")
-	flags.IntVarP(&o.streams, "streams", "m", 1, "with --http2: how many requests `N` a connection has under way")
+	flags.BoolVar(&o.http3, "http3", false, "speak HTTP/3, to https: URLs")
+	flags.IntVarP(&o.streams, "streams", "m", 1, "with --http2 or --http3: how many requests `N` a connection has under way")
 	flags.IntVar(&o.messageSize, "message-size", 32, "with ws:// and without --data: send text of `N` bytes")
 	flags.BoolVar(&o.sse, "sse", false, "read streams of server-sent events, one on each connection")
 	flags.BoolVar(&o.warmUp, "warm-up", false, "make all connections first, and let each have a few responses, which do not count")
@@ -175,6 +179,9 @@ func (o *benchOptions) complete(flags flagSet) error {
 	return checkHeaders(o.headers)
 }
 
+// hasStreams reports whether connections have several requests under way.
+func (o *benchOptions) hasStreams() bool { return o.http2 || o.http3 }
+
 // check finds flags that make no sense, alone or together.
 func (o *benchOptions) check(flags flagSet) error {
 	switch {
@@ -194,22 +201,24 @@ func (o *benchOptions) check(flags flagSet) error {
 		return fmt.Errorf("--pipeline takes a number from 1 to %d", maxPipeline)
 	case o.streams < 1 || o.streams > maxStreams:
 		return fmt.Errorf("--streams takes a number from 1 to %d", maxStreams)
-	case flags.Changed("streams") && !o.http2:
-		return errors.New("--streams needs --http2")
-	case o.pipeline > 1 && o.http2:
-		return errors.New("--pipeline and --http2 exclude each other: see --streams")
+	case flags.Changed("streams") && !o.hasStreams():
+		return errors.New("--streams needs --http2 or --http3")
+	case o.pipeline > 1 && o.hasStreams():
+		return errors.New("--pipeline excludes --http2 and --http3: see --streams")
+	case o.http3 && (o.http2 || flags.Changed("unix") || !strings.HasPrefix(strings.ToLower(o.url), "https://")):
+		return errors.New("--http3 needs a URL of https://, and excludes --http2 and --unix")
 	case o.pipeline*o.streams > 1 && o.disableKeepAlive:
 		return errors.New("--disable-keepalive and --pipeline or --streams exclude each other")
 	case o.messageSize < 0 || o.messageSize > maxMessage:
 		return fmt.Errorf("--message-size takes a number from 0 to %d", maxMessage)
 	case flags.Changed("message-size") && !o.isWebSocket():
 		return errors.New("--message-size needs a URL of ws:// or wss://")
-	case o.isWebSocket() && (o.http2 || o.disableKeepAlive || o.method != ""):
+	case o.isWebSocket() && (o.hasStreams() || o.disableKeepAlive || o.method != ""):
 		return errors.New("ws:// excludes --http2, --disable-keepalive and --request")
 	case flags.Changed("message-size") && (flags.Changed("data") || flags.Changed("data-raw")):
 		return errors.New("--message-size and --data exclude each other")
-	case o.sse && (o.http2 || o.isWebSocket() || o.disableKeepAlive || o.warmUp || o.pipeline > 1 || o.rate > 0 || o.method == "HEAD"):
-		return errors.New("--sse excludes --http2, ws://, --disable-keepalive, --warm-up, --pipeline, --rate and HEAD")
+	case o.sse && (o.hasStreams() || o.isWebSocket() || o.disableKeepAlive || o.warmUp || o.pipeline > 1 || o.rate > 0 || o.method == "HEAD"):
+		return errors.New("--sse excludes --http2, --http3, ws://, --disable-keepalive, --warm-up, --pipeline, --rate and HEAD")
 	case o.warmUp && o.disableKeepAlive:
 		return errors.New("--disable-keepalive and --warm-up exclude each other")
 	case flags.Changed("request") && flags.Changed("method"):

@@ -143,6 +143,9 @@ func (m *measurement) report() (*benchReport, error) {
 	if o.http2 {
 		report.Protocol, report.Streams = "HTTP/2", o.streams
 	}
+	if o.http3 {
+		report.Protocol, report.Streams = "HTTP/3", o.streams
+	}
 	if m.config.WebSocket != nil {
 		report.Protocol, report.MessageBytes = "WebSocket", len(m.target.message)
 	}

@@ -77,7 +77,7 @@ func runBench(ctx context.Context, o benchOptions) error {
 func (o *benchOptions) config(t benchTarget) (load.Config, error) {
 	config := load.Config{
 		Network: t.network, Address: t.address, Request: t.request, IsHead: o.method == "HEAD",
-		Connections: o.connections, Threads: o.threads, Depth: o.pipeline * o.streams, HTTP2: o.http2,
+		Connections: o.connections, Threads: o.threads, Depth: o.pipeline * o.streams, HTTP2: o.http2, HTTP3: o.http3,
 		Duration: o.duration, Requests: o.requests, Rate: o.rate,
 		OncePerConn: o.disableKeepAlive, Timeout: o.timeout,
 	}

@@ -110,6 +110,9 @@ func (m *measurement) title() string {
 	if o.http2 {
 		parts = append(parts, "HTTP/2", count(o.streams, "stream"))
 	}
+	if o.http3 {
+		parts = append(parts, "HTTP/3", count(o.streams, "stream"))
+	}
 	if m.config.WebSocket != nil {
 		parts = append(parts, "WebSocket", "messages of "+size(float64(len(m.target.message))))
 	}
@@ -196,7 +199,7 @@ func (m *measurement) errors() string {
 	}
 	var parts []string
 	for kind, n := range m.result.Errors {
-		if m.options.http2 || kind < int(load.Reset) {
+		if m.options.hasStreams() || kind < int(load.Reset) {
 			parts = append(parts, fmt.Sprintf("%s %s", load.Kind(kind), grouped(n)))
 		}
 	}

@@ -347,6 +347,31 @@ func TestBenchTLS(t *testing.T) {
 	}
 }
 
+// TestBenchHTTP3: --http3 is HTTP/3, with as many connections and streams as the flags say.
+func TestBenchHTTP3(t *testing.T) {
+	url := serveHTTP3(t)
+	for _, args := range []string{"-m 5 -c 2", "-m 5 -c 2 -R 2000", "-m 5 -c 2 --warm-up", "--disable-keepalive -c 2 -b hello"} {
+		stdout, stderr, status := runs(t, append(strings.Fields(args), "--http3", "-k", "-n", "50", "-o", "-", url)...)
+		r := reportOf(t, stdout)
+		conns := int64(2)
+		switch {
+		case strings.Contains(args, "warm-up"):
+			conns = 0 // they were there before
+		case strings.Contains(args, "keepalive"):
+			conns = 50
+		}
+		if status != 0 || r.Responses != 50 || r.Status["200"] != 50 || r.Protocol != "HTTP/3" || r.ConnectionsMade != conns {
+			t.Errorf("%s: exit status %d\n%s\n%s", args, status, stdout, stderr)
+		}
+		if !strings.Contains(stderr, "HTTP/3") {
+			t.Errorf("%s: the summary says\n%s", args, stderr)
+		}
+	}
+	if stdout, stderr, status := runs(t, "--http3", "-n", "1", url); status != 1 || !strings.Contains(stderr, "certificate") {
+		t.Errorf("a certificate that nobody knows: exit status %d\n%s%s", status, stdout, stderr)
+	}
+}
+
 func TestBenchFlags(t *testing.T) {
 	for args, says := range map[string]string{
 		"":                                   "URL is missing",
@@ -362,7 +387,11 @@ func TestBenchFlags(t *testing.T) {
 		"--pipeline 2 --disable-keepalive x": "exclude each other",
 		"--http2 -m 2 --disable-keepalive x": "exclude each other",
 		"--warm-up --disable-keepalive x":    "exclude each other",
-		"--http2 --pipeline 2 x":             "exclude each other",
+		"--http2 --pipeline 2 x":             "--pipeline excludes",
+		"--http3 --pipeline 2 https://x":     "--pipeline excludes",
+		"--http3 http://x":                   "--http3 needs",
+		"--http3 --http2 https://x":          "--http3 needs",
+		"--http3 --sse https://x":            "--sse excludes",
 		"--http2 -m 0 x":                     "--streams takes",
 		"-m 2 x":                             "--streams needs --http2",
 		"-X GET --method GET x":              "are the same",

@@ -238,7 +238,7 @@ func shim() packageRule {
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
 		"tools/lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "tools/lab/...",
+			".", "http3", "internal/wire/ascii", "internal/engine/sock", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/wire/ws", "tools/lab/...",
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"tools/bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "tools/bench/...", "tools/lab/..."}},

@@ -22,11 +22,11 @@ const (
 	Timeout
 	// Invalid: what came is no response, or more than the responses.
 	Invalid
-	// Reset: the server has reset the stream (HTTP/2).
+	// Reset: the server has reset the stream (HTTP/2, HTTP/3).
 	Reset
-	// Refused: the server has refused the stream (HTTP/2).
+	// Refused: the server has refused the stream (HTTP/2, HTTP/3).
 	Refused
-	// GoAway: the server has ended the connection because of an error (HTTP/2).
+	// GoAway: the server has ended the connection because of an error (HTTP/2), or at all (HTTP/3).
 	GoAway
 	// Kinds is how many there are.
 	Kinds

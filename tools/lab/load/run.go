@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -38,6 +39,9 @@ type Config struct {
 	// HTTP2: the request is translated to HTTP/2: by ALPN over TLS, whose NextProtos
 	// are set, by prior knowledge in plain text.
 	HTTP2 bool
+	// HTTP3: the request is translated to HTTP/3, whose streams Depth counts. It needs TLS.
+	// BytesRead and BytesWritten are those of bodies then.
+	HTTP3 bool
 	// WebSocket makes the connections WebSockets; nil: they are not. Not with HTTP2 or
 	// OncePerConn.
 	WebSocket *WebSocket
@@ -141,6 +145,8 @@ func (c *Config) complete() error {
 		return errors.New("there is neither a duration nor a number of requests")
 	case c.OncePerConn && c.Depth > 1:
 		return errors.New("requests are not pipelined on connections that have one only")
+	case c.HTTP3 && (c.HTTP2 || c.WebSocket != nil || c.TLS == nil || c.Network != "tcp"):
+		return errors.New("HTTP/3 needs TLS and an IP address, and is neither HTTP/2 nor WebSocket")
 	case c.WebSocket != nil && (c.HTTP2 || c.OncePerConn || c.IsHead):
 		return errors.New("WebSocket is not for HTTP/2, one message for each connection, or HEAD")
 	case c.WebSocket != nil && len(c.WebSocket.Message) > maxBatch/c.Depth-ws.MaxHead:
@@ -159,13 +165,14 @@ type run struct {
 	clock
 	ctx       context.Context // ends with the run
 	stop      context.CancelFunc
-	batch     []byte        // Depth requests
-	http2     *http2Plan    // nil: HTTP/1.1
-	handshake *handshake    // nil: this is not WebSocket
-	left      atomic.Int64  // requests that may still be begun
-	spent     chan struct{} // closed when there are none
-	hasMet    atomic.Bool   // a connection was made
-	failures  atomic.Int64  // of connecting
+	batch     []byte          // Depth requests
+	http2     *http2Plan      // nil: HTTP/1.1
+	http3     *sluice.Request // of HTTP/3; nil: it is another version
+	handshake *handshake      // nil: this is not WebSocket
+	left      atomic.Int64    // requests that may still be begun
+	spent     chan struct{}   // closed when there are none
+	hasMet    atomic.Bool     // a connection was made
+	failures  atomic.Int64    // of connecting
 	recorders []*recorder
 	threads   []thread
 }
@@ -227,6 +234,10 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 
 // prepare makes what connections send.
 func (r *run) prepare() (err error) {
+	if r.HTTP3 {
+		r.http3, err = readRequest(&r.Config)
+		return err
+	}
 	if r.HTTP2 {
 		if r.TLS != nil {
 			r.TLS = r.TLS.Clone()
@@ -281,6 +292,9 @@ func (r *run) newFramer(heads *headReader) framer {
 
 // newThread returns a thread of the kind that the run needs.
 func (r *run) newThread(i int) (thread, error) {
+	if r.http3 != nil {
+		return newHTTP3Thread(r, i), nil
+	}
 	if r.TLS == nil && !r.UsesStreams && hasLoops {
 		return newLoop(r, i)
 	}
