@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,6 +107,7 @@ type target struct {
 	addr     string
 	canceled chan struct{} // gets something for each /slow that was given up
 	ended    chan struct{} // gets something for each /endless whose client takes nothing
+	reports  chan string   // of the page
 	running  atomic.Int64  // handlers
 	peak     atomic.Int64  // the most of them
 	hub      *sse.Hub
@@ -120,7 +122,7 @@ func newTarget(t testing.TB, change func(g *target)) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &target{canceled: make(chan struct{}, 1000), ended: make(chan struct{}, 10), hub: hub}
+	g := &target{canceled: make(chan struct{}, 1000), ended: make(chan struct{}, 10), reports: make(chan string, 1), hub: hub}
 	g.s = &sluice.Server{Handler: g.handle, StreamRequestBody: true, Logger: quiet{}}
 	g.h = &http3.Server{Server: g.s, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}}
 	if change != nil {
@@ -223,6 +225,11 @@ func (g *target) handle(ctx *sluice.RequestCtx) {
 		_ = g.hub.Serve(ctx, "all")
 	case "/ws":
 		_ = echoes.Upgrade(ctx, nil) // it has answered
+	case "/page":
+		ctx.SetContentType("text/html")
+		ctx.SetBodyString(strings.Replace(page, "RESOURCES", fmt.Sprint(resources), 1))
+	case "/report":
+		g.reports <- string(ctx.PostBody())
 	default:
 		ctx.NotFound()
 	}
