@@ -17,9 +17,9 @@ import (
 	"time"
 
 	http2client "github.com/sluicehttp/sluice/internal/client/http2"
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
-	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
 // serveNetHTTP answers as the tests of the client need it. The path says how.
@@ -158,7 +158,7 @@ type ourRequest struct {
 	authority string
 }
 
-func (r *ourRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
+func (r *ourRequest) AppendHead(dst []byte, e message.FieldEncoder) []byte {
 	dst = e.AppendRequest(dst, fieldlist.RequestFields{
 		Method: []byte(r.method), Scheme: []byte(r.scheme), Authority: []byte(r.authority), Path: []byte(r.path),
 	})
@@ -174,7 +174,7 @@ func (r *ourRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
 	return e.AppendField(dst, field.AcceptEncoding, []byte("accept-encoding"), []byte("gzip"))
 }
 
-func (r *ourRequest) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
+func (r *ourRequest) AppendTrailer(dst []byte, e message.FieldEncoder) []byte {
 	return e.AppendField(dst, field.Other, []byte("x-end"), []byte("1"))
 }
 
