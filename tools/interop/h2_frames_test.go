@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 	"golang.org/x/net/http2"
 )
@@ -266,7 +267,7 @@ func appendedFrames() []byte {
 	wire = h2.AppendPing(wire, [8]byte{1, 2, 3}, true)
 	wire = h2.AppendWindowUpdate(wire, 0, 1<<31-1)
 	wire = h2.AppendWindowUpdate(wire, 3, 1)
-	wire = h2.AppendPriorityUpdate(wire, 5, h2.Priority{Urgency: 1, IsIncremental: true})
+	wire = h2.AppendPriorityUpdate(wire, 5, fieldlist.Priority{Urgency: 1, IsIncremental: true})
 	return h2.AppendGoAway(wire, 3, h2.CodeEnhanceYourCalm, "bye")
 }
 

@@ -119,7 +119,7 @@ func (s *Stream) begin(c *Conn, now int64) {
 	s.content, s.output, s.upload = nil, outputOpen, uploadNone
 	s.moved.L = &c.mu
 	s.node.Owner, s.node.ID = s, s.id
-	c.ready.Place(&s.node, h2.Priority{Urgency: 3, IsIncremental: true})
+	c.ready.Place(&s.node, fieldlist.Priority{Urgency: 3, IsIncremental: true})
 	granted := c.own.InForce.InitialWindowSize
 	s.window = h2.NewReceiveWindow(now, granted, min(granted, c.cfg.StreamWindow), c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)

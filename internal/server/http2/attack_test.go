@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -130,7 +131,7 @@ func TestAttacks(t *testing.T) {
 		{"unknown frames", nil, func(*fakeEngine, uint32) []byte { return frame(nil, 0x77, 0, 0, nil) }, 2001},
 		{"PRIORITY", openOne, func(*fakeEngine, uint32) []byte { return frame(nil, 0x2, 0, 1, []byte{0, 0, 0, 9, 9}) }, 2001},
 		{"PRIORITY_UPDATE", openOne, func(*fakeEngine, uint32) []byte {
-			return h2.AppendPriorityUpdate(nil, 1, h2.Priority{Urgency: 1})
+			return h2.AppendPriorityUpdate(nil, 1, fieldlist.Priority{Urgency: 1})
 		}, 2001},
 		{"PRIORITY_UPDATE of requests to come", nil, func(_ *fakeEngine, id uint32) []byte { return priorityUpdate(nil, id, "u=1") }, 2001},
 		{"names without a byte", nil, func(_ *fakeEngine, id uint32) []byte {

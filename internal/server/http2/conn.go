@@ -79,7 +79,7 @@ type connState struct {
 	peer       h2.PeerSettings
 	sendWindow h2.SendWindow
 	ready      h2.Scheduler[Stream]
-	early      h2.EarlyPriorities
+	early      fieldlist.EarlyPriorities[uint32]
 	held       int      // bytes of Stream.held of all streams
 	progress   progress // of the content of all streams
 
@@ -276,7 +276,7 @@ func (c *Conn) settingsAcked() *h2.Error {
 }
 
 func (c *Conn) priorityReceived(ev *h2.Event) {
-	priority := h2.ParsePriority(ev.Payload, h2.DefaultPriority())
+	priority := fieldlist.ParsePriority(ev.Payload, fieldlist.DefaultPriority())
 	if s := c.streams.find(ev.Stream); s != nil {
 		c.prioritize(s, priority)
 	} else if ev.Stream > c.newest {
@@ -285,7 +285,7 @@ func (c *Conn) priorityReceived(ev *h2.Event) {
 }
 
 // prioritize gives s the priority that the peer has named.
-func (c *Conn) prioritize(s *Stream, p h2.Priority) {
+func (c *Conn) prioritize(s *Stream, p fieldlist.Priority) {
 	c.ready.Place(&s.node, p)
 	s.inOrder = math.MaxInt
 }

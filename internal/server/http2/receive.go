@@ -194,14 +194,14 @@ func (c *Conn) headComplete(s *Stream, err error, isLast bool, now int64) *h2.Er
 // readPriority places s where its request wants to be. A PRIORITY_UPDATE that came before
 // the request overrides its field (RFC 9218 section 7.1).
 func (c *Conn) readPriority(s *Stream) {
-	base := h2.DefaultPriority()
+	base := fieldlist.DefaultPriority()
 	if s.isConnect { // else it sends before all that were opened later
 		base.IsIncremental = true
 		c.ready.Place(&s.node, base)
 	}
 	if t := s.exchange.fields(); t.Len() > 0 {
 		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
-			c.prioritize(s, h2.ParsePriority(t.Value(i), base))
+			c.prioritize(s, fieldlist.ParsePriority(t.Value(i), base))
 		}
 	}
 	if p, ok := c.early.Take(s.id); ok {

@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/streams"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -214,7 +215,7 @@ func (c *Conn) finish(s *Stream, p []byte) {
 // until it ends. So a large one becomes incremental: from then on it shares the connection.
 func (c *Conn) takeTurns(s *Stream, n int) {
 	if s.inOrder -= n; s.inOrder <= 0 {
-		c.ready.Place(&s.node, h2.Priority{Urgency: h2.DefaultPriority().Urgency, IsIncremental: true})
+		c.ready.Place(&s.node, fieldlist.Priority{Urgency: fieldlist.DefaultPriority().Urgency, IsIncremental: true})
 		s.inOrder = math.MaxInt
 	}
 }

@@ -44,7 +44,7 @@ var otherFrames = []struct {
 	of           func(id uint32) []byte
 }{
 	{"PRIORITY", "-", func(id uint32) []byte { return frame(nil, 0x2, 0, id, []byte{0, 0, 0, 9, 9}) }},
-	{"PRIORITY_UPDATE", "-", func(id uint32) []byte { return h2.AppendPriorityUpdate(nil, id|1, h2.Priority{Urgency: 1}) }},
+	{"PRIORITY_UPDATE", "-", func(id uint32) []byte { return h2.AppendPriorityUpdate(nil, id|1, fieldlist.Priority{Urgency: 1}) }},
 	{"unknown", "-", func(id uint32) []byte { return frame(nil, 0x77, 0xff, id, []byte("abc")) }},
 	{"RST_STREAM of 3 bytes", "!FRAME_SIZE_ERROR", func(id uint32) []byte { return frame(nil, 0x3, 0, id, []byte{0, 0, 0}) }},
 	{"WINDOW_UPDATE of 3 bytes", "!FRAME_SIZE_ERROR", func(id uint32) []byte { return frame(nil, 0x8, 0, id, []byte{0, 0, 1}) }},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -142,7 +143,7 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.node.Owner, s.node.ID = s, id
 	s.changed.L = &c.mu
 	s.input, s.output, s.owner = inputHead, outputNone, ownerNone
-	c.ready.Place(&s.node, h2.DefaultPriority())
+	c.ready.Place(&s.node, fieldlist.DefaultPriority())
 	s.inOrder = inOrderSize
 	s.declared, s.received, s.head = -1, 0, 0
 	s.isConnect, s.reader, s.readDue, s.writeTimeout = false, waitNone, 0, 0

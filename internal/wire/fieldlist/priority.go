@@ -1,4 +1,4 @@
-package h2
+package fieldlist
 
 // A Priority is what RFC 9218 section 4 says of a response.
 type Priority struct {
@@ -10,8 +10,8 @@ type Priority struct {
 // 4).
 func DefaultPriority() Priority { return Priority{Urgency: 3} }
 
-// lowestUrgency is the least urgent of all.
-const lowestUrgency = 7
+// LowestUrgency is the least urgent of all.
+const LowestUrgency = 7
 
 // ParsePriority returns base with what the field value says: a dictionary of RFC 8941
 // with the members u and i. A member with a wrong type or out of range counts as
@@ -33,7 +33,7 @@ func ParsePriority(value []byte, base Priority) Priority {
 		switch string(key) {
 		case "u":
 			p.Urgency = base.Urgency
-			if item.kind == integer && item.number >= 0 && item.number <= lowestUrgency {
+			if item.kind == integer && item.number >= 0 && item.number <= LowestUrgency {
 				p.Urgency = uint8(item.number)
 			}
 		case "i":
@@ -51,18 +51,18 @@ const maxEarly = 16
 
 // EarlyPriorities are those of PRIORITY_UPDATE frames that came before their requests (RFC
 // 9218 section 7.1). There are at most 16; more are ignored. The zero value is empty.
-type EarlyPriorities struct {
-	kept  [maxEarly]earlyPriority
+type EarlyPriorities[ID uint32 | uint64] struct {
+	kept  [maxEarly]earlyPriority[ID]
 	count int
 }
 
-type earlyPriority struct {
-	stream uint32
+type earlyPriority[ID uint32 | uint64] struct {
+	stream ID
 	Priority
 }
 
 // Keep keeps the priority of a stream that the peer has not opened yet. The last one counts.
-func (e *EarlyPriorities) Keep(stream uint32, p Priority) {
+func (e *EarlyPriorities[ID]) Keep(stream ID, p Priority) {
 	for i := range e.kept[:e.count] {
 		if e.kept[i].stream == stream {
 			e.kept[i].Priority = p
@@ -70,7 +70,7 @@ func (e *EarlyPriorities) Keep(stream uint32, p Priority) {
 		}
 	}
 	if e.count < maxEarly {
-		e.kept[e.count] = earlyPriority{stream, p}
+		e.kept[e.count] = earlyPriority[ID]{stream, p}
 		e.count++
 	}
 }
@@ -78,7 +78,7 @@ func (e *EarlyPriorities) Keep(stream uint32, p Priority) {
 // Take returns what was kept for a stream that is opened, and forgets it. It forgets also
 // what was kept for lower ones, which the peer cannot open any more (RFC 9113 section
 // 5.1.1).
-func (e *EarlyPriorities) Take(stream uint32) (p Priority, ok bool) {
+func (e *EarlyPriorities[ID]) Take(stream ID) (p Priority, ok bool) {
 	all := e.kept[:e.count]
 	e.count = 0
 	for _, early := range all {
@@ -97,7 +97,7 @@ func (e *EarlyPriorities) Take(stream uint32) (p Priority, ok bool) {
 func AppendPriority(dst []byte, p Priority) []byte {
 	hasUrgency := p.Urgency != DefaultPriority().Urgency
 	if hasUrgency {
-		dst = append(dst, 'u', '=', '0'+p.Urgency&lowestUrgency)
+		dst = append(dst, 'u', '=', '0'+p.Urgency&LowestUrgency)
 	}
 	if hasUrgency && p.IsIncremental {
 		dst = append(dst, ", "...)
@@ -232,9 +232,11 @@ func (s *structured) item() (item bareItem, ok bool) {
 		return bareItem{}, s.binary()
 	case b == '?':
 		s.take('?')
-		isTrue := s.take('1')
-		if isTrue || s.take('0') {
-			return bareItem{kind: boolean, number: int64(bit(isTrue))}, true
+		if s.take('1') {
+			return bareItem{kind: boolean, number: 1}, true
+		}
+		if s.take('0') {
+			return bareItem{kind: boolean}, true
 		}
 	}
 	return bareItem{}, false

@@ -1,6 +1,10 @@
 package h2
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
+)
 
 func appendHead(dst []byte, length int, kind frameType, flags uint8, stream uint32) []byte {
 	return append(dst, byte(length>>16), byte(length>>8), byte(length), byte(kind), flags,
@@ -130,11 +134,11 @@ func AppendWindowUpdate(dst []byte, stream, increment uint32) []byte {
 
 // AppendPriorityUpdate appends PRIORITY_UPDATE, which only clients send (RFC 9218
 // section 7.1).
-func AppendPriorityUpdate(dst []byte, stream uint32, p Priority) []byte {
+func AppendPriorityUpdate(dst []byte, stream uint32, p fieldlist.Priority) []byte {
 	start := len(dst)
 	dst = appendHead(dst, 0, framePriorityUpdate, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, stream)
-	dst = AppendPriority(dst, p)
+	dst = fieldlist.AppendPriority(dst, p)
 	dst[start+2] = byte(len(dst) - start - FrameHeadSize)
 	return dst
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 // check parses wire with every cut and compares the events.
@@ -51,8 +53,10 @@ func TestAppend(t *testing.T) {
 		{"long debug text is cut", ClientSide, func(dst []byte) []byte { return AppendGoAway(dst, 3, CodeNoError, strings.Repeat("x", 2000)) }, []string{"goaway 3", fmt.Sprintf("debug %q", strings.Repeat("x", 1024))}},
 		{"reset", ServerSide, func(dst []byte) []byte { return AppendReset(dst, 5, CodeRefusedStream) }, []string{"reset 5 REFUSED_STREAM"}},
 		{"window", ServerSide, func(dst []byte) []byte { return AppendWindowUpdate(dst, 5, 65536) }, []string{"window 5 =65536"}},
-		{"priority", ServerSide, func(dst []byte) []byte { return AppendPriorityUpdate(dst, 5, Priority{7, true}) }, []string{`priority 5 "u=7, i"`}},
-		{"default priority", ServerSide, func(dst []byte) []byte { return AppendPriorityUpdate(dst, 5, DefaultPriority()) }, []string{"priority 5"}},
+		{"priority", ServerSide, func(dst []byte) []byte {
+			return AppendPriorityUpdate(dst, 5, fieldlist.Priority{Urgency: 7, IsIncremental: true})
+		}, []string{`priority 5 "u=7, i"`}},
+		{"default priority", ServerSide, func(dst []byte) []byte { return AppendPriorityUpdate(dst, 5, fieldlist.DefaultPriority()) }, []string{"priority 5"}},
 		{"data", ServerSide, func(dst []byte) []byte { return append(AppendDataHead(dst, 7, 3, false), "abc"...) }, []string{`data 7 length 3 "abc" first`}},
 		{"last data", ServerSide, func(dst []byte) []byte { return AppendDataHead(dst, 7, 0, true) }, []string{`data 7 first last`}},
 		{"headers", ServerSide, func(dst []byte) []byte { return AppendHeaders(dst, 7, []byte("abc"), true, MinMaxFrameSize) }, []string{`headers 7 length 3 "abc" first block end last`}},
@@ -111,7 +115,7 @@ func TestAppendingAllocatesNothing(t *testing.T) {
 		out := AppendSettings(dst, &own, &initial)
 		out = AppendHeaders(out, 1, block, false, 100)
 		out = AppendDataHead(out, 1, 100, true)
-		out = AppendPriorityUpdate(out, 1, Priority{1, true})
+		out = AppendPriorityUpdate(out, 1, fieldlist.Priority{Urgency: 1, IsIncremental: true})
 		out = AppendGoAway(out, 1, CodeNoError, "bye")
 		if len(out) > cap(dst) {
 			t.Fatal("too little room")
@@ -131,7 +135,7 @@ func FuzzAppend(f *testing.F) {
 		if len(data) > MinMaxFrameSize || len(data)/(int(size)+1) > 1<<14 {
 			t.Skip()
 		}
-		p := Priority{uint8(value & 7), isLast}
+		p := fieldlist.Priority{Urgency: uint8(value & 7), IsIncremental: isLast}
 		code := Code(value % 14)
 		ping := [8]byte(append(data[:min(8, len(data)):min(8, len(data))], make([]byte, 8)...))
 		wire := AppendReset(nil, stream, code)
@@ -150,7 +154,7 @@ func FuzzAppend(f *testing.F) {
 			marks |= EndStream
 		}
 		add(append(wire, data...), Event{Kind: EventData, Stream: stream, Length: uint32(len(data)), Payload: data[:len(data):len(data)], Marks: marks})
-		add(AppendPriorityUpdate(wire, stream, p), Event{Kind: EventPriorityUpdate, Stream: stream, Payload: AppendPriority(nil, p)})
+		add(AppendPriorityUpdate(wire, stream, p), Event{Kind: EventPriorityUpdate, Stream: stream, Payload: fieldlist.AppendPriority(nil, p)})
 		add(AppendSettings(wire, &Settings{InitialWindowSize: value}, &Settings{InitialWindowSize: value ^ 1}),
 			Event{Kind: EventSetting, Setting: SettingInitialWindowSize, Value: value, Length: settingSize, Marks: FrameStart | EndSettings})
 		var blocks []byte

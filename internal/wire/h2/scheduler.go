@@ -1,6 +1,10 @@
 package h2
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
+)
 
 // starvationTurn: every so many frames, one goes to the lowest urgency that waits.
 const starvationTurn = 16
@@ -13,13 +17,13 @@ type Node[S any] struct {
 	// ID is the number of the stream.
 	ID uint32
 	// priority is set by Scheduler.Place only: it names the list that has the Node.
-	priority   Priority
+	priority   fieldlist.Priority
 	next, prev *Node[S] // a ring; nil when the Node is in no list
 }
 
 // Priority returns the priority of the stream; that of the zero value is not
 // DefaultPriority.
-func (n *Node[S]) Priority() Priority { return n.priority }
+func (n *Node[S]) Priority() fieldlist.Priority { return n.priority }
 
 // IsQueued reports whether the stream waits to send.
 func (n *Node[S]) IsQueued() bool { return n.next != nil }
@@ -33,7 +37,7 @@ func (n *Node[S]) IsQueued() bool { return n.next != nil }
 // The zero value is empty. Next costs the same however many streams wait, and nothing
 // allocates.
 type Scheduler[S any] struct {
-	rings [lowestUrgency + 1]rings[S]
+	rings [fieldlist.LowestUrgency + 1]rings[S]
 	mask  uint8 // bit u: streams of urgency u wait
 	mixed uint8 // bit u: of urgency u, an incremental stream has the next turn
 	turn  uint8 // frames since the last for the lowest urgency
@@ -42,8 +46,8 @@ type Scheduler[S any] struct {
 // rings are the first nodes of the streams of one urgency.
 type rings[S any] struct{ ordered, incremental *Node[S] }
 
-func (q *Scheduler[S]) ring(p Priority) **Node[S] {
-	r := &q.rings[p.Urgency&lowestUrgency]
+func (q *Scheduler[S]) ring(p fieldlist.Priority) **Node[S] {
+	r := &q.rings[p.Urgency&fieldlist.LowestUrgency]
 	if p.IsIncremental {
 		return &r.incremental
 	}
@@ -60,7 +64,7 @@ func (q *Scheduler[S]) Push(n *Node[S]) {
 	if n.IsQueued() {
 		return
 	}
-	q.mask |= 1 << (n.priority.Urgency & lowestUrgency)
+	q.mask |= 1 << (n.priority.Urgency & fieldlist.LowestUrgency)
 	first := q.ring(n.priority)
 	at := *first // n goes before at
 	if at == nil {
@@ -96,15 +100,15 @@ func (q *Scheduler[S]) Remove(n *Node[S]) {
 	}
 	n.prev.next, n.next.prev = n.next, n.prev
 	n.next, n.prev = nil, nil
-	urgency := n.priority.Urgency & lowestUrgency
+	urgency := n.priority.Urgency & fieldlist.LowestUrgency
 	if q.rings[urgency] == (rings[S]{}) {
 		q.mask &^= 1 << urgency
 	}
 }
 
 // Place sets the priority of n, which may wait or not.
-func (q *Scheduler[S]) Place(n *Node[S], p Priority) {
-	p.Urgency &= lowestUrgency
+func (q *Scheduler[S]) Place(n *Node[S], p fieldlist.Priority) {
+	p.Urgency &= fieldlist.LowestUrgency
 	if n.priority == p {
 		return
 	}

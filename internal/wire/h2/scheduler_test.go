@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 type stream struct{ node Node[stream] }
 
-func newStream(id uint32, p Priority) *stream {
+func newStream(id uint32, p fieldlist.Priority) *stream {
 	s := &stream{}
 	s.node.Owner, s.node.ID, s.node.priority = s, id, p
 	return s
@@ -29,8 +31,8 @@ func order(q *Scheduler[stream], n int) (ids []uint32) {
 
 // RFC 9218 section 10.
 func TestScheduler(t *testing.T) {
-	urgent := func(u uint8) Priority { return Priority{Urgency: u} }
-	parts := func(u uint8) Priority { return Priority{Urgency: u, IsIncremental: true} }
+	urgent := func(u uint8) fieldlist.Priority { return fieldlist.Priority{Urgency: u} }
+	parts := func(u uint8) fieldlist.Priority { return fieldlist.Priority{Urgency: u, IsIncremental: true} }
 	for _, c := range []struct {
 		name    string
 		streams []*stream // in the order of Push
@@ -69,16 +71,16 @@ func TestScheduler(t *testing.T) {
 
 func TestSchedulerPlace(t *testing.T) {
 	var q Scheduler[stream]
-	a, b := newStream(1, Priority{Urgency: 3}), newStream(3, Priority{Urgency: 3})
+	a, b := newStream(1, fieldlist.Priority{Urgency: 3}), newStream(3, fieldlist.Priority{Urgency: 3})
 	q.Push(&a.node)
 	q.Push(&b.node)
-	q.Place(&b.node, Priority{Urgency: 2})
+	q.Place(&b.node, fieldlist.Priority{Urgency: 2})
 	if got := order(&q, 2); !slices.Equal(got, []uint32{3, 3}) || b.node.Priority().Urgency != 2 {
 		t.Error(got)
 	}
 	q.Remove(&b.node)
-	q.Place(&b.node, Priority{Urgency: 255}) // out of range
-	if b.node.IsQueued() || b.node.Priority().Urgency != lowestUrgency {
+	q.Place(&b.node, fieldlist.Priority{Urgency: 255}) // out of range
+	if b.node.IsQueued() || b.node.Priority().Urgency != fieldlist.LowestUrgency {
 		t.Error("a stream that does not wait is queued")
 	}
 }
@@ -90,7 +92,7 @@ func TestSchedulerAgainstModel(t *testing.T) {
 		var q Scheduler[stream]
 		var streams []*stream
 		for i := range 20 {
-			streams = append(streams, newStream(uint32(2*i+1), Priority{Urgency: uint8(random.IntN(8)), IsIncremental: random.IntN(2) == 0}))
+			streams = append(streams, newStream(uint32(2*i+1), fieldlist.Priority{Urgency: uint8(random.IntN(8)), IsIncremental: random.IntN(2) == 0}))
 		}
 		for range 200 {
 			s := streams[random.IntN(len(streams))]
@@ -98,7 +100,7 @@ func TestSchedulerAgainstModel(t *testing.T) {
 			case 0:
 				q.Remove(&s.node)
 			case 1:
-				q.Place(&s.node, Priority{Urgency: uint8(random.IntN(8)), IsIncremental: random.IntN(2) == 0})
+				q.Place(&s.node, fieldlist.Priority{Urgency: uint8(random.IntN(8)), IsIncremental: random.IntN(2) == 0})
 			case 2:
 				q.Push(&s.node)
 			default:
@@ -144,9 +146,9 @@ func checkNext(t *testing.T, q *Scheduler[stream], streams []*stream) {
 func TestNoStreamStarves(t *testing.T) {
 	var q Scheduler[stream]
 	for i := range uint32(8) {
-		q.Push(&newStream(2*i+1, Priority{Urgency: uint8(i), IsIncremental: true}).node)
+		q.Push(&newStream(2*i+1, fieldlist.Priority{Urgency: uint8(i), IsIncremental: true}).node)
 	}
-	last := newStream(99, Priority{Urgency: 7, IsIncremental: true})
+	last := newStream(99, fieldlist.Priority{Urgency: 7, IsIncremental: true})
 	q.Push(&last.node)
 	if got := order(&q, 2*starvationTurn); !slices.Contains(got, 99) {
 		t.Error(got)
@@ -155,10 +157,10 @@ func TestNoStreamStarves(t *testing.T) {
 
 func TestSchedulerAllocatesNothing(t *testing.T) {
 	var q Scheduler[stream]
-	s := newStream(1, DefaultPriority())
+	s := newStream(1, fieldlist.DefaultPriority())
 	if n := testing.AllocsPerRun(100, func() {
 		q.Push(&s.node)
-		q.Place(&s.node, Priority{IsIncremental: true})
+		q.Place(&s.node, fieldlist.Priority{IsIncremental: true})
 		q.Remove(q.Next())
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -168,7 +170,7 @@ func TestSchedulerAllocatesNothing(t *testing.T) {
 func BenchmarkScheduler(b *testing.B) {
 	var q Scheduler[stream]
 	for i := range uint32(100) {
-		q.Push(&newStream(2*i+1, Priority{Urgency: uint8(i & 7), IsIncremental: i&8 == 0}).node)
+		q.Push(&newStream(2*i+1, fieldlist.Priority{Urgency: uint8(i & 7), IsIncremental: i&8 == 0}).node)
 	}
 	b.ReportAllocs()
 	for b.Loop() { // a stream ends, another begins
