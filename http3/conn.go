@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -38,6 +39,7 @@ type conn struct {
 	idle     int64     // since when there are none, in Nanos
 	next     uint64    // the first id that was not accepted
 	budget   budget
+	early    fieldlist.EarlyPriorities[uint64]
 	critical uint8 // the client's control and QPACK streams that are there, a bit for each
 	changed  sync.Cond
 	failure  error // why the connection was ended by us; nil: in order
@@ -128,6 +130,10 @@ func (c *conn) accept(s *quic.Stream) {
 	}
 	c.streams = x
 	c.open++
+	if p, ok := c.early.Take(x.id); ok {
+		x.isUpdated = true
+		x.prioritizeLocked(p)
+	}
 	begins := !c.isActive
 	c.isActive = true
 	limit := c.serving.cfg.MaxRequests

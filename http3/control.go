@@ -7,6 +7,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -169,10 +170,15 @@ func (p *controlParser) parse(in []byte) *h3.Error {
 		if !isEvent {
 			continue
 		}
-		if ev.Type == h3.FramePriorityUpdate && !p.conn.mayOpen(ev.ID) {
-			return h3.ErrPriorityID
-		}
-		if ev.Type != h3.FrameSettings {
+		switch ev.Type {
+		case h3.FrameSettings:
+		case h3.FramePriorityUpdate:
+			if !p.conn.mayOpen(ev.ID) {
+				return h3.ErrPriorityID
+			}
+			p.conn.charge(costIgnored)
+			p.conn.prioritize(ev.ID, fieldlist.ParsePriority(ev.Priority, fieldlist.DefaultPriority()))
+		default:
 			p.conn.charge(costIgnored)
 		}
 	}

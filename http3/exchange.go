@@ -133,6 +133,10 @@ func (x *exchange) headComplete() error {
 		x.isKeyed = streams.ShowUpgrade(h)
 		x.message.Tunnel()
 	}
+	if x.facts.IsEarly { // another server learns it (RFC 8470 section 5.1)
+		h.Put(sluice.HeaderEarlyData, []byte("1"), message.Sets)
+	}
+	x.readPriority()
 	if err := x.request.HeadComplete(false); err != nil {
 		x.failure = err
 		return nil

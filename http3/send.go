@@ -19,8 +19,7 @@ const (
 	// withHead is how much of a larger part is sent together with the head: what fits into
 	// its packet.
 	withHead = 1100
-	// pieceSize is how much is written at a time: a client that takes nothing of a piece for
-	// the StallTimeout is reset.
+	// pieceSize is how much of a file or of a kept body is read at a time.
 	pieceSize = 32 << 10
 )
 
@@ -143,23 +142,32 @@ func (s *stream) write(p []byte) bool {
 		if s.output == outputReset {
 			return false
 		}
-		piece := p[:min(len(p), pieceSize)]
-		p = p[len(piece):]
-		if len(piece) < 2*collected {
-			switch err := s.quic.TryWriteAll(piece); {
+		if len(p) < 2*collected {
+			switch err := s.quic.TryWriteAll(p); {
 			case err == nil:
-				s.bytesWritten += len(piece)
-				continue
+				s.bytesWritten += len(p)
+				return true
 			case !errors.Is(err, quic.ErrWouldBlock):
 				return s.failWrite(err)
 			}
 		}
+		piece := p
+		if s.inOrder < inOrderSize {
+			piece = p[:min(len(p), inOrderSize-s.inOrder)]
+		}
+		p = p[len(piece):]
+		if len(piece) > 2*collected {
+			s.takeTurns(len(piece))
+		}
 		if s.writeTimeout > 0 {
 			_ = s.quic.SetWriteDeadline(time.Now().Add(s.writeTimeout))
 		} else {
-			s.expect(waitWrite, clock.Nanos()+int64(s.conn.serving.config.StallTimeout))
+			s.expect(waitWrite, clock.Nanos()+int64(s.stall))
 		}
-		n, err := s.quic.Write(piece)
+		if s.limiter == nil {
+			s.limiter = s.progressed
+		}
+		n, err := s.quic.WriteWithLimit(piece, s.limiter)
 		s.wait.Store(0)
 		s.bytesWritten += n
 		if err != nil {
@@ -167,6 +175,13 @@ func (s *stream) write(p []byte) bool {
 		}
 	}
 	return true
+}
+
+// progressed is called when the client takes up to n bytes more, and returns n. Any goroutine
+// may call it.
+func (s *stream) progressed(n int) int {
+	s.taken.Store(clock.Nanos())
+	return n
 }
 
 // failWrite notes why the response cannot be sent. It returns false.

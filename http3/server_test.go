@@ -415,3 +415,30 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// With many handshakes in progress, new clients prove their address.
+func TestRetry(t *testing.T) {
+	v, addr := serveHTTP3(t, &sluice.Server{Handler: echo}, Config{RetryAbove: -1})
+	if got, err := dialRaw(t, addr).exchange(get("/")); err != nil || len(got) == 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got := v.Stats().Retries; got == 0 {
+		t.Error("no Retry")
+	}
+	v, addr = serveHTTP3(t, &sluice.Server{Handler: echo}, Config{RetryAbove: 1})
+	dialRaw(t, addr).exchange(get("/"))
+	if got := v.Stats().Retries; got != 0 {
+		t.Errorf("%d Retries without load", got)
+	}
+	v.handshakes.Add(1) // one that does not end
+	defer v.handshakes.Add(-1)
+	if got, err := dialRaw(t, addr).exchange(get("/")); err != nil || len(got) == 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got := v.Stats().Retries; got == 0 {
+		t.Error("no Retry above the limit")
+	}
+	if !nettest.Poll(10*time.Second, func() bool { return v.handshakes.Load() == 1 }) {
+		t.Errorf("%d handshakes in progress", v.handshakes.Load())
+	}
+}

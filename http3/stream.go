@@ -44,16 +44,22 @@ type stream struct {
 	// Output.
 	out          *buf.Buffer // what was not written yet; nil: nothing
 	output       outputState
-	writeTimeout time.Duration // 0: the StallTimeout
+	writeTimeout time.Duration // 0: stall
+	stall        time.Duration // the StallTimeout
+	limiter      func(int) int // progressed; nil: it was not used yet
 	bytesWritten int
+	inOrder      int         // bytes of large content
+	hasPriority  bool        // that the client has named; conn.mu guards it, as the next one
+	isUpdated    bool        // by PRIORITY_UPDATE, which counts more than the field of the request
 	writeErr     error       // why writing has failed
 	stopGone     func() bool // ends what onGone has arranged
 	onGone       func()
 
 	wait        atomic.Int64 // when what the stream waits for is late, in Nanos; 0: it does not wait
 	waitsFor    atomic.Uint32
-	isReset     atomic.Bool // by either side
-	interrupted atomic.Bool // ReadBody fails
+	taken       atomic.Int64 // when the client has taken something of a large part, in Nanos
+	isReset     atomic.Bool  // by either side
+	interrupted atomic.Bool  // ReadBody fails
 }
 
 // A part is what a frame has that has begun.
@@ -95,7 +101,7 @@ const (
 // open makes s the stream q of c.
 func (s *stream) open(c *conn, q *quic.Stream) {
 	s.conn, s.quic, s.id = c, q, uint64(q.StreamID())
-	s.declared = -1
+	s.declared, s.stall = -1, c.serving.config.StallTimeout
 }
 
 // forget is the last call. It keeps no memory but that of fields that are reused.
@@ -104,6 +110,7 @@ func (s *stream) forget() {
 	s.dropInput()
 	s.dropOutput()
 	s.frames, s.message, s.part = h3.FrameReader{}, h3.Message{}, partNone
+	s.inOrder, s.hasPriority, s.isUpdated = 0, false, false
 	s.input, s.output, s.isStream, s.readDue = inputOpen, outputNone, false, false
 	s.declared, s.received, s.trailer, s.keptDue = -1, 0, nil, 0
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
@@ -142,6 +149,15 @@ func (s *stream) dropOutput() {
 func (s *stream) expect(what uint32, due int64) {
 	s.waitsFor.Store(what)
 	s.wait.Store(due)
+}
+
+// isLate reports whether what s waits for is late at the time now. It then waits no longer.
+func (s *stream) isLate(now int64) bool {
+	due := s.wait.Load()
+	if due == 0 || due > now || s.waitsFor.Load() == waitWrite && s.taken.Load()+int64(s.stall) > now {
+		return false
+	}
+	return s.wait.CompareAndSwap(due, 0)
 }
 
 // expire ends a wait that is late. conn.mu is locked, so that s has not ended.

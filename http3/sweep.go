@@ -38,7 +38,7 @@ func (c *conn) sweep(now int64) (isIdle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := c.streams; x != nil; x = x.next {
-		if due := x.wait.Load(); due != 0 && due <= now && x.wait.CompareAndSwap(due, 0) {
+		if x.isLate(now) {
 			x.expire()
 		}
 	}
