@@ -57,7 +57,7 @@ type Exchange interface {
 	InterruptWrite()
 
 	// OnPeerGone arranges that f is called, on any goroutine, if the client goes
-	// away while the handler runs.
+	// away while the handler runs. nil: nothing is called any more.
 	OnPeerGone(f func())
 	// HasTarget reports whether the connection has an engine.Target, and is the client's alone.
 	HasTarget() bool

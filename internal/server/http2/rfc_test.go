@@ -225,6 +225,24 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
+// TestGoneTellsNobody: who wants to know no more that the client has gone is not called, also
+// if it has.
+func TestGoneTellsNobody(t *testing.T) {
+	e := newEngine(t, testConfig())
+	told := 0
+	e.handler = func(r *testRequest) {
+		r.stream.OnGone(func() { told++ })
+		e.feed(h2.AppendReset(nil, 1, h2.CodeCancel))
+		r.stream.OnGone(nil)
+		r.stream.OnGone(func() { told++ })
+	}
+	e.feed(e.peer.request(nil, 1, get, true))
+	e.runTasks()
+	if told != 2 {
+		t.Errorf("told %d times", told)
+	}
+}
+
 // TestDrainIgnores: frames on streams above the last one of GOAWAY are discarded, and
 // their DATA counts for the connection (RFC 9113 section 6.8).
 func TestDrainIgnores(t *testing.T) {

@@ -201,12 +201,14 @@ func (s *Stream) ID() uint32 { return s.id }
 // OnGone arranges that f is called once, on any goroutine, if the peer resets the
 // stream or the connection ends before the response is complete. f is called with
 // Conn.mu locked, and must not call the Stream. If that has happened already, f is
-// called at once.
+// called at once. nil: nothing is called any more.
 func (s *Stream) OnGone(f func()) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	if s.output == outputReset {
-		f()
+		if f != nil {
+			f()
+		}
 		return
 	}
 	s.onGone = f
