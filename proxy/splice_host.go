@@ -106,7 +106,8 @@ func (h *spliceHost) memo(index uint32, at side) engine.Memo {
 
 // Wake implements upgrade.Host.
 func (h *spliceHost) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
-	return acquireSpliceSession(h.at(uint32(h.server.Served(m))), clientSide, c)
+	index, _ := h.server.Served(m)
+	return acquireSpliceSession(h.at(uint32(index)), clientSide, c)
 }
 
 // Unpack implements upgrade.Host; splices do not move.

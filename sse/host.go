@@ -112,7 +112,8 @@ func (h *host) removeLocked(s *stream) {
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	h.hub.mu.Lock()
-	s := h.streams[h.server.Served(m)]
+	number, _ := h.server.Served(m)
+	s := h.streams[number]
 	h.hub.mu.Unlock()
 	x := acquireSession(h, s, conn)
 	x.stays = m.ID&memoStays != 0

@@ -191,10 +191,9 @@ func (s *session) Retire() engine.Memo {
 // Reuse restores what Retire of this or of another session of the host has returned; see
 // engine.Reusable.
 func (s *session) Reuse(conn engine.Conn, left engine.Memo, _ int64) bool {
-	server := s.host.server
-	index := server.Served(left)
-	if server.Memo(0, index, 0).Served != left.Served {
-		return false // of another host, or of HTTP
+	index, isOwn := s.host.server.Served(left)
+	if !isOwn { // of another host, or of HTTP
+		return false
 	}
 	s.serve(s.host.conns.get(uint32(index)), conn)
 	s.wake(left)
@@ -316,7 +315,8 @@ const (
 
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
-	s := acquireSession(h, h.conns.get(uint32(h.server.Served(left))), conn)
+	index, _ := h.server.Served(left)
+	s := acquireSession(h, h.conns.get(uint32(index)), conn)
 	s.wake(left)
 	return s
 }

@@ -77,7 +77,7 @@ type fakeServer struct{}
 func (fakeServer) Memo(id, served uint64, opened int64) engine.Memo {
 	return engine.Memo{ID: id, Served: served, Opened: opened}
 }
-func (fakeServer) Served(m engine.Memo) uint64             { return m.Served }
+func (fakeServer) Served(m engine.Memo) (uint64, bool)     { return m.Served, true }
 func (fakeServer) Prompt(engine.Target)                    {}
 func (fakeServer) ReadOn(engine.Target)                    {}
 func (fakeServer) Cast([]engine.Target, []byte, func(int)) {}
@@ -95,7 +95,7 @@ type placedServer struct {
 func (s *placedServer) Memo(id, served uint64, opened int64) engine.Memo {
 	return s.place.Memo(id, served, opened)
 }
-func (s *placedServer) Served(m engine.Memo) uint64 { return s.place.Served(m) }
+func (s *placedServer) Served(m engine.Memo) (uint64, bool) { return s.place.Served(m) }
 
 // TestReuse: a session that was retired becomes that of any connection of its host, with what
 // that has left, and of no other.

@@ -38,7 +38,8 @@ type talkHost struct {
 }
 
 func (h talkHost) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
-	return &talker{h, c, h.server.Served(m)}
+	served, _ := h.server.Served(m)
+	return &talker{h, c, served}
 }
 
 func (h talkHost) Unpack(c engine.Conn, state []byte) engine.Protocol {

@@ -131,8 +131,8 @@ type Server interface {
 	// Memo returns the Memo of a Protocol that sleeps: with id and opened, and with
 	// served, of which MemoBits bits are kept.
 	Memo(id, served uint64, opened int64) engine.Memo
-	// Served returns the number that Memo got.
-	Served(m engine.Memo) uint64
+	// Served returns the number that Memo got. isOwn reports whether m is of this Server.
+	Served(m engine.Memo) (served uint64, isOwn bool)
 	// Prompt is that of the engine.
 	Prompt(t engine.Target)
 	// ReadOn is that of the engine.
@@ -163,11 +163,18 @@ type Place struct {
 
 // Memo implements Server.
 func (p *Place) Memo(id, served uint64, opened int64) engine.Memo {
-	return engine.Memo{ID: id, Served: (p.Number<<MemoBits|served&(1<<MemoBits-1))<<p.Shift | p.Marks, Opened: opened}
+	return engine.Memo{ID: id, Served: p.memo(served), Opened: opened}
+}
+
+func (p *Place) memo(served uint64) uint64 {
+	return (p.Number<<MemoBits|served&(1<<MemoBits-1))<<p.Shift | p.Marks
 }
 
 // Served implements Server.
-func (p *Place) Served(m engine.Memo) uint64 { return m.Served >> p.Shift & (1<<MemoBits - 1) }
+func (p *Place) Served(m engine.Memo) (served uint64, isOwn bool) {
+	served = m.Served >> p.Shift & (1<<MemoBits - 1)
+	return served, p.memo(served) == m.Served
+}
 
 // Prompt implements Server.
 func (p *Place) Prompt(t engine.Target) { p.Engine.Prompt(t) }

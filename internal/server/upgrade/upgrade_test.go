@@ -30,8 +30,13 @@ func TestPlace(t *testing.T) {
 	p := &Place{Engine: e, Registered: true, Number: MaxHosts - 1, Marks: marks, Shift: shift}
 	for _, served := range []uint64{0, 7, 1<<MemoBits - 1, 1 << MemoBits} {
 		m := p.Memo(1, served, 3)
-		if p.Served(m) != served&(1<<MemoBits-1) || m.Served&(1<<shift-1) != marks || m.Served>>(shift+MemoBits) != MaxHosts-1 || m.ID != 1 || m.Opened != 3 {
+		got, isOwn := p.Served(m)
+		if got != served&(1<<MemoBits-1) || !isOwn || m.Served&(1<<shift-1) != marks || m.Served>>(shift+MemoBits) != MaxHosts-1 || m.ID != 1 || m.Opened != 3 {
 			t.Errorf("%d: %+v", served, m)
+		}
+		m.Served ^= 1 << (shift + MemoBits)
+		if _, isOwn := p.Served(m); isOwn {
+			t.Errorf("%d: that of another Host is its own", served)
 		}
 	}
 	first, second := engine.Target{Generation: 1}, engine.Target{Generation: 2}
