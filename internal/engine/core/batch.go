@@ -137,7 +137,7 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	} else {
 		c.show()
 	}
-	if w.addHeld(u, out) {
+	if w.addHeld(&u, out) {
 		return
 	}
 	n, errno := d.source.Send(int(u.fd), out, false)
@@ -150,7 +150,7 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 }
 
 // addHeld adds an entry to a batch. The result false means that all are full or in use.
-func (w *worker) addHeld(u heldOut, out []byte) bool {
+func (w *worker) addHeld(u *heldOut, out []byte) bool {
 	all := w.loop.queue.batches
 	for i := range all {
 		if all[(w.number+i)%len(all)].add(u, out) {
@@ -160,11 +160,15 @@ func (w *worker) addHeld(u heldOut, out []byte) bool {
 	return false
 }
 
-func (b *batch) add(u heldOut, out []byte) bool {
-	if !b.mu.TryLock() {
-		return false
+func (b *batch) add(u *heldOut, out []byte) (isAdded bool) {
+	if b.mu.TryLock() {
+		isAdded = b.addLocked(u, out)
+		b.mu.Unlock()
 	}
-	defer b.mu.Unlock()
+	return isAdded
+}
+
+func (b *batch) addLocked(u *heldOut, out []byte) bool {
 	n := b.count.Load()
 	if n == 0 {
 		if b.ring == nil {
@@ -182,7 +186,7 @@ func (b *batch) add(u heldOut, out []byte) bool {
 	if u.client != nil {
 		u.client.Wait()
 	}
-	b.entries[n] = u
+	b.entries[n] = *u
 	b.count.Store(n + 1)
 	return true
 }

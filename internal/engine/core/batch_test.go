@@ -72,7 +72,7 @@ func (b *batching) slot(fd int32) *slot { return b.d.table.find(int(fd)).slot() 
 
 // answer adds out, as a connection does that is about to be idle.
 func (b *batching) answer(fd int32, out string) bool {
-	return b.addHeld(heldOut{place: b.d.table.find(int(fd)), fd: fd, gen: 1}, []byte(out))
+	return b.addHeld(&heldOut{place: b.d.table.find(int(fd)), fd: fd, gen: 1}, []byte(out))
 }
 
 // received returns what the peer of fd has got.
@@ -288,7 +288,7 @@ func TestBatchDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() {
 		for i, fd := range fds {
 			places[i].slot().claim(0, 0)
-			if !b.addHeld(heldOut{place: places[i], fd: fd, gen: 1}, out) {
+			if !b.addHeld(&heldOut{place: places[i], fd: fd, gen: 1}, out) {
 				t.Error("it is not taken")
 			}
 		}

@@ -29,7 +29,7 @@ func (l *loop) Hold(h *engine.Held, out []byte) bool {
 		return false
 	}
 	for _, b := range q.batches {
-		if b.add(heldOut{fd: int32(h.FD), client: h}, out) {
+		if b.add(&heldOut{fd: int32(h.FD), client: h}, out) {
 			return true
 		}
 	}
