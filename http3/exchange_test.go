@@ -180,6 +180,26 @@ func statusLine(status string) []byte {
 	return e.AppendStatus(nil, code)
 }
 
+// A handler that has nothing to send learns by Flush, too, that the client takes no more.
+func TestFlushAfterStop(t *testing.T) {
+	flushed := make(chan error, 2)
+	addr := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		done := ctx.Done()
+		flushed <- ctx.Flush()
+		<-done
+		flushed <- ctx.Flush()
+	}}, Config{})
+	s := dialRaw(t, addr).open(get("/"))
+	s.Close()
+	if err := <-flushed; err != nil {
+		t.Error(err)
+	}
+	s.CancelRead(quic.StreamErrorCode(wire.RequestCancelled))
+	if err := <-flushed; err != sluice.ErrConnectionClosed {
+		t.Errorf("after STOP_SENDING: %v", err)
+	}
+}
+
 // A client that gives up makes Done of the handler's context close.
 func TestDone(t *testing.T) {
 	gone, begun := make(chan bool), make(chan bool)

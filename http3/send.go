@@ -129,7 +129,7 @@ func (s *stream) endOutput() {
 // flush sends what was collected.
 func (s *stream) flush() bool {
 	if s.out == nil {
-		return s.output != outputReset
+		return s.output != outputReset && s.quic.Context().Err() == nil // the client has not stopped it
 	}
 	ok := s.write(s.out.B)
 	s.dropOutput()
