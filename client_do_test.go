@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -11,7 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 )
 
 // TestCallsTime: what a call whose time has run out says.
@@ -83,4 +88,189 @@ func TestDialTimeoutOfClients(t *testing.T) {
 			t.Errorf("a client: took %v", took)
 		}
 	})
+}
+
+// A fakeProtocol is a protocol of another module: a list of what becomes of each Acquire.
+type fakeProtocol struct {
+	t         *testing.T
+	host      *streams.Host
+	acquires  []fakeAcquire
+	announced [][]byte
+	released  int
+	calls     []streams.Call
+	closed    bool
+	isMoved   bool // what Misdirected returns
+}
+
+// A fakeAcquire is an error, or a stream that is answered with a status, or fails.
+type fakeAcquire struct {
+	err      error
+	status   int
+	body     string
+	failure  error
+	meaning  streams.Failure
+	isReused bool
+}
+
+func (p *fakeProtocol) NewPeers(h *streams.Host) streams.Peers { p.host = h; return p }
+
+func (p *fakeProtocol) Acquire(call streams.Call) (streams.Stream, error) {
+	p.calls = append(p.calls, call)
+	next := p.acquires[0]
+	p.acquires = p.acquires[1:]
+	if next.err != nil {
+		return nil, next.err
+	}
+	return &fakeStream{protocol: p, fakeAcquire: next}, nil
+}
+
+func (p *fakeProtocol) Announced(lines [][]byte) { p.announced = lines }
+func (p *fakeProtocol) Misdirected() bool        { return p.isMoved }
+func (p *fakeProtocol) CloseIdle()               { p.closed = true }
+func (p *fakeProtocol) Counts() (open, idle int) { return 3, 2 }
+func (p *fakeProtocol) RoundTrip(hc *HostClient, req *Request, resp *Response) (bool, error) {
+	return streams.RoundTrip(p, hc, req, resp)
+}
+
+type fakeStream struct {
+	fakeAcquire
+	protocol *fakeProtocol
+	params   streams.Params
+}
+
+func (s *fakeStream) Params() *streams.Params  { return &s.params }
+func (s *fakeStream) Failure() streams.Failure { return s.meaning }
+func (s *fakeStream) Close() error             { return nil }
+func (s *fakeStream) Release()                 { s.protocol.released++ }
+func (s *fakeStream) NetConn() net.Conn        { return &net.TCPConn{} }
+func (s *fakeStream) Upstream() string         { return "fake:443" }
+func (s *fakeStream) IsReused() bool           { return s.isReused }
+
+func (s *fakeStream) Do() error {
+	if s.failure != nil {
+		return s.failure
+	}
+	r := s.params.Request
+	var head fieldlist.Head
+	head.StatusCode = s.status
+	r.Fields().Add(field.Other, []byte("alt-svc"), []byte(`h3=":443"`))
+	isStreamed, err := r.HeadReceived(&head, false)
+	if err != nil || isStreamed {
+		return err
+	}
+	return r.BodyReceived([]byte(s.body))
+}
+
+func (s *fakeStream) Read(p []byte) (int, error) {
+	n := copy(p, s.body)
+	if s.body = s.body[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// TestAttachedProtocol: what a HostClient does with a protocol of another module.
+func TestAttachedProtocol(t *testing.T) {
+	ok := fakeAcquire{status: 200, body: "hello"}
+	lost := errors.New("lost")
+	for _, tc := range []struct {
+		name     string
+		method   string
+		acquires []fakeAcquire
+		want     error
+		released int
+	}{
+		{"a response", "POST", []fakeAcquire{ok}, nil, 1},
+		{"a full pool", "GET", []fakeAcquire{{err: pool.ErrFull}}, ErrNoFreeConns, 0},
+		{"no connection", "GET", []fakeAcquire{{err: lost}}, lost, 0},
+		{"nothing sent, on a used connection", "POST", []fakeAcquire{{failure: lost, meaning: streams.Failure{IsUnsent: true, IsSafe: true}, isReused: true}, ok}, nil, 2},
+		{"refused", "POST", []fakeAcquire{{failure: lost, meaning: streams.Failure{IsSafe: true}}, ok}, nil, 2},
+		{"maybe processed", "POST", []fakeAcquire{{failure: lost}}, lost, 1},
+		{"maybe processed, idempotent", "PUT", []fakeAcquire{{failure: lost}, ok}, nil, 2},
+		{"ended before the head", "POST", []fakeAcquire{{failure: io.EOF}}, ErrConnectionClosed, 1},
+		{"misdirected", "POST", []fakeAcquire{{status: 421}, ok}, nil, 2},
+	} {
+		for _, isStreamed := range []bool{false, true} {
+			p := &fakeProtocol{t: t, acquires: tc.acquires, isMoved: true}
+			c := &HostClient{Addr: "a.example", IsTLS: true, Transport: p, StreamResponseBody: isStreamed}
+			req, resp := newCall(tc.method, "https://a.example/")
+			err := c.Do(req, resp)
+			if !errors.Is(err, tc.want) || err == nil && tc.want != nil || len(p.acquires) > 0 {
+				t.Errorf("%s: %v, %d not used", tc.name, err, len(p.acquires))
+			}
+			if err == nil && (string(resp.Body()) != "hello" || string(resp.Header.Protocol()) != "HTTP/3.0" || len(p.announced) != 1) {
+				t.Errorf("%s: %s %q, announced %s", tc.name, resp.Header.Protocol(), resp.Body(), p.announced)
+			}
+			if p.released != tc.released {
+				t.Errorf("%s: %d streams were released, want %d", tc.name, p.released, tc.released)
+			}
+			if p.host.Addrs[0] != "a.example:443" || p.host.HasDialer || p.host.MaxConns != defaultHTTP2Conns {
+				t.Errorf("%s: %+v", tc.name, p.host)
+			}
+		}
+	}
+}
+
+// TestAttachedElsewhere: what the protocol does not want goes over TCP.
+func TestAttachedElsewhere(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &Server{Handler: func(ctx *RequestCtx) { ctx.SetBodyString("tcp") }}
+	go server.Serve(ln)
+	defer server.Shutdown()
+	p := &fakeProtocol{t: t, acquires: []fakeAcquire{{err: streams.ErrElsewhere}}}
+	c := &HostClient{Addr: ln.Addr().String(), Transport: p}
+	req, resp := newCall("GET", "http://a.example/")
+	if err := c.Do(req, resp); err != nil || string(resp.Body()) != "tcp" || p.announced != nil {
+		t.Errorf("%v, %q, announced %s", err, resp.Body(), p.announced)
+	}
+	if err := p.host.OpenTCP(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if c.ConnsCount() != 3+1 || c.IdleConnsCount() != 2+1 {
+		t.Errorf("%d connections, %d idle", c.ConnsCount(), c.IdleConnsCount())
+	}
+	if c.CloseIdleConnections(); !p.closed || c.ConnsCount() != 3 {
+		t.Errorf("closed: %v, %d connections", p.closed, c.ConnsCount())
+	}
+}
+
+// TestAttachedTrace: hooks are called, and one that panics keeps no stream.
+func TestAttachedTrace(t *testing.T) {
+	for _, isHeld := range []bool{false, true} {
+		p := &fakeProtocol{t: t, acquires: []fakeAcquire{{status: 200, isReused: true}}}
+		c := &HostClient{Addr: "a.example:443", IsTLS: true, Transport: p}
+		var events []string
+		c.Trace = &ClientTrace{
+			GetConn: func(addr string) { events = append(events, "get "+addr) },
+			GotConn: func(info GotConnInfo) {
+				events = append(events, fmt.Sprint("got ", info.IsReused))
+				if isHeld {
+					panic("hook")
+				}
+			},
+			WroteRequest: func(error) { events = append(events, "wrote") },
+			FirstByte:    func() { events = append(events, "first byte") },
+		}
+		want := "[get a.example:443 got true wrote first byte]"
+		func() {
+			defer func() {
+				if (recover() != nil) != isHeld {
+					t.Error("the panic did not come through")
+				}
+			}()
+			req, resp := newCall("GET", "https://a.example/")
+			if err := c.Do(req, resp); err != nil {
+				t.Error(err)
+			}
+		}()
+		if isHeld {
+			want = "[get a.example:443 got true]"
+		}
+		if got := fmt.Sprint(events); got != want || p.released != 1 {
+			t.Errorf("%s, want %s; released %d", got, want, p.released)
+		}
+	}
 }

@@ -327,7 +327,7 @@ func (p *peers) connect(ctx context.Context, to netip.AddrPort, addr string) (ne
 		_ = transport.Close()
 		_ = socket.Close()
 	}
-	conn, err := transport.Dial(ctx, net.UDPAddrFromAddrPort(to), p.tlsConfig(addr), quicConfig())
+	conn, err := transport.Dial(ctx, net.UDPAddrFromAddrPort(to), p.tlsConfig(addr), p.quicConfig())
 	if err != nil {
 		release()
 		return nil, err
@@ -350,7 +350,8 @@ func (p *peers) tlsConfig(addr string) *tls.Config {
 }
 
 // quicConfig returns the settings of all connections.
-func quicConfig() *quic.Config {
+func (p *peers) quicConfig() *quic.Config {
+	silence := cmp.Or(p.transport.silence, silence)
 	return &quic.Config{
 		HandshakeIdleTimeout:       quicTimeout / 2,
 		MaxIdleTimeout:             silence,

@@ -187,6 +187,53 @@ func TestRaceQUICFails(t *testing.T) {
 	}
 }
 
+// relay passes datagrams of one client on to target, until isMute. It returns its address.
+func relay(t *testing.T, target net.Addr, isMute *atomic.Bool) net.Addr {
+	inner, outer := listenUDP(t), listenUDP(t)
+	var client atomic.Pointer[net.UDPAddr]
+	pump := func(from, to *net.UDPConn, receiver func(source *net.UDPAddr) *net.UDPAddr) {
+		p := make([]byte, 2048)
+		for {
+			n, source, err := from.ReadFromUDP(p)
+			if err != nil {
+				return
+			}
+			if addr := receiver(source); addr != nil && !isMute.Load() {
+				_, _ = to.WriteToUDP(p[:n], addr)
+			}
+		}
+	}
+	go pump(outer, inner, func(source *net.UDPAddr) *net.UDPAddr {
+		client.Store(source)
+		return target.(*net.UDPAddr)
+	})
+	go pump(inner, outer, func(*net.UDPAddr) *net.UDPAddr { return client.Load() })
+	return outer.LocalAddr()
+}
+
+// TestRaceSilence: a connection whose packets are swallowed ends, and its server is broken.
+func TestRaceSilence(t *testing.T) {
+	socket := listenUDP(t)
+	serveRaw(t, socket, answer(smallResponse))
+	var isMute atomic.Bool
+	r := newRacers(t, relay(t, socket.LocalAddr(), &isMute))
+	r.transport.silence = 300 * time.Millisecond
+	r.learn()
+	r.expect("before", "HTTP/3.0", 200)
+	isMute.Store(true)
+	var req sluice.Request
+	req.Header.SetMethod("POST")
+	req.SetRequestURI("https://" + r.client.Addr + "/")
+	var own *Error
+	if err := r.client.DoTimeout(&req, &sluice.Response{}, 20*time.Second); !errors.Is(err, sluice.ErrConnectionClosed) || !errors.As(err, &own) {
+		t.Errorf("swallowed: %v", err)
+	}
+	if !nettest.Poll(10*time.Second, func() bool { return !r.isKnown() }) {
+		t.Error("the server is not broken")
+	}
+	r.expect("after", "HTTP/1.1", 200)
+}
+
 // TestRaceTCPFirst: QUIC that comes after TCP is kept, and TCP's connection, too.
 func TestRaceTCPFirst(t *testing.T) {
 	socket := listenUDP(t)

@@ -55,8 +55,9 @@ type Transport struct {
 	Mode Mode
 
 	origins origins
-	// headStart and patience replace the constants headStart and quicTimeout in tests; 0: they do not.
-	headStart, patience time.Duration
+	// headStart, patience and silence replace the constants headStart, quicTimeout and silence in
+	// tests; 0: they do not.
+	headStart, patience, silence time.Duration
 }
 
 var _ sluice.RoundTripper = (*Transport)(nil)
