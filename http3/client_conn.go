@@ -35,9 +35,9 @@ type clientConn struct {
 	streams  map[quic.StreamID]*clientStream
 	mostOpen int // streams that were open at once
 	isGoing  bool
-	goAway   uint64    // the first stream that the server does not process; valid if isGoing
-	failure  *h3.Error // by which we have ended the connection; nil: we have not
-	critical uint8     // the server's control and QPACK streams that are there, a bit for each
+	goAway   uint64      // the first stream that the server does not process; valid if isGoing
+	failure  *h3.Error   // by which we have ended the connection; nil: we have not
+	critical criticalSet // the server's
 }
 
 // newClientConn returns the connection info to addr. It has sent SETTINGS.
@@ -62,6 +62,7 @@ func newClientConn(p *peers, info *clientNetConn, addr string) (*clientConn, err
 // its end.
 func (c *clientConn) start() {
 	go c.acceptStreams()
+	watchControl(c.control, c)
 	context.AfterFunc(c.quic.Context(), c.ended)
 }
 
@@ -212,90 +213,42 @@ func (c *clientConn) acceptStreams() {
 		if err != nil {
 			return
 		}
-		go c.readStream(s)
+		go readUni(s, c)
 	}
 }
 
-// readStream reads a stream of the server.
-func (c *clientConn) readStream(s *quic.ReceiveStream) {
-	room := make([]byte, 64)
-	have := 0
-	for {
-		n, err := s.Read(room[have:])
-		have += n
-		kind, size := h3.ReadVarint(room[:have])
-		if size == 0 && err != nil {
-			return // it has no type, and so no meaning
-		}
-		if size > 0 {
-			c.readTyped(s, kind, room, room[size:have], err)
-			return
-		}
-	}
-}
-
-// readTyped reads a stream after its type. in was read into room, and then err.
-func (c *clientConn) readTyped(s *quic.ReceiveStream, kind uint64, room, in []byte, err error) {
-	if kind == streamPush {
-		c.fail(h3.ErrPushID)
-		return
-	}
-	if kind > streamDecoder {
-		s.CancelRead(quic.StreamErrorCode(h3.StreamCreationError))
-		return
+// opened implements uniOwner.
+func (c *clientConn) opened(kind uint64) (p parser, err *h3.Error) {
+	switch kind {
+	case streamControl:
+		p = &serverControl{conn: c, control: h3.Control{Side: h3.Client}}
+	case streamEncoder:
+		p = encoderParser{}
+	case streamDecoder:
+		p = &decoderParser{}
+	case streamPush:
+		return nil, h3.ErrPushID
+	default:
+		return nil, nil
 	}
 	c.mu.Lock()
-	isAgain := c.critical>>kind&1 != 0
-	c.critical |= 1 << kind
-	c.mu.Unlock()
-	if isAgain {
-		c.fail(h3.ErrCriticalAgain)
-		return
-	}
-	control := h3.Control{Side: h3.Client}
-	var decoder h3.DecoderStream
-	ignored := 0
-	for {
-		var violation *h3.Error
-		switch kind {
-		case streamControl:
-			violation = c.controlReceived(&control, in, &ignored)
-		case streamEncoder:
-			for _, b := range in {
-				if b != setCapacityZero {
-					violation = h3.ErrEncoderStream
-				}
-			}
-		case streamDecoder:
-			violation = decoder.Check(in)
-		}
-		if violation != nil {
-			c.fail(violation)
-			return
-		}
-		if err != nil {
-			var reset *quic.StreamError
-			if err == io.EOF || errors.As(err, &reset) {
-				c.fail(h3.ErrCriticalClosed)
-			}
-			return
-		}
-		var n int
-		n, err = s.Read(room)
-		in = room[:n]
-	}
+	defer c.mu.Unlock()
+	return p, c.critical.add(kind)
 }
-
-// setCapacityZero sets the capacity of the table to 0, which it is (RFC 9204 section 4.3.1).
-const setCapacityZero = 0x20
 
 // maxControlIgnored is how many frames without a meaning a server may send on its control stream.
 const maxControlIgnored = 10_000
 
-// controlReceived handles bytes of the control stream.
-func (c *clientConn) controlReceived(control *h3.Control, in []byte, ignored *int) *h3.Error {
+// A serverControl parses a server's control stream.
+type serverControl struct {
+	conn    *clientConn
+	control h3.Control
+	ignored int
+}
+
+func (p *serverControl) parse(in []byte) *h3.Error {
 	for len(in) > 0 {
-		used, ev, isEvent, err := control.Next(in)
+		used, ev, isEvent, err := p.control.Next(in)
 		if err != nil {
 			return err
 		}
@@ -303,9 +256,9 @@ func (c *clientConn) controlReceived(control *h3.Control, in []byte, ignored *in
 		switch {
 		case !isEvent:
 		case ev.Type == h3.FrameGoAway:
-			c.goingAway(ev.ID)
+			p.conn.goingAway(ev.ID)
 		case ev.Type != h3.FrameSettings:
-			if *ignored++; *ignored > maxControlIgnored {
+			if p.ignored++; p.ignored > maxControlIgnored {
 				return h3.ErrNothing
 			}
 		}

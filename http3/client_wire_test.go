@@ -197,7 +197,7 @@ func TestClientServerStreams(t *testing.T) {
 		code    h3.Code
 	}{
 		{"all of them", [][]byte{settings, {streamEncoder}, {streamDecoder}, {0x21, 1, 2, 3}}, false, 0},
-		{"capacity 0", [][]byte{settings, {streamEncoder, setCapacityZero}}, false, 0},
+		{"capacity 0", [][]byte{settings, {streamEncoder, 0x20}}, false, 0},
 		{"grease on the control stream", [][]byte{concat(settings, frame(0x21, []byte{1}), frame(0x21, nil))}, false, 0},
 		{"GOAWAY of a later stream", [][]byte{concat(settings, frame(h3.FrameGoAway, []byte{0x80, 0, 1, 0}))}, false, 0},
 
@@ -210,6 +210,7 @@ func TestClientServerStreams(t *testing.T) {
 		{"setting of HTTP/2", [][]byte{concat([]byte{streamControl}, frame(h3.FrameSettings, []byte{2, 0}))}, false, h3.SettingsError},
 		{"two control streams", [][]byte{settings, settings}, false, h3.StreamCreationError},
 		{"closed control stream", [][]byte{settings}, true, h3.ClosedCritical},
+		{"control stream of the client is stopped", nil, true, h3.ClosedCritical},
 		{"push stream", [][]byte{settings, {streamPush, 0}}, false, h3.IDError},
 		{"insertion", [][]byte{settings, {streamEncoder, 0xc0}}, false, h3.EncoderStreamError},
 		{"acknowledgement", [][]byte{settings, {streamDecoder, 0x80}}, false, h3.DecoderStreamError},
@@ -218,6 +219,11 @@ func TestClientServerStreams(t *testing.T) {
 		socket := listenUDP(t)
 		closed := make(chan error, 1)
 		serveConns(t, socket, func(c *quic.Conn) {
+			if len(tc.streams) == 0 {
+				if s, err := c.AcceptUniStream(context.Background()); err == nil {
+					s.CancelRead(0)
+				}
+			}
 			for i, out := range tc.streams {
 				s, err := c.OpenUniStream()
 				if err != nil {

@@ -40,7 +40,7 @@ type conn struct {
 	next     uint64    // the first id that was not accepted
 	budget   budget
 	early    fieldlist.EarlyPriorities[uint64]
-	critical uint8 // the client's control and QPACK streams that are there, a bit for each
+	critical criticalSet // the client's
 	changed  sync.Cond
 	failure  error // why the connection was ended by us; nil: in order
 	waiting  *time.Timer

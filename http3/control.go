@@ -27,11 +27,7 @@ func (c *conn) openControl() (err error) {
 	if c.control, err = c.quic.OpenUniStream(); err != nil {
 		return err
 	}
-	context.AfterFunc(c.control.Context(), func() {
-		if isPeerReset(context.Cause(c.control.Context())) { // no client may stop it
-			c.fail(h3.ErrCriticalClosed)
-		}
-	})
+	watchControl(c.control, c)
 	_, err = c.control.Write(c.serving.settings)
 	return err
 }
@@ -52,7 +48,7 @@ func (c *conn) acceptUni() {
 		if err != nil {
 			return
 		}
-		go c.readUni(s)
+		go readUni(s, c)
 		c.mu.Lock()
 		isAll := c.critical == allCritical
 		c.mu.Unlock()
@@ -62,54 +58,74 @@ func (c *conn) acceptUni() {
 	}
 }
 
-// readUni reads a unidirectional stream.
-func (c *conn) readUni(s *quic.ReceiveStream) {
-	var room [64]byte
-	have := 0
-	for {
-		n, err := s.Read(room[have:])
-		have += n
-		kind, size := h3.ReadVarint(room[:have])
-		switch {
-		case size > 0:
-			c.readTyped(s, kind, room[size:have], err)
-			return
-		case err != nil:
-			return
-		}
-	}
-}
-
-// readTyped reads a stream after its type. in was read, and then err.
-func (c *conn) readTyped(s *quic.ReceiveStream, kind uint64, in []byte, err error) {
-	switch kind {
-	case streamControl, streamEncoder, streamDecoder:
-		c.mu.Lock()
-		isAgain := c.critical>>kind&1 != 0
-		c.critical |= 1 << kind
-		c.mu.Unlock()
-		if isAgain {
-			c.fail(h3.ErrCriticalAgain)
-			return
-		}
-	case streamPush:
-		c.fail(h3.ErrPushStream)
-		return
-	default:
-		s.CancelRead(quic.StreamErrorCode(h3.StreamCreationError))
-		c.charge(costIgnored)
-		return
-	}
-	var p parser
+// opened implements uniOwner.
+func (c *conn) opened(kind uint64) (p parser, err *h3.Error) {
 	switch kind {
 	case streamControl:
 		p = &controlParser{conn: c}
 	case streamEncoder:
 		p = encoderParser{}
-	default:
+	case streamDecoder:
 		p = &decoderParser{}
+	case streamPush:
+		return nil, h3.ErrPushStream
+	default:
+		c.charge(costIgnored)
+		return nil, nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return p, c.critical.add(kind)
+}
+
+// A criticalSet is the set of the peer's control and QPACK streams that are there.
+type criticalSet uint8
+
+// add adds a stream, which must not be there yet.
+func (c *criticalSet) add(kind uint64) *h3.Error {
+	if *c>>kind&1 != 0 {
+		return h3.ErrCriticalAgain
+	}
+	*c |= 1 << kind
+	return nil
+}
+
+// A uniOwner is a connection of a server or a client.
+type uniOwner interface {
+	// opened returns what parses a stream of this type; nil: it has no meaning.
+	opened(kind uint64) (parser, *h3.Error)
+	fail(err *h3.Error)
+}
+
+// readUni reads a unidirectional stream of the peer.
+func readUni(s *quic.ReceiveStream, c uniOwner) {
 	room := make([]byte, 64)
+	have := 0
+	for {
+		n, err := s.Read(room[have:])
+		have += n
+		kind, size := h3.ReadVarint(room[:have])
+		if size == 0 && err != nil {
+			return
+		}
+		if size == 0 {
+			continue
+		}
+		p, violation := c.opened(kind)
+		switch {
+		case violation != nil:
+			c.fail(violation)
+		case p == nil:
+			s.CancelRead(quic.StreamErrorCode(h3.StreamCreationError))
+		default:
+			readCritical(s, c, p, room, room[size:have], err)
+		}
+		return
+	}
+}
+
+// readCritical reads a stream that must not end. in was read into room, and then err.
+func readCritical(s *quic.ReceiveStream, c uniOwner, p parser, room, in []byte, err error) {
 	for {
 		if violation := p.parse(in); violation != nil {
 			c.fail(violation)
@@ -127,7 +143,16 @@ func (c *conn) readTyped(s *quic.ReceiveStream, kind uint64, in []byte, err erro
 	}
 }
 
-// A parser parses what a client sends on a critical stream.
+// watchControl ends the connection when the peer stops our control stream, which it must not.
+func watchControl(control *quic.SendStream, c uniOwner) {
+	context.AfterFunc(control.Context(), func() {
+		if isPeerReset(context.Cause(control.Context())) {
+			c.fail(h3.ErrCriticalClosed)
+		}
+	})
+}
+
+// A parser parses what a peer sends on a critical stream.
 type parser interface{ parse(in []byte) *h3.Error }
 
 // An encoderParser is that of an encoder stream: without a table it is empty, or sets the
@@ -149,7 +174,7 @@ type decoderParser struct{ stream h3.DecoderStream }
 
 func (d *decoderParser) parse(in []byte) *h3.Error { return d.stream.Check(in) }
 
-// A controlParser is that of a control stream.
+// A controlParser is that of a client's control stream.
 type controlParser struct {
 	conn    *conn
 	control h3.Control
