@@ -32,7 +32,8 @@ type echoHost struct {
 
 func (h *echoHost) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
 	h.family.woken.Add(1)
-	return &echoProtocol{h, c, h.server.Served(m)}
+	served, _ := h.server.Served(m)
+	return &echoProtocol{h, c, served}
 }
 
 type echoProtocol struct {
@@ -217,7 +218,7 @@ func TestTakeOverWithoutHost(t *testing.T) {
 	u := s.upgrades.At(0).(*echoHost).server
 	for _, m := range []uint64{0, 7, 1<<upgrade.MemoBits - 1, 1 << upgrade.MemoBits} {
 		memo := u.Memo(1, m, 3)
-		if got := u.Served(memo); got != m&(1<<upgrade.MemoBits-1) || memo.ID != 1 || memo.Opened != 3 || memo.Served&(memoTLS|memoHTTP2|memoUpgraded) != memoUpgraded {
+		if got, isOwn := u.Served(memo); !isOwn || got != m&(1<<upgrade.MemoBits-1) || memo.ID != 1 || memo.Opened != 3 || memo.Served&(memoTLS|memoHTTP2|memoUpgraded) != memoUpgraded {
 			t.Errorf("%d: the memo is %+v, with %d", m, memo, got)
 		}
 	}
