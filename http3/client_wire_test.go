@@ -187,15 +187,18 @@ func TestClientWire(t *testing.T) {
 	}
 }
 
-// TestClientServerStreams: what a server may send on streams of its own.
-func TestClientServerStreams(t *testing.T) {
+// A serverStreams is what a server sends on streams of its own.
+type serverStreams struct {
+	name    string
+	streams [][]byte
+	isShut  bool // the first one is closed
+	code    h3.Code
+}
+
+// long: a table
+func serverStreamCases() []serverStreams {
 	settings := h3.AppendSettings([]byte{streamControl}, h3.Settings{})
-	for _, tc := range []struct {
-		name    string
-		streams [][]byte
-		isShut  bool // the first one is closed
-		code    h3.Code
-	}{
+	return []serverStreams{
 		{"all of them", [][]byte{settings, {streamEncoder}, {streamDecoder}, {0x21, 1, 2, 3}}, false, 0},
 		{"capacity 0", [][]byte{settings, {streamEncoder, 0x20}}, false, 0},
 		{"grease on the control stream", [][]byte{concat(settings, frame(0x21, []byte{1}), frame(0x21, nil))}, false, 0},
@@ -215,7 +218,12 @@ func TestClientServerStreams(t *testing.T) {
 		{"insertion", [][]byte{settings, {streamEncoder, 0xc0}}, false, h3.EncoderStreamError},
 		{"acknowledgement", [][]byte{settings, {streamDecoder, 0x80}}, false, h3.DecoderStreamError},
 		{"nothing but grease", [][]byte{concat(settings, bytes.Repeat(frame(0x21, nil), maxControlIgnored+1))}, false, h3.ExcessiveLoad},
-	} {
+	}
+}
+
+// TestClientServerStreams: what a server may send on streams of its own.
+func TestClientServerStreams(t *testing.T) {
+	for _, tc := range serverStreamCases() {
 		socket := listenUDP(t)
 		closed := make(chan error, 1)
 		serveConns(t, socket, func(c *quic.Conn) {
