@@ -190,13 +190,14 @@ func (s *session) Retire() engine.Memo {
 
 // Reuse restores what Retire of this or of another session of the host has returned; see
 // engine.Reusable.
-func (s *session) Reuse(conn engine.Conn, left engine.Memo, _ int64) bool {
+func (s *session) Reuse(conn engine.Conn, left engine.Memo, arrived int64) bool {
 	index, isOwn := s.host.server.Served(left)
 	if !isOwn { // of another host, or of HTTP
 		return false
 	}
 	s.serve(s.host.conns.get(uint32(index)), conn)
 	s.wake(left)
+	s.arrived = arrived
 	return true
 }
 

@@ -21,6 +21,7 @@ type fakeConn struct {
 	buffer      [16 << 10]byte
 	roomy       int           // bytes of input that were fed in a room
 	wait        time.Duration // of SetReadDeadline
+	waitsSince  int64         // and its now
 }
 
 // feed gives s input as engines do: into its room if it has one, and in pieces of at most
@@ -63,13 +64,13 @@ func (c *fakeConn) WriteReady(v *net.Buffers) int64 {
 	return total
 }
 
-func (c *fakeConn) Buffered() []byte                         { return c.in }
-func (c *fakeConn) Discard(n int)                            { c.in = c.in[n:] }
-func (c *fakeConn) Target() engine.Target                    { return engine.Target{Generation: 1} }
-func (c *fakeConn) SetReadDeadline(_ int64, d time.Duration) { c.wait = d }
-func (c *fakeConn) SetWriteTimeout(time.Duration)            {}
-func (c *fakeConn) RemoteAddr() net.Addr                     { return nil }
-func (c *fakeConn) LocalAddr() net.Addr                      { return nil }
+func (c *fakeConn) Buffered() []byte                           { return c.in }
+func (c *fakeConn) Discard(n int)                              { c.in = c.in[n:] }
+func (c *fakeConn) Target() engine.Target                      { return engine.Target{Generation: 1} }
+func (c *fakeConn) SetReadDeadline(now int64, d time.Duration) { c.waitsSince, c.wait = now, d }
+func (c *fakeConn) SetWriteTimeout(time.Duration)              {}
+func (c *fakeConn) RemoteAddr() net.Addr                       { return nil }
+func (c *fakeConn) LocalAddr() net.Addr                        { return nil }
 
 // A fakeServer is an upgrade.Server.
 type fakeServer struct{}
@@ -133,10 +134,16 @@ func TestReuse(t *testing.T) {
 		if got := s.Retire(); got != memos[at] {
 			t.Errorf("%d: %+v became %+v", at, memos[at], got)
 		}
-		s.Reuse(conn, memos[at], 0)
+		s.Reuse(conn, memos[at], 7)
 		out, next := conn.feed(s, []byte(masked(ws.OpBinary, "m")), 100, nil)
 		if string(out) != string(ws.AppendFrame(nil, ws.OpBinary, []byte("m"))) || next != engine.Read || !s.Pause() || s.conn.guarded.session != s {
 			t.Errorf("%d: answered %q, %v", at, out, next)
+		}
+		if conn.waitsSince != 7 || conn.wait <= 0 {
+			t.Errorf("%d: waits %v from %d on", at, conn.wait, conn.waitsSince)
+		}
+		if conn.feed(s, []byte(masked(ws.OpBinary, "m")), 100, nil); conn.waitsSince == 7 {
+			t.Errorf("%d: a later message waits from the first one on", at)
 		}
 		if at == 2 {
 			s.awaits = awaitsPong

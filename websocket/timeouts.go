@@ -40,10 +40,12 @@ func (s *session) armOpen(closing upgrade.Closing) {
 	if s.awaits == awaitsClose {
 		return
 	}
+	now := s.arrived // a clock less to read for a message
+	s.arrived = 0
 	if s.reader.IsBetween() {
 		s.began = 0
-		after, now := s.silence(closing), int64(0)
-		if after > 0 {
+		after := s.silence(closing)
+		if after > 0 && now == 0 {
 			now = clock.Nanos()
 		}
 		s.engine.SetReadDeadline(now, after)
