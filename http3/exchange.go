@@ -43,6 +43,7 @@ type marks struct {
 	expects    bool                  // the client waits for 100-continue
 	connects   bool                  // extended CONNECT
 	isKeyed    bool                  // of a client that has sent Sec-WebSocket-Key
+	isEager    bool                  // the content may wait for the body, so that none of it may wait for more
 	isAccepted bool                  // the final head has opened the tunnel
 	isExempt   bool                  // the handler uses the tunnel
 	outlived   bool                  // hijacked: conn.tunnels counts it
@@ -262,6 +263,7 @@ func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	case isLast && !f.HasTrailers:
 		return x.stream.respond(x, p)
 	}
+	x.isEager = f.IsStream && x.isStream
 	return x.stream.sendHead(x, false, false) && x.SendData(p, isLast)
 }
 
@@ -269,7 +271,7 @@ func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 func (x *exchange) SendData(p []byte, isLast bool) bool {
 	switch {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
-		return x.stream.send(p)
+		return x.stream.send(p) && (!x.isEager || x.flush())
 	case x.form.HasContent && x.responseHeader.HasTrailers(): // they may have been set after the head
 		return x.stream.sendLast(p, streams.TrailerFields{Header: &x.responseHeader.Header})
 	}
@@ -292,7 +294,7 @@ func (x *exchange) InterruptWrite() { x.stream.reset(h3.InternalError) }
 func (x *exchange) HasTarget() bool { return false }
 
 // OnPeerGone implements server.Exchange.
-func (x *exchange) OnPeerGone(f func()) { x.stream.setOnGone(f) }
+func (x *exchange) OnPeerGone(f func()) { x.watch.set(x.quic, f) }
 
 // SetReadDeadline implements server.Exchange.
 func (x *exchange) SetReadDeadline(now int64, timeout time.Duration) {

@@ -49,7 +49,7 @@ func (s *stream) read(p []byte) (int, error) {
 	s.input = inputLost
 	if isPeerReset(err) {
 		s.charge(costReset)
-		s.gone()
+		s.watch.gone()
 	}
 	return n, errReset
 }

@@ -118,10 +118,7 @@ func (s *stream) finish() bool {
 
 // endOutput ends the direction to the client.
 func (s *stream) endOutput() {
-	if s.stopGone != nil {
-		s.stopGone()
-	}
-	s.stopGone, s.onGone = nil, nil
+	s.watch.end()
 	s.output = outputEnded
 	_ = s.quic.Close()
 }
@@ -187,5 +184,8 @@ func (s *stream) progressed(n int) int {
 // failWrite notes why the response cannot be sent. It returns false.
 func (s *stream) failWrite(err error) bool {
 	s.output, s.writeErr = outputReset, err
+	if isPeerReset(err) {
+		s.charge(costReset)
+	}
 	return false
 }

@@ -3,6 +3,7 @@ package http3
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,12 +49,11 @@ type stream struct {
 	stall        time.Duration // the StallTimeout
 	limiter      func(int) int // progressed; nil: it was not used yet
 	bytesWritten int
-	inOrder      int         // bytes of large content
-	hasPriority  bool        // that the client has named; conn.mu guards it, as the next one
-	isUpdated    bool        // by PRIORITY_UPDATE, which counts more than the field of the request
-	writeErr     error       // why writing has failed
-	stopGone     func() bool // ends what onGone has arranged
-	onGone       func()
+	inOrder      int   // bytes of large content
+	hasPriority  bool  // that the client has named; conn.mu guards it, as the next one
+	isUpdated    bool  // by PRIORITY_UPDATE, which counts more than the field of the request
+	writeErr     error // why writing has failed
+	watch        peerWatch
 
 	wait        atomic.Int64 // when what the stream waits for is late, in Nanos; 0: it does not wait
 	waitsFor    atomic.Uint32
@@ -114,7 +114,8 @@ func (s *stream) forget() {
 	s.input, s.output, s.isStream, s.readDue = inputOpen, outputNone, false, false
 	s.declared, s.received, s.trailer, s.keptDue = -1, 0, nil, 0
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
-	s.stopGone, s.onGone, s.writeErr = nil, nil, nil
+	s.watch.end()
+	s.watch.isGone, s.writeErr = false, nil
 	s.wait.Store(0)
 	s.isReset.Store(false)
 	s.interrupted.Store(false)
@@ -178,28 +179,48 @@ func (s *stream) reset(code h3.Code) {
 	s.quic.CancelWrite(quic.StreamErrorCode(code))
 }
 
-// setOnGone arranges that f is called if the client gives the response up.
-func (s *stream) setOnGone(f func()) {
-	if s.stopGone != nil {
-		s.stopGone()
-		s.stopGone = nil
-	}
-	if s.onGone = f; f == nil {
-		return
-	}
-	if s.isReset.Load() || s.input == inputLost {
-		f()
-		return
-	}
-	s.stopGone = context.AfterFunc(s.quic.Context(), f)
+// A peerWatch calls a function if the client gives a response up.
+type peerWatch struct {
+	mu     sync.Mutex
+	f      func()      // nil: there is none
+	stop   func() bool // of what waits for the end of the stream
+	isGone bool
 }
 
-// gone tells what setOnGone has arranged that the client has reset its direction.
-func (s *stream) gone() {
-	if s.onGone != nil && (s.stopGone == nil || s.stopGone()) {
-		s.onGone()
+// set makes f what is called for the stream q; nil: nothing.
+func (w *peerWatch) set(q *quic.Stream, f func()) {
+	w.end()
+	w.mu.Lock()
+	isGone := w.isGone
+	if f != nil && !isGone {
+		w.f, w.stop = f, context.AfterFunc(q.Context(), f)
 	}
-	s.stopGone, s.onGone = nil, nil
+	w.mu.Unlock()
+	if f != nil && isGone {
+		f()
+	}
+}
+
+// gone says that the client has reset its direction.
+func (w *peerWatch) gone() {
+	w.mu.Lock()
+	w.isGone = true
+	f, stop := w.f, w.stop
+	w.f, w.stop = nil, nil
+	w.mu.Unlock()
+	if f != nil && stop() {
+		f()
+	}
+}
+
+// end ends what set has arranged.
+func (w *peerWatch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stop != nil {
+		w.stop()
+	}
+	w.f, w.stop = nil, nil
 }
 
 // isPeerReset reports whether err is a reset by the client.
