@@ -70,16 +70,19 @@ func TestRealIP(t *testing.T) {
 		{forwarded, proxy, []string{`Forwarded: for=`}, proxy},
 		{forwarded, proxy, []string{`Forwarded: for=""`}, proxy},
 	} {
-		ctx := request(t, append([]string{"GET / HTTP/1.1"}, c.fields...)...)
-		if c.peer == "@" {
-			ctx.SetRemoteAddr(&net.UnixAddr{Name: "@", Net: "unix"})
-		} else {
-			ctx.SetRemoteAddr(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.peer)))
+		peers := []net.Addr{&net.UnixAddr{Name: "@", Net: "unix"}}
+		if c.peer != "@" {
+			at := netip.MustParseAddrPort(c.peer)
+			peers = []net.Addr{net.TCPAddrFromAddrPort(at), net.UDPAddrFromAddrPort(at)} // UDP: HTTP/3
 		}
-		var seen string
-		RealIP(c.options)(func(ctx *sluice.RequestCtx) { seen = ctx.RemoteAddr().String() })(ctx)
-		if seen != c.want {
-			t.Errorf("%s %q: %s, want %s", c.peer, c.fields, seen, c.want)
+		for _, peer := range peers {
+			ctx := request(t, append([]string{"GET / HTTP/1.1"}, c.fields...)...)
+			ctx.SetRemoteAddr(peer)
+			var seen string
+			RealIP(c.options)(func(ctx *sluice.RequestCtx) { seen = ctx.RemoteAddr().String() })(ctx)
+			if seen != c.want {
+				t.Errorf("%s %s %q: %s, want %s", peer.Network(), peer, c.fields, seen, c.want)
+			}
 		}
 	}
 }

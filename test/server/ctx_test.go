@@ -191,9 +191,11 @@ func TestRequestMethods(t *testing.T) {
 			if want := ctx.RemoteAddr().String(); ctx.Conn().RemoteAddr().String() != want || !strings.Contains(ctx.String(), want) {
 				t.Errorf("remote address is %v", ctx.Conn().RemoteAddr())
 			}
-			ctx.SetRemoteAddr(&net.TCPAddr{IP: net.IPv4(9, 8, 7, 6)})
-			if ctx.RemoteIP().String() != "9.8.7.6" {
-				t.Errorf("RemoteIP is %v", ctx.RemoteIP())
+			for _, addr := range []net.Addr{&net.TCPAddr{IP: net.IPv4(9, 8, 7, 6)}, &net.UDPAddr{IP: net.IPv4(9, 8, 7, 6)}} {
+				ctx.SetRemoteAddr(addr)
+				if ctx.RemoteIP().String() != "9.8.7.6" {
+					t.Errorf("RemoteIP of %s is %v", addr.Network(), ctx.RemoteIP())
+				}
 			}
 			ctx.SetRemoteAddr(nil)
 			if ctx.RemoteIP().String() == "9.8.7.6" {
