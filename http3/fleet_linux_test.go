@@ -32,8 +32,8 @@ import (
 const patience = 20 * time.Second
 
 // playRole plays the master of a fleet and its workers. The role is the number of workers,
-// "upgrade" if a holder keeps them, and "retry" if clients must prove their address. It ends
-// with its stdin.
+// "upgrade" if a holder keeps them, "retry" if clients must prove their address, and "hang" if
+// workers count as hanging soon. It ends with its stdin.
 func playRole(role string) int {
 	words := strings.Fields(role)
 	if !prefork.IsChild() && !prefork.IsManager() {
@@ -55,6 +55,9 @@ func playRole(role string) int {
 	p := prefork.New(s)
 	p.Workers, _ = strconv.Atoi(words[0])
 	p.Upgrade = slices.Contains(words, "upgrade")
+	if slices.Contains(words, "hang") {
+		p.HangTimeout = time.Second
+	}
 	p.RecoverThreshold, p.SoakTime = 100, -1
 	p.IdleLinger, p.DrainTimeout = 300*time.Millisecond, patience
 	p.OnWorkerStart = func(i prefork.WorkerInfo) error { info = i; return nil }

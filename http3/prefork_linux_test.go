@@ -19,6 +19,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/prefork"
 )
 
@@ -82,14 +83,17 @@ func TestRestartsOfHTTP3(t *testing.T) {
 	}
 }
 
-// If a worker is killed, its clients learn it with their next packet, and the others notice
-// nothing.
-func TestKilledWorkerOfHTTP3(t *testing.T) {
-	for _, role := range []string{"1", "3"} {
-		t.Run(role, func(t *testing.T) {
-			f := startFleet(t, role)
+// If a worker is killed or hangs, its clients learn it with their next packet, and the others
+// notice nothing.
+func TestDeadWorkerOfHTTP3(t *testing.T) {
+	for _, c := range []struct {
+		role   string
+		signal syscall.Signal
+	}{{"1", syscall.SIGKILL}, {"3", syscall.SIGKILL}, {"2 hang", syscall.SIGSTOP}} {
+		t.Run(c.role, func(t *testing.T) {
+			f := startFleet(t, c.role)
 			byWorker := map[string][]*fleetClient{}
-			workers, _ := strconv.Atoi(role)
+			workers, _ := strconv.Atoi(c.role[:1])
 			for i := 0; len(byWorker) < workers || i < 4*workers; i++ {
 				c := f.newClient()
 				worker, err := c.get("/")
@@ -103,10 +107,10 @@ func TestKilledWorkerOfHTTP3(t *testing.T) {
 				break
 			}
 			pid, _ := strconv.Atoi(strings.Fields(victim)[0])
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			killed := time.Now()
+			nettest.Signal(t, pid, c.signal)
+			// A stopped process would outlive its master.
+			t.Cleanup(func() { nettest.Signal(t, pid, syscall.SIGKILL) })
+			begin := time.Now()
 			var all sync.WaitGroup
 			for worker, clients := range byWorker {
 				for _, c := range clients {
@@ -115,9 +119,9 @@ func TestKilledWorkerOfHTTP3(t *testing.T) {
 						reset := &quic.StatelessResetError{}
 						switch isVictim := worker == victim; {
 						case isVictim && !errors.As(err, &reset):
-							t.Errorf("after %v, a client of the worker that was killed: %v", time.Since(killed), err)
+							t.Errorf("after %v, a client of the dead worker: %v", time.Since(begin), err)
 						case isVictim:
-							t.Logf("a client of the worker that was killed knows after %v", time.Since(killed).Round(time.Millisecond))
+							t.Logf("a client of the dead worker knows after %v", time.Since(begin).Round(time.Millisecond))
 							c.conn = nil
 							if _, err := c.get("/"); err != nil {
 								t.Errorf("on a new connection: %v", err)
