@@ -6,9 +6,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -33,7 +33,6 @@ type clientConn struct {
 
 	mu       sync.Mutex
 	streams  map[quic.StreamID]*clientStream
-	mostOpen int // streams that were open at once
 	isGoing  bool
 	goAway   uint64      // the first stream that the server does not process; valid if isGoing
 	failure  *h3.Error   // by which we have ended the connection; nil: we have not
@@ -125,14 +124,7 @@ var errFull error = &Error{Code: uint64(h3.RequestRejected), text: "the connecti
 func (c *clientConn) add(s *clientStream) error {
 	stream, err := c.quic.OpenStream()
 	if isLimit(err) {
-		c.mu.Lock()
-		open, isOver := len(c.streams), len(c.streams) > 0 && len(c.streams) >= c.mostOpen
-		c.mu.Unlock()
-		if isOver { // the server admits no more: others carry what is beyond
-			c.peers.pool.SetLimit(c.peers.settings, c.member, open)
-			return errFull
-		}
-		stream, err = c.awaitStream(s) // it has not noticed the end of another one yet
+		stream, err = c.awaitStream(s)
 	}
 	if err != nil {
 		return err
@@ -143,7 +135,6 @@ func (c *clientConn) add(s *clientStream) error {
 	if !isLate {
 		s.opened(stream)
 		c.streams[id] = s
-		c.mostOpen = max(c.mostOpen, len(c.streams))
 	}
 	c.mu.Unlock()
 	if isLate {
@@ -164,22 +155,38 @@ func isLimit(err error) bool {
 	return errors.As(err, &value) || errors.As(err, &pointer)
 }
 
-// awaitStream waits for a stream, until the request of s ends.
+// creditPatience is how long a server may take to admit another stream after one has ended: it
+// waits for our acknowledgement. A server that takes longer admits no more streams.
+const creditPatience = 50 * time.Millisecond
+
+// awaitStream waits for a stream, until the request of s ends. If there are others for longer than
+// creditPatience, their number is all that the server admits, and the error is errFull.
 func (c *clientConn) awaitStream(s *clientStream) (*quic.Stream, error) {
 	bounds := clock.Bounds{Context: s.params.Context, Deadline: s.params.Deadline}
 	if s.params.WriteTimeout > 0 {
 		bounds.Allow(s.params.WriteTimeout)
 	}
-	ctx, cancel := bounds.Within()
-	defer cancel()
-	stream, err := c.quic.OpenStreamSync(ctx)
-	if err != nil && ctx.Err() != nil {
-		if s.params.Context != nil && s.params.Context.Err() != nil {
-			return nil, context.Cause(s.params.Context)
+	for {
+		own := bounds
+		own.Allow(creditPatience)
+		ctx, cancel := own.Within()
+		stream, err := c.quic.OpenStreamSync(ctx)
+		hasEnded := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil || !hasEnded:
+			return stream, err
+		case bounds.Err() != nil:
+			return nil, bounds.Err()
 		}
-		return nil, os.ErrDeadlineExceeded
+		c.mu.Lock()
+		open := len(c.streams)
+		c.mu.Unlock()
+		if open > 0 {
+			c.peers.pool.SetLimit(c.peers.settings, c.member, open)
+			return nil, errFull
+		}
 	}
-	return stream, err
 }
 
 // remove forgets a stream.

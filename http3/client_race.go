@@ -66,6 +66,7 @@ func (p *peers) Acquire(call streams.Call) (streams.Stream, error) {
 	if addr == "" {
 		return nil, streams.ErrElsewhere
 	}
+	var failed chan error // gets the error of our attempt to open a connection
 	got, ok := p.pool.Take(p.settings)
 	for {
 		if !ok {
@@ -82,10 +83,16 @@ func (p *peers) Acquire(call streams.Call) (streams.Stream, error) {
 		case got.Member != nil:
 			return p.streamOn(got.Member, call.IsLast), nil
 		}
+		select {
+		case err := <-failed: // before we waited
+			p.pool.Abandon(p.settings)
+			return nil, err
+		default:
+		}
 		// Who waits for the connection may give up; the connection is for all.
 		*call.Phase = clock.PhaseDial
-		go p.open(addr, call.Trace)
-		ok = false
+		failed, ok = make(chan error, 1), false
+		go p.open(addr, call.Trace, failed)
 	}
 }
 
@@ -180,7 +187,7 @@ func (p *peers) failed() {
 }
 
 // open opens a connection with the permission of the pool. Unless the mode is Only, TCP takes part.
-func (p *peers) open(addr string, trace *dial.Trace) {
+func (p *peers) open(addr string, trace *dial.Trace, failed chan<- error) {
 	var tcp chan error // gets the outcome of TCP; nil: it was not dialed
 	var start <-chan time.Time
 	if p.transport.Mode != Only {
@@ -200,7 +207,7 @@ func (p *peers) open(addr string, trace *dial.Trace) {
 			start = nil
 		case err := <-tcp:
 			if err == nil {
-				p.openLate(quic)
+				p.openLate(quic, failed)
 				return
 			}
 			tcp = nil // QUIC is all that is left
@@ -208,7 +215,7 @@ func (p *peers) open(addr string, trace *dial.Trace) {
 				p.opened(d.conn)
 			} else {
 				p.failed()
-				p.pool.Failed(p.settings, err) // as without HTTP/3
+				p.giveUp(err, failed) // as without HTTP/3
 			}
 			return
 		case d := <-quic:
@@ -223,10 +230,16 @@ func (p *peers) open(addr string, trace *dial.Trace) {
 					err = failure
 				}
 			}
-			p.pool.Failed(p.settings, err)
+			p.giveUp(err, failed)
 			return
 		}
 	}
+}
+
+// giveUp tells those who wait for a connection why there is none.
+func (p *peers) giveUp(err error, failed chan<- error) {
+	failed <- err
+	p.pool.Failed(p.settings, err)
 }
 
 // dialed is the outcome of dialing QUIC.
@@ -260,10 +273,10 @@ func (p *peers) settle(c *clientConn) {
 }
 
 // openLate sends those who wait for QUIC to TCP, and waits for QUIC.
-func (p *peers) openLate(quic <-chan dialed) {
+func (p *peers) openLate(quic <-chan dialed, failed chan<- error) {
 	p.isLate.Store(true)
 	defer p.isLate.Store(false)
-	p.pool.Failed(p.settings, streams.ErrElsewhere)
+	p.giveUp(streams.ErrElsewhere, failed)
 	d := <-quic
 	if d.err != nil {
 		p.failed()

@@ -113,3 +113,49 @@ func TestClientServerShutdown(t *testing.T) {
 		t.Errorf("%d requests were served, and %d answered", served.Load(), answered.Load())
 	}
 }
+
+// BenchmarkClientGet: a GET of 13 bytes, one at a time and 100 at once, beside quic-go's client;
+// the server is part of it.
+func BenchmarkClientGet(b *testing.B) {
+	addr := serve(b, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("Hello, World!") }}, Config{})
+	own := overHTTP3(b, addr)
+	own.MaxConnWaitTimeout = 10 * time.Second
+	other := newClient(b)
+	for name, do := range map[string]func() error{
+		"sluice": func() error {
+			req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+			defer sluice.ReleaseRequest(req)
+			defer sluice.ReleaseResponse(resp)
+			req.SetRequestURI("https://" + addr + "/")
+			return own.Do(req, resp)
+		},
+		"quic-go": func() error {
+			resp, err := other.Get("https://" + addr + "/")
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			return err
+		},
+	} {
+		for _, atOnce := range []int{1, 100} {
+			b.Run(fmt.Sprint(name, "/", atOnce), func(b *testing.B) {
+				b.ReportAllocs()
+				var group sync.WaitGroup
+				left := atomic.Int64{}
+				left.Store(int64(b.N))
+				for range atOnce {
+					group.Go(func() {
+						for left.Add(-1) >= 0 {
+							if err := do(); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				group.Wait()
+			})
+		}
+	}
+}

@@ -118,6 +118,7 @@ func (s *clientStream) begin() error {
 	case errors.Is(err, os.ErrDeadlineExceeded), bounds.HasEnded(), err == errFull, err == errGoingAway:
 		return err
 	default:
+		s.conn.peers.pool.Drain(s.conn.peers.settings, s.conn.member) // before it is taken again
 		return s.conn.lost(err)
 	}
 	stream := s.quic
