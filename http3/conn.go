@@ -32,12 +32,13 @@ type conn struct {
 	mu       sync.Mutex
 	facts    server.Facts
 	phase    phase
-	streams  *exchange // the open ones, a list
-	open     int       // their number
-	tunnels  int       // those that hijack handlers have
-	isActive bool      // what ConnState was told
-	idle     int64     // since when there are none, in Nanos
-	next     uint64    // the first id that was not accepted
+	streams  *exchange      // the open ones, a list
+	open     int            // their number
+	spent    []*quic.Stream // ended ones whose credit was not given back
+	tunnels  int            // those that hijack handlers have
+	isActive bool           // what ConnState was told
+	idle     int64          // since when there are none, in Nanos
+	next     uint64         // the first id that was not accepted
 	budget   budget
 	early    fieldlist.EarlyPriorities[uint64]
 	critical criticalSet // the client's
@@ -164,6 +165,7 @@ func (c *conn) ended(x *exchange) {
 		x.next.prev = x.prev
 	}
 	c.open--
+	c.spentLocked(x.quic)
 	if x.outlived {
 		c.tunnels--
 	}

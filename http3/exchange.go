@@ -212,7 +212,6 @@ func (x *exchange) end() {
 		return
 	}
 	x.endRequest()
-	x.quic.ReleaseStreamCredit()
 	x.conn.ended(x)
 	x.forget()
 	x.user, x.marks = nil, marks{}

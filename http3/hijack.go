@@ -158,6 +158,5 @@ func (x *exchange) leaveRequest() {
 // net.Conn find that it is closed, so no other request gets the exchange.
 func (x *exchange) endTunnel() {
 	x.endRequest() // unless openProtocol was called
-	x.quic.ReleaseStreamCredit()
 	x.conn.ended(x)
 }

@@ -37,6 +37,9 @@ func (s *serving) sweep(now int64) {
 func (c *conn) sweep(now int64) (isIdle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.giveCreditLocked(); c.open == 0 {
+		c.spent = nil
+	}
 	for x := c.streams; x != nil; x = x.next {
 		if x.isLate(now) {
 			x.expire()
