@@ -151,7 +151,9 @@ func (c *conn) accept(s *quic.Stream) {
 
 // ended removes x, whose request is over.
 func (c *conn) ended(x *exchange) {
-	c.serving.attachment.Transferred(x.bytesRead, x.bytesWritten)
+	if !x.isCounted {
+		c.serving.attachment.Transferred(x.bytesRead, x.bytesWritten)
+	}
 	if x.isReset.Load() || x.output != outputEnded {
 		c.serving.stats.resets.Add(1)
 	}

@@ -47,6 +47,7 @@ type marks struct {
 	isAccepted bool                  // the final head has opened the tunnel
 	isExempt   bool                  // the handler uses the tunnel
 	outlived   bool                  // hijacked: conn.tunnels counts it
+	isCounted  bool                  // what is transferred is counted by the protocol that has the stream
 	tunnel     *streams.HijackedConn // of an extended CONNECT; nil: not used yet
 }
 

@@ -131,6 +131,8 @@ func (x *exchange) serveProtocol(c net.Conn) (outlived bool) {
 		c.isOwner = true
 	}
 	attachment := x.conn.serving.attachment
+	attachment.Transferred(x.bytesRead, x.bytesWritten)
+	x.isCounted = true
 	go func() {
 		_ = attachment.ServeProtocol(c, x.openProtocol)
 		_ = c.Close() // it is closed, unless the server has ended

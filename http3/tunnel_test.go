@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,8 @@ func TestWebSocket(t *testing.T) {
 			t.Error(err)
 		}
 	}}
+	var read, written atomic.Uint64
+	s.Control().Meter = &sluice.Meter{BytesRead: &read, BytesWritten: &written}
 	addr := serve(t, s, Config{})
 	c := dialRaw(t, addr)
 	r := c.connect("/")
@@ -136,6 +139,11 @@ func TestWebSocket(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	for what, n := range map[string]uint64{"read": read.Load(), "written": written.Load()} {
+		if n < uint64(len(large)) || n > uint64(len(large))*3/2 {
+			t.Errorf("%d bytes are counted as %s", n, what)
+		}
 	}
 }
 
