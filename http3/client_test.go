@@ -300,28 +300,32 @@ func TestClientEnds(t *testing.T) {
 	}
 }
 
-// TestClientExpect: the body waits for the status 100.
+// TestClientExpect: the body waits for the status 100, and is not sent after a final one.
 func TestClientExpect(t *testing.T) {
-	addr, _ := startPeer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/no" {
-			w.WriteHeader(http.StatusForbidden)
-			return
-		}
-		_, _ = io.Copy(w, r.Body) // sends the status 100
-	}, nil)
+	addr := serve(t, &sluice.Server{
+		Handler:         func(ctx *sluice.RequestCtx) { ctx.SetBody(ctx.PostBody()) },
+		ContinueHandler: func(h *sluice.RequestHeader) bool { return string(h.RequestURI()) == "/yes" },
+	}, Config{})
 	c := overHTTP3(t, addr)
-	for path, want := range map[string]int{"/yes": 200, "/no": 403} {
-		var req sluice.Request
-		var resp sluice.Response
-		req.Header.SetMethod("POST")
-		req.SetRequestURI("https://" + addr + path)
-		req.Header.Set("Expect", "100-continue")
-		req.SetBodyString("content")
-		if err := c.DoTimeout(&req, &resp, 20*time.Second); err != nil || resp.StatusCode() != want {
-			t.Errorf("%s: %v, %d", path, err, resp.StatusCode())
-		}
-		if want == 200 && string(resp.Body()) != "content" {
-			t.Errorf("%s: %q", path, resp.Body())
+	c.ExpectContinueTimeout = time.Hour
+	for path, want := range map[string]int{"/yes": 200, "/no": 417} {
+		for _, isStream := range []bool{false, true} {
+			var req sluice.Request
+			var resp sluice.Response
+			req.Header.SetMethod("POST")
+			req.SetRequestURI("https://" + addr + path)
+			req.Header.Set("Expect", "100-continue")
+			if isStream {
+				req.SetBodyStream(strings.NewReader("content"), -1)
+			} else {
+				req.SetBodyString("content")
+			}
+			if err := c.DoTimeout(&req, &resp, 20*time.Second); err != nil || resp.StatusCode() != want {
+				t.Errorf("%s: %v, %d", path, err, resp.StatusCode())
+			}
+			if want == 200 && string(resp.Body()) != "content" {
+				t.Errorf("%s: %q", path, resp.Body())
+			}
 		}
 	}
 }
