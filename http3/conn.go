@@ -36,7 +36,6 @@ type conn struct {
 	open     int            // their number
 	spent    []*quic.Stream // ended ones whose credit was not given back
 	tunnels  int            // those that hijack handlers have
-	isActive bool           // what ConnState was told
 	idle     int64          // since when there are none, in Nanos
 	next     uint64         // the first id that was not accepted
 	budget   budget
@@ -45,6 +44,10 @@ type conn struct {
 	changed  sync.Cond
 	failure  error // why the connection was ended by us; nil: in order
 	waiting  *time.Timer
+
+	telling  sync.Mutex         // locked before mu
+	isActive bool               // what ConnState was told last; telling guards it
+	endUni   context.CancelFunc // of acceptUni
 }
 
 // A phase is how far the life of a connection is.
@@ -93,7 +96,10 @@ func (s *serving) serveConn(q *quic.Conn) {
 
 // serve accepts requests until the connection ends, and returns why.
 func (c *conn) serve() error {
-	go c.acceptUni()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.endUni = cancel
+	go c.acceptUni(ctx)
 	for {
 		s, err := c.quic.AcceptStream(context.Background())
 		if err != nil {
@@ -135,13 +141,12 @@ func (c *conn) accept(s *quic.Stream) {
 		x.isUpdated = true
 		x.prioritizeLocked(p)
 	}
-	begins := !c.isActive
-	c.isActive = true
+	begins := c.open == 1
 	limit := c.serving.cfg.MaxRequests
 	isLast := limit > 0 && c.facts.Served >= limit
 	c.mu.Unlock()
 	if begins {
-		c.serving.attachment.SetActive(c.net, true)
+		c.tellState()
 	}
 	if isLast || c.serving.attachment.IsClosing(&x.facts) {
 		c.endAfterRequests()
@@ -176,7 +181,6 @@ func (c *conn) ended(x *exchange) {
 	isQuiet := c.open == 0
 	if isQuiet {
 		c.idle = clock.Nanos()
-		c.isActive = false
 		c.changed.Broadcast()
 		if c.phase == phaseEnding {
 			c.waitForClientLocked()
@@ -184,7 +188,20 @@ func (c *conn) ended(x *exchange) {
 	}
 	c.mu.Unlock()
 	if isQuiet {
-		c.serving.attachment.SetActive(c.net, false)
+		c.tellState()
+	}
+}
+
+// tellState tells ConnState whether there are requests, if that has changed.
+func (c *conn) tellState() {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.mu.Lock()
+	isActive := c.open > 0
+	c.mu.Unlock()
+	if isActive != c.isActive {
+		c.isActive = isActive
+		c.serving.attachment.SetActive(c.net, isActive)
 	}
 }
 

@@ -42,19 +42,13 @@ func (c *conn) sendControlLocked(frame []byte) {
 
 // acceptUni accepts unidirectional streams until the three are there that every client may
 // have. Later ones stay unaccepted, without credit.
-func (c *conn) acceptUni() {
+func (c *conn) acceptUni(ctx context.Context) {
 	for range maxUniStreams {
-		s, err := c.quic.AcceptUniStream(context.Background())
+		s, err := c.quic.AcceptUniStream(ctx)
 		if err != nil {
 			return
 		}
 		go readUni(s, c)
-		c.mu.Lock()
-		isAll := c.critical == allCritical
-		c.mu.Unlock()
-		if isAll {
-			return
-		}
 	}
 }
 
@@ -75,7 +69,11 @@ func (c *conn) opened(kind uint64) (p parser, err *h3.Error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return p, c.critical.add(kind)
+	err = c.critical.add(kind)
+	if c.critical == allCritical {
+		c.endUni()
+	}
+	return p, err
 }
 
 // A criticalSet is the set of the peer's control and QPACK streams that are there.

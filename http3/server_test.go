@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -376,6 +377,25 @@ func TestUniStreams(t *testing.T) {
 	c.uni(streamControl, settings)
 	if got, err := c.exchange(get("/")); err != nil || len(got) == 0 {
 		t.Errorf("after a stream without a meaning: %v", err)
+	}
+}
+
+// When the streams are there that every client may have, no goroutine waits for more.
+func TestUniStreamsEnd(t *testing.T) {
+	c := dialRaw(t, serve(t, &sluice.Server{Handler: echo}, Config{}))
+	c.uni(streamEncoder, []byte{0x20})
+	c.uni(streamDecoder, nil)
+	if _, err := c.exchange(get("/")); err != nil {
+		t.Fatal(err)
+	}
+	stacks := make([]byte, 1<<20)
+	if !nettest.Poll(10*time.Second, func() bool {
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*conn).acceptUni(")
+	}) {
+		t.Error("more are waited for")
+	}
+	if c.uni(streamEncoder, nil); c.Context().Err() != nil {
+		t.Error("the connection has ended")
 	}
 }
 
