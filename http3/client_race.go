@@ -369,6 +369,7 @@ func (p *peers) quicConfig() *quic.Config {
 		HandshakeIdleTimeout:       quicTimeout / 2,
 		MaxIdleTimeout:             silence,
 		KeepAlivePeriod:            silence / 3,
+		InitialPacketSize:          firstPacketSize,
 		MaxIncomingStreams:         -1, // servers open none (RFC 9114 section 6.1)
 		MaxIncomingUniStreams:      maxServerStreams,
 		RequireStreamCreditRelease: true,

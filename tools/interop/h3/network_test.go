@@ -17,6 +17,9 @@ import (
 
 	"github.com/quic-go/quic-go"
 	quichttp3 "github.com/quic-go/quic-go/http3"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/http3"
 )
 
 // requests is how many requests the network's tests make.
@@ -222,19 +225,64 @@ func exchangeAll(t *testing.T, addr string, count int, mayRepeat bool) (repeated
 	return again.Load()
 }
 
-// exchange makes a request: a small answer, a large one, or an upload.
+// TestOwnClient: our client, on the worst of networks that keep the client's port.
+func TestOwnClient(t *testing.T) {
+	r := newRelay(t, startTarget(t), relayOptions{loss: 0.02, reorder: 0.05, delay: 3 * time.Millisecond, mtu: 1280 - 28, corrupt: 0.005})
+	client := &sluice.HostClient{Addr: r.addr, IsTLS: true, TLSConfig: clientTLS(), Transport: &http3.Transport{Mode: http3.Only}}
+	defer client.CloseIdleConnections()
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range parallel {
+		running.Go(func() {
+			for i := next.Add(1); i <= int64(*requests); i = next.Add(1) {
+				if err := exchangeOwn(client, "https://localhost", int(i)); err != nil {
+					t.Errorf("request %d: %v", i, err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if r.lost.Load() == 0 {
+		t.Error("nothing was lost")
+	}
+}
+
+// exchangeOwn is exchange for our client.
+func exchangeOwn(client *sluice.HostClient, url string, i int) error {
+	req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+	defer sluice.ReleaseRequest(req)
+	defer sluice.ReleaseResponse(resp)
+	method, path, body, want := kindOf(i)
+	req.Header.SetMethod(method)
+	req.SetRequestURI(url + path)
+	req.SetBodyRaw(body)
+	if err := client.DoTimeout(req, resp, 3*patience); err != nil {
+		return err
+	}
+	if got := resp.Body(); resp.StatusCode() != 200 || !bytes.Equal(got, want) {
+		return fmt.Errorf("status %d, %d bytes are not the %d that are wanted", resp.StatusCode(), len(got), len(want))
+	}
+	return nil
+}
+
+// kindOf returns the request number i, and the body of its answer: a small one, a large one, or
+// that of an upload.
+func kindOf(i int) (method, path string, body, want []byte) {
+	switch {
+	case i%20 == 0:
+		return http.MethodGet, "/large", nil, large
+	case i%4 == 0:
+		body = large[:i*997%(64<<10)]
+		return http.MethodPost, "/echo", body, []byte(sumOf(body))
+	}
+	return http.MethodGet, "/hello", nil, []byte(hello)
+}
+
+// exchange makes the request number i.
 func exchange(ctx context.Context, transport http.RoundTripper, url string, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
-	method, path, want := http.MethodGet, "/hello", []byte(hello)
-	var body []byte
-	switch {
-	case i%20 == 0:
-		path, want = "/large", large
-	case i%4 == 0:
-		body = large[:i*997%(64<<10)]
-		method, path, want = http.MethodPost, "/echo", []byte(sumOf(body))
-	}
+	method, path, body, want := kindOf(i)
 	r, err := http.NewRequestWithContext(ctx, method, url+path, bytes.NewReader(body))
 	if err != nil {
 		return err
