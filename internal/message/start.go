@@ -86,7 +86,11 @@ func (h *ResponseHeader) SetContentType(value []byte) {
 	if string(value) != string(h.start.contentType) {
 		value = h.FitValue(value)
 	}
-	h.setOnly(field.ContentType, value)
+	if h.trailer == nil {
+		h.Table.Set(field.ContentType, value)
+	} else {
+		h.setOnly(field.ContentType, value)
+	}
 }
 
 // isBare reports whether the head has only a Content-Length after its start.

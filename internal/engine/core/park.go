@@ -8,10 +8,12 @@ import "github.com/sluicehttp/sluice/internal/engine"
 // connection is idle, has ended, was claimed again, or is in a batch; c must not be used. If it
 // returns false, the connection has something to do, and the worker still owns it.
 func (c *conn) park() bool {
-	if err := c.add(); err != nil {
-		c.Fail(err)
-		c.end(engine.Abort)
-		return true
+	if !c.slot().has(flagAdded) { // once; the call would cost every request
+		if err := c.add(); err != nil {
+			c.Fail(err)
+			c.end(engine.Abort)
+			return true
+		}
 	}
 	parked := c.preparePark()
 	if c.isHeld && (parked != 0 || c.slot().has(flagInput|flagPrompt|flagKill)) {
