@@ -66,7 +66,7 @@ func TestGetHTTP3(t *testing.T) {
 			if c.status == 0 && !strings.Contains(got.stdout, "\n\nbody") {
 				t.Errorf("no body\n%s", got.stdout)
 			}
-			for _, text := range []string{"over UDP", "over a new connection", "over the same connection"} {
+			for _, text := range []string{"over UDP", "over a new connection", "over the same connection", "connect "} {
 				if c.status == 0 && !strings.Contains(got.stderr, text) {
 					t.Errorf("%q is not in\n%s", text, got.stderr)
 				}

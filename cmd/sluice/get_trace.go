@@ -74,6 +74,7 @@ func (p *phases) context(req *sluice.Request) context.Context {
 		DialStart: func(network, addr string) {
 			if network == "udp" {
 				p.report.note("connecting to %s over UDP", addr)
+				p.enter(phaseDial)
 				return
 			}
 			p.report.note("connecting to %s", addr)
@@ -139,6 +140,9 @@ func (p *phases) gotConn(info sluice.GotConnInfo) {
 	p.mu.Lock()
 	p.isDialed = p.isDialed || !info.IsReused
 	p.mu.Unlock()
+	if _, isQUIC := info.Conn.RemoteAddr().(*net.UDPAddr); isQUIC && !info.IsReused {
+		p.describe(info.Conn.RemoteAddr().String() + ", HTTP/3")
+	}
 	p.enter(phaseWrite)
 }
 
