@@ -229,3 +229,21 @@ func TestCloseOnNextResponse(t *testing.T) {
 		}
 	}
 }
+
+// A handler that blocks delays no other request of its connection.
+func TestBlockedHandler(t *testing.T) {
+	goOn := make(chan bool)
+	addr := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/blocks" {
+			<-goOn
+		}
+	}}, Config{})
+	c := dialRaw(t, addr)
+	blocked := c.open(get("/blocks"))
+	blocked.Close()
+	burst(t, c.Conn, get("/"), 100)
+	close(goOn)
+	if answer, err := io.ReadAll(blocked); err != nil || len(answer) == 0 {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
