@@ -144,10 +144,11 @@ func (s *stream) readHead(max int) (section []byte, isTooLong bool, err error) {
 	}
 }
 
-// keepSection keeps the next piece of a section.
+// keepSection keeps the next piece of a section. Its memory grows with what arrives: clients
+// announce long sections on all streams for nothing.
 func (s *stream) keepSection(piece []byte) {
 	if s.room == nil {
-		s.room = buf.Get(len(piece) + int(s.frames.Left))
+		s.room = buf.Get(min(len(piece)+int(s.frames.Left), max(len(piece), inputSize)))
 		s.section = s.room.B[:0]
 	}
 	s.section = append(s.section, piece...)
