@@ -131,7 +131,9 @@ type requestStream struct {
 
 // attach makes s the body of the request in ctx.
 func (s *requestStream) attach(ctx *RequestCtx) {
+	s.mu.Lock() // a goroutine of the request before may still try to read
 	s.ctx, s.exchange = ctx, ctx.exchange
+	s.mu.Unlock()
 	ctx.Request.setServerStream(s)
 }
 

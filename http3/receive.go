@@ -235,7 +235,7 @@ func (s *stream) bodyDue() int64 {
 	switch {
 	case s.keptDue != 0:
 		return s.keptDue
-	case s.readDue, s.isTunnel:
+	case s.readDue.Load(), s.isTunnel:
 		return 0
 	}
 	return clock.Nanos() + int64(s.conn.serving.readTimeout)
@@ -316,7 +316,7 @@ func (s *stream) readTrailer() error {
 // setReadDeadline bounds waits for the body: now+timeout; 0 means for ever.
 func (s *stream) setReadDeadline(at time.Time) {
 	if !s.interrupted.Load() {
-		s.readDue = !at.IsZero()
+		s.readDue.Store(!at.IsZero())
 		_ = s.quic.SetReadDeadline(at)
 	}
 	if s.interrupted.Load() {

@@ -38,7 +38,7 @@ type stream struct {
 	declared  int64 // bytes of the body; -1: unknown
 	received  int64
 	trailer   *field.Table // nil: there are none
-	readDue   bool         // setReadDeadline has set a deadline
+	readDue   atomic.Bool  // setReadDeadline has set a deadline
 	keptDue   int64        // when a body that is kept is late, in Nanos; 0: it is streamed
 	bytesRead int
 
@@ -111,11 +111,12 @@ func (s *stream) forget() {
 	s.dropOutput()
 	s.frames, s.message, s.part = h3.FrameReader{}, h3.Message{}, partNone
 	s.inOrder, s.hasPriority, s.isUpdated = 0, false, false
-	s.input, s.output, s.isStream, s.readDue = inputOpen, outputNone, false, false
+	s.input, s.output, s.isStream = inputOpen, outputNone, false
 	s.declared, s.received, s.trailer, s.keptDue = -1, 0, nil, 0
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
 	s.watch.end()
 	s.watch.isGone, s.writeErr = false, nil
+	s.readDue.Store(false)
 	s.wait.Store(0)
 	s.isReset.Store(false)
 	s.interrupted.Store(false)
