@@ -64,8 +64,7 @@ const (
 // serveConn serves q until it ends.
 func (s *serving) serveConn(q *quic.Conn) {
 	s.handshakeEnded(q)
-	n := &netConn{quic: q}
-	n.AddressOnly.Err = sluice.ErrNotSupportedHTTP2
+	n := newNetConn(q)
 	facts, err := s.admit(n)
 	if err != nil {
 		s.stats.refused.Add(1)
@@ -192,14 +191,15 @@ func (c *conn) ended(x *exchange) {
 	}
 }
 
-// tellState tells ConnState whether there are requests, if that has changed.
+// tellState tells ConnState whether there are requests, if that has changed. Release tells the
+// end, after which nothing comes.
 func (c *conn) tellState() {
 	c.telling.Lock()
 	defer c.telling.Unlock()
 	c.mu.Lock()
-	isActive := c.open > 0
+	isActive, isOver := c.open > 0, c.phase == phaseClosed
 	c.mu.Unlock()
-	if isActive != c.isActive {
+	if isActive != c.isActive && !isOver {
 		c.isActive = isActive
 		c.serving.attachment.SetActive(c.net, isActive)
 	}
@@ -243,14 +243,21 @@ func (c *conn) endReason(err error) error {
 // A netConn shows a QUIC connection as a net.Conn: its addresses, and the state of TLS.
 type netConn struct {
 	engine.AddressOnly
-	quic *quic.Conn
+	quic   *quic.Conn
+	remote net.Addr // limits count it until the end, whatever address the client changes to
+}
+
+func newNetConn(q *quic.Conn) *netConn {
+	n := &netConn{quic: q, remote: q.RemoteAddr()}
+	n.AddressOnly.Err = sluice.ErrNotSupportedHTTP2
+	return n
 }
 
 // LocalAddr implements net.Conn.
 func (c *netConn) LocalAddr() net.Addr { return c.quic.LocalAddr() }
 
 // RemoteAddr implements net.Conn. It is the address at the connection's beginning.
-func (c *netConn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
+func (c *netConn) RemoteAddr() net.Addr { return c.remote }
 
 // Close implements net.Conn: it ends the connection.
 func (c *netConn) Close() error {
