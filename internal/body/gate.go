@@ -54,12 +54,16 @@ func (g *Gate) Wait(limit time.Duration) error {
 	case <-timer.C:
 		g.Open()
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.state == gateClosed {
+	if g.isClosed() {
 		return ErrWithheld
 	}
 	return nil
+}
+
+func (g *Gate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state == gateClosed
 }
 
 // A HeldUpload is an Upload whose first Read waits at a Gate, for Patience at most.
@@ -77,8 +81,12 @@ func (h HeldUpload) Read(p []byte) (int, error) {
 	return h.Upload.Read(p)
 }
 
-// Close implements io.Closer: it makes a waiting Read return.
+// Close implements io.Closer: it makes a waiting Read return. An Upload that Gate keeps back is not
+// closed: the request may be sent again.
 func (h HeldUpload) Close() error {
 	h.Gate.Close()
+	if h.Gate.isClosed() {
+		return nil
+	}
 	return h.Upload.Close()
 }

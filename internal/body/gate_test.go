@@ -54,5 +54,9 @@ func TestHeldUpload(t *testing.T) {
 		if got, err := io.ReadAll(h); string(got) != want || !errors.Is(err, wantErr) {
 			t.Errorf("%q, %v", got, err)
 		}
+		_ = h.Close()
+		if h.Rewind() != closes {
+			t.Errorf("closed %v: it can be sent again: %v", closes, !closes)
+		}
 	}
 }
