@@ -66,6 +66,7 @@ const (
 	uploadNone clientUpload = iota
 	uploadReading
 	uploadSending
+	uploadUnwanted // it reads no more
 )
 
 var _ streams.Stream = (*clientStream)(nil)
@@ -94,7 +95,8 @@ func (s *clientStream) Failure() streams.Failure {
 // Do implements streams.Stream.
 func (s *clientStream) Do() error {
 	if err := s.begin(); err != nil {
-		s.failure = streams.Failure{IsSafe: true, IsUnsent: true}
+		// The time that WriteTimeout allows is not allowed again at once.
+		s.failure = streams.Failure{IsSafe: true, IsUnsent: !errors.Is(err, os.ErrDeadlineExceeded)}
 		return err
 	}
 	err := s.sendRequest()
@@ -194,12 +196,17 @@ func (s *clientStream) appendTrailerLocked(dst []byte) []byte {
 	return appendFrame(dst, h3.FrameHeaders, section)
 }
 
-// sent ends the request. From now on, ReadTimeout bounds the response.
+// sent ends the request.
 func (s *clientStream) sent() {
 	_ = s.quic.Close() // it fails if the server wants no more
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isSent = true
+	s.awaitResponseLocked()
+}
+
+// awaitResponseLocked says that nothing more is sent: from now on, ReadTimeout bounds the response.
+func (s *clientStream) awaitResponseLocked() {
 	if s.state != clientOpen {
 		return
 	}
@@ -232,6 +239,9 @@ func (s *clientStream) writeFailed(err error) error {
 	var reset *quic.StreamError
 	switch {
 	case errors.As(err, &reset) && reset.Remote:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.awaitResponseLocked()
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return s.abort(os.ErrDeadlineExceeded, h3.RequestCancelled)
@@ -248,6 +258,9 @@ func (s *clientStream) sendAside() {
 	case err == nil:
 		s.sent()
 	case err == body.ErrWithheld:
+		s.mu.Lock()
+		s.awaitResponseLocked()
+		s.mu.Unlock()
 	case isWrite:
 		_ = s.writeFailed(err)
 	default:
@@ -255,10 +268,15 @@ func (s *clientStream) sendAside() {
 	}
 }
 
-func (s *clientStream) setUpload(state clientUpload) {
+// setUpload notes what the goroutine of the body does now. It returns false if it is to end.
+func (s *clientStream) setUpload(state clientUpload) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.upload == uploadUnwanted {
+		return false
+	}
 	s.upload = state
+	return true
 }
 
 // uploadSize is how many bytes of a body stream are read at once, and at most in a frame.
@@ -294,7 +312,9 @@ func (s *clientStream) sendBody() (err error, isWrite bool) {
 		}
 		n := 0
 		if len(part) > 0 {
-			s.setUpload(uploadReading)
+			if !s.setUpload(uploadReading) {
+				return body.ErrWithheld, false
+			}
 			n, err = p.Source.Read(part)
 			s.setUpload(uploadSending)
 		}
@@ -371,7 +391,8 @@ func (s *clientStream) abortIf(stream *quic.Stream, err error, f streams.Failure
 func (s *clientStream) endUpload() {
 	s.mu.Lock()
 	upload := s.upload
-	if upload != uploadNone || !s.isSent {
+	s.upload = uploadUnwanted // also if it was sending, and would read next
+	if upload == uploadReading || upload == uploadSending || !s.isSent {
 		s.quic.CancelWrite(quic.StreamErrorCode(h3.RequestCancelled))
 	}
 	s.mu.Unlock()
