@@ -239,16 +239,6 @@ func (o *origins) learn(addr, host string, lines [][]byte) {
 	o.putLocked(addr, known)
 }
 
-// forget makes an origin one that is not known to speak HTTP/3.
-func (o *origins) forget(addr string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if known, ok := o.known[addr]; ok {
-		known.port = ""
-		o.putLocked(addr, known)
-	}
-}
-
 // failed says that QUIC has failed for an origin.
 func (o *origins) failed(addr string) {
 	o.mu.Lock()
@@ -273,9 +263,10 @@ func (o *origins) worked(addr string) {
 	}
 }
 
-// putLocked stores what is known of an origin: nothing if it has neither a port nor a failure.
+// putLocked stores what is known of an origin: nothing if it has neither a port nor a failure, and
+// is not broken.
 func (o *origins) putLocked(addr string, known origin) {
-	if known.port == "" && known.failures == 0 {
+	if known.port == "" && known.failures == 0 && !time.Now().Before(known.brokenUntil) {
 		delete(o.known, addr)
 		return
 	}

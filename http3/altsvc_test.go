@@ -148,8 +148,12 @@ func TestOrigins(t *testing.T) {
 		o.failed(addr)
 		time.Sleep(firstBroken)
 		expect("the first failure after it has worked", "443")
-		o.forget(addr)
-		expect("forgotten", "")
+		learn(`clear`)
+		o.failed(addr)
+		o.worked(addr)
+		if got := o.port(addr, "443"); got != "" {
+			t.Errorf("broken, although another connection has worked: %q", got)
+		}
 	})
 }
 

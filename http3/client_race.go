@@ -162,15 +162,8 @@ func (p *peers) Announced(lines [][]byte) {
 
 // Misdirected implements streams.Peers.
 func (p *peers) Misdirected() bool {
-	switch p.transport.Mode {
-	case Only:
-		return false
-	case Prefer:
-		p.failed() // it would be asked again
-	default:
-		p.transport.origins.forget(p.host.Addrs[0])
-	}
-	return true
+	p.failed() // what it says over TCP would make it be asked again
+	return p.transport.Mode != Only
 }
 
 // CloseIdle implements streams.Peers.
