@@ -222,7 +222,7 @@ func TestSuccessorWithoutCompactTLS(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		t.Errorf("an idle connection ends with %d bytes, %v", n, err)
 	}
-	if f.count("lost") > 0 {
+	if f.count("is lost") > 0 {
 		t.Error("a connection was lost")
 	}
 	if err := m.http1()(); err != nil {
