@@ -81,7 +81,7 @@ func TestChromium(t *testing.T) {
 
 func testChromium(t *testing.T, program string, echo sluice.RequestHandler) {
 	for _, isOn := range []bool{true, false} {
-		streams, conns, reports := make(chan uint32, 1), make(chan uint64, 2), make(chan string, 1)
+		streams, conns, reports := make(chan uint64, 1), make(chan uint64, 2), make(chan string, 1)
 		certificate, spki := selfSigned(t)
 		s := &sluice.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, Handler: func(ctx *sluice.RequestCtx) {
 			switch string(ctx.Path()) {
