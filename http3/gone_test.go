@@ -161,3 +161,17 @@ func TestMigratedConnection(t *testing.T) {
 		t.Errorf("the next connection: %v", err)
 	}
 }
+
+// A handler may return while another goroutine closes its tunnel. The race detector finds what
+// is not guarded.
+func TestClosingOnAnotherGoroutine(t *testing.T) {
+	addr := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		c := ctx.Conn()
+		go c.Close()
+	}}, Config{})
+	c := dialRaw(t, addr)
+	for range 100 {
+		s := c.open(head("CONNECT", "/", ":protocol", "websocket", "sec-websocket-version", "13"))
+		_, _ = io.ReadAll(s)
+	}
+}

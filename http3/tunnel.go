@@ -78,11 +78,11 @@ func (t *tunnel) take() bool {
 func (t *tunnel) Revoke() {
 	if t.take() {
 		_ = t.exchange.quic.SetReadDeadline(time.Unix(1, 0)) // the client sends no body
-		t.reading.Lock()
-		defer t.reading.Unlock()
-		t.lockWriting()
-		defer t.writing.Unlock()
 	}
+	t.reading.Lock() // also if a Close goes on
+	defer t.reading.Unlock()
+	t.lockWriting()
+	defer t.writing.Unlock()
 }
 
 // lockWriting locks t.writing, and ends a Write that waits for the client.
