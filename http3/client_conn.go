@@ -155,12 +155,13 @@ func isLimit(err error) bool {
 	return errors.As(err, &value) || errors.As(err, &pointer)
 }
 
-// creditPatience is how long a server may take to admit another stream after one has ended: it
-// waits for our acknowledgement. A server that takes longer admits no more streams.
+// creditPatience is how long a server may take to admit another stream after one has ended, and
+// two round trips beyond that: it waits for our acknowledgement. A server that takes longer admits
+// no more streams.
 const creditPatience = 50 * time.Millisecond
 
-// awaitStream waits for a stream, until the request of s ends. If there are others for longer than
-// creditPatience, their number is all that the server admits, and the error is errFull.
+// awaitStream waits for a stream, until the request of s ends. If none comes in creditPatience and
+// there are others, their number is all that the server admits, and the error is errFull.
 func (c *clientConn) awaitStream(s *clientStream) (*quic.Stream, error) {
 	bounds := clock.Bounds{Context: s.params.Context, Deadline: s.params.Deadline}
 	if s.params.WriteTimeout > 0 {
@@ -168,7 +169,7 @@ func (c *clientConn) awaitStream(s *clientStream) (*quic.Stream, error) {
 	}
 	for {
 		own := bounds
-		own.Allow(creditPatience)
+		own.Allow(creditPatience + 2*c.quic.ConnectionStats().SmoothedRTT)
 		ctx, cancel := own.Within()
 		stream, err := c.quic.OpenStreamSync(ctx)
 		hasEnded := ctx.Err() != nil

@@ -1,6 +1,7 @@
 package http3
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -186,8 +187,9 @@ func TestRaceQUICFails(t *testing.T) {
 	}
 }
 
-// relay passes datagrams of one client on to target, until isMute. It returns its address.
-func relay(t *testing.T, target net.Addr, isMute *atomic.Bool) net.Addr {
+// relay passes datagrams of one client on to target after a delay, until isMute. It returns its
+// address.
+func relay(t *testing.T, target net.Addr, delay time.Duration, isMute *atomic.Bool) net.Addr {
 	inner, outer := listenUDP(t), listenUDP(t)
 	var client atomic.Pointer[net.UDPAddr]
 	pump := func(from, to *net.UDPConn, receiver func(source *net.UDPAddr) *net.UDPAddr) {
@@ -198,7 +200,8 @@ func relay(t *testing.T, target net.Addr, isMute *atomic.Bool) net.Addr {
 				return
 			}
 			if addr := receiver(source); addr != nil && !isMute.Load() {
-				_, _ = to.WriteToUDP(p[:n], addr)
+				out := bytes.Clone(p[:n])
+				time.AfterFunc(delay, func() { _, _ = to.WriteToUDP(out, addr) })
 			}
 		}
 	}
@@ -215,7 +218,7 @@ func TestRaceSilence(t *testing.T) {
 	socket := listenUDP(t)
 	serveRaw(t, socket, answer(smallResponse))
 	var isMute atomic.Bool
-	r := newRacers(t, relay(t, socket.LocalAddr(), &isMute))
+	r := newRacers(t, relay(t, socket.LocalAddr(), 0, &isMute))
 	r.transport.silence = 300 * time.Millisecond
 	r.learn()
 	r.expect("before", "HTTP/3.0", 200)
@@ -369,4 +372,58 @@ func TestModes(t *testing.T) {
 	if Auto.String() != "auto" || Prefer.String() != "prefer" || Only.String() != "only" || Mode(7).String() != "Mode(7)" {
 		t.Error(Auto, Prefer, Only, Mode(7))
 	}
+}
+
+// TestClientFarCredit: the limit of a server that is far away is not taken for a lower one, because
+// its credit takes a round trip.
+func TestClientFarCredit(t *testing.T) {
+	socket := listenUDP(t)
+	transport := &quic.Transport{Conn: socket}
+	ln, err := transport.Listen(serverTLS(t, protocolHTTP3), &quic.Config{MaxIncomingStreams: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = ln.Close()
+		_ = transport.Close()
+	})
+	arrived, held := make(chan struct{}), make(chan struct{})
+	var count atomic.Int32
+	serve := func(conn *quic.Conn) {
+		for {
+			s, err := conn.AcceptStream(t.Context())
+			if err != nil {
+				return
+			}
+			go func() {
+				if count.Add(1) == 1 {
+					close(arrived)
+					<-held
+				}
+				answer(smallResponse)(s)
+			}()
+		}
+	}
+	go func() {
+		for {
+			conn, err := ln.Accept(t.Context())
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	var isMute atomic.Bool
+	c := overHTTP3(t, relay(t, socket.LocalAddr(), 60*time.Millisecond, &isMute).String())
+	var group sync.WaitGroup
+	group.Go(func() { call(t, c, "GET", "/", nil) })
+	<-arrived
+	for range 3 { // the second needs the credit of the first
+		call(t, c, "GET", "/", nil)
+	}
+	if n := c.ConnsCount(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	close(held)
+	group.Wait()
 }
