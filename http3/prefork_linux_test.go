@@ -1,6 +1,7 @@
 package http3
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"flag"
@@ -110,6 +111,10 @@ func TestDeadWorkerOfHTTP3(t *testing.T) {
 			nettest.Signal(t, pid, c.signal)
 			// A stopped process would outlive its master.
 			t.Cleanup(func() { nettest.Signal(t, pid, syscall.SIGKILL) })
+			f.until("all threads have stopped", func() bool {
+				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+				return err != nil || bytes.Contains(stat, []byte(") T ")) || bytes.Contains(stat, []byte(") Z "))
+			})
 			begin := time.Now()
 			var all sync.WaitGroup
 			for worker, clients := range byWorker {
