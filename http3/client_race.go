@@ -207,8 +207,7 @@ func (p *peers) open(addr string, trace *dial.Trace, failed chan<- error) {
 			if d := <-quic; d.err == nil {
 				p.opened(d.conn)
 			} else {
-				p.failed()
-				p.giveUp(err, failed) // as without HTTP/3
+				p.giveUp(err, failed) // as without HTTP/3; it may be the network
 			}
 			return
 		case d := <-quic:
@@ -216,13 +215,14 @@ func (p *peers) open(addr string, trace *dial.Trace, failed chan<- error) {
 				p.opened(d.conn)
 				return
 			}
-			p.failed()
 			err := p.elsewhere(d.err)
 			if tcp != nil {
 				if failure := <-tcp; failure != nil {
-					err = failure
+					p.giveUp(failure, failed)
+					return
 				}
 			}
+			p.failed()
 			p.giveUp(err, failed)
 			return
 		}

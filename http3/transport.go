@@ -15,7 +15,7 @@ type Mode uint8
 const (
 	// Auto speaks HTTP/3 with servers that have said over TLS that they do, with Alt-Svc (RFC
 	// 7838) for their own host name. While there is no connection, TCP is dialed, too, 250 ms
-	// after QUIC or when QUIC has failed; requests use what is open first. After QUIC has failed,
+	// after QUIC or when QUIC has failed; requests use what is open first. After QUIC alone has failed,
 	// the server is not asked over it for 5 minutes, and twice as long each time, up to 48 h.
 	// Other requests go to root's transport: those without TLS, those of a HostClient with several
 	// addresses or a dial function, CONNECT, and those beyond the streams that the server admits.
