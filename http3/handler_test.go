@@ -209,33 +209,23 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// CloseOnNextResponse ends connections after their requests. Others are rejected, so that they
-// can be sent again: our client does that a few times, but each connection has one request only.
+// CloseOnNextResponse moves clients to new connections without an error. The client is ours:
+// that of quic-go fails requests that it begins while GOAWAY arrives.
 func TestCloseOnNextResponse(t *testing.T) {
 	s := &sluice.Server{Handler: echo}
 	addr := serve(t, s, Config{})
 	client := &sluice.Client{TLSConfig: clientTLS.Clone(), Transport: &Transport{Mode: Only}}
 	defer client.CloseIdleConnections()
-	answered := 0
 	get := func() {
 		t.Helper()
-		status, _, err := client.Get(nil, "https://"+addr+"/")
-		var e *Error
-		switch {
-		case errors.As(err, &e) && wire.Code(e.Code) == wire.RequestRejected:
-		case err != nil || status != 200:
+		if status, _, err := client.Get(nil, "https://"+addr+"/"); err != nil || status != 200 {
 			t.Fatalf("status %d, %v", status, err)
-		default:
-			answered++
 		}
 	}
 	get()
 	s.Control().CloseOnNextResponse()
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
 		get()
-	}
-	if answered < 2 {
-		t.Errorf("%d requests were answered", answered)
 	}
 }
 
