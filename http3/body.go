@@ -67,7 +67,7 @@ func (x *exchange) respond() (ok bool) {
 		x.reset(h3.InternalError)
 	}
 	if closes {
-		x.conn.endAfterRequests()
+		x.conn.leave()
 	}
 	return ok
 }

@@ -189,9 +189,14 @@ func (s *clientStream) read(p []byte) (int, error) {
 // readFailed returns the error for an error of the QUIC stream, nil if the read is to go on.
 func (s *clientStream) readFailed(err error) error {
 	lost := s.conn.lost(err)
+	var reset *quic.StreamError
+	if errors.As(err, &reset) && h3.Code(reset.ErrorCode) == h3.RequestRejected {
+		// GOAWAY may come later than this. On the same connection the request would be
+		// rejected again.
+		s.conn.peers.pool.Drain(s.conn.peers.settings, s.conn.member)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var reset *quic.StreamError
 	switch {
 	case s.cause != nil:
 		return s.cause
@@ -200,7 +205,7 @@ func (s *clientStream) readFailed(err error) error {
 			return nil
 		}
 		return os.ErrDeadlineExceeded
-	case errors.As(err, &reset):
+	case reset != nil:
 		code := h3.Code(reset.ErrorCode)
 		s.failure.NeedsHTTP1 = code == h3.VersionFallback
 		s.failure.IsSafe = code == h3.RequestRejected || s.failure.NeedsHTTP1

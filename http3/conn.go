@@ -68,7 +68,11 @@ func (s *serving) serveConn(q *quic.Conn) {
 	facts, err := s.admit(n)
 	if err != nil {
 		s.stats.refused.Add(1)
-		_ = q.CloseWithError(quic.ApplicationErrorCode(h3.ExcessiveLoad), "too many connections")
+		code := h3.ExcessiveLoad
+		if err == errEnding {
+			code = h3.NoError
+		}
+		_ = q.CloseWithError(quic.ApplicationErrorCode(code), err.Error())
 		return
 	}
 	c := &conn{serving: s, quic: q, net: n, facts: facts, idle: clock.Nanos()}
@@ -148,7 +152,7 @@ func (c *conn) accept(s *quic.Stream) {
 		c.tellState()
 	}
 	if isLast || c.serving.attachment.IsClosing(&x.facts) {
-		c.endAfterRequests()
+		c.leave()
 	}
 	c.workers.Go(x)
 }

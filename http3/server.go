@@ -170,13 +170,20 @@ func (v *serving) admit(n *netConn) (server.Facts, error) {
 	v.mu.Lock()
 	count, isEnding := len(v.conns), v.isEnding
 	v.mu.Unlock()
-	if isEnding || v.config.MaxConns > 0 && count >= v.config.MaxConns {
+	switch {
+	case isEnding:
+		return server.Facts{}, errEnding
+	case v.config.MaxConns > 0 && count >= v.config.MaxConns:
 		return server.Facts{}, errRefused
 	}
 	return v.attachment.Admit(n)
 }
 
-var errRefused = errors.New("sluice: http3: too many connections")
+// Why a connection is refused.
+var (
+	errRefused = errors.New("sluice: http3: too many connections")
+	errEnding  = errors.New("sluice: http3: the server is shut down")
+)
 
 // add adds a connection.
 func (v *serving) add(c *conn) {
