@@ -203,8 +203,7 @@ func (p *peers) open(addr string, trace *dial.Trace, failed chan<- error) {
 				p.openLate(quic, failed)
 				return
 			}
-			tcp = nil // QUIC is all that is left
-			if d := <-quic; d.err == nil {
+			if d := <-quic; d.err == nil { // QUIC is all that is left
 				p.opened(d.conn)
 			} else {
 				p.giveUp(err, failed) // as without HTTP/3; it may be the network

@@ -202,7 +202,7 @@ func TestHijack(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errTunnelReset) {
 		t.Errorf("reset: %v", err)
 	}
-	r = c.connect("/")
+	c.connect("/")
 	c.CloseWithError(0, "")
 	if err := <-ended; err == nil {
 		t.Error("the connection's end: no error")
