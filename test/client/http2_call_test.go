@@ -476,7 +476,7 @@ func TestHTTP2BodyCloseDuringRead(t *testing.T) {
 		_, err := stream.Read(make([]byte, 1))
 		read <- err
 	}()
-	eventually(t, "a Read waits", func() bool { return stackShows("http2Call).ReadBody", "client/http2") || len(read) > 0 })
+	eventually(t, "a Read waits", func() bool { return stackShows("streamCall).ReadBody", "client/http2") || len(read) > 0 })
 	if err := resp.CloseBodyStream(); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@
 package balance
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -130,7 +131,7 @@ func (g *Group[C]) PickBy(used []*Member[C], weight func(C) uint64) (Pick[C], bo
 	if len(members) == 0 {
 		return Pick[C]{}, false
 	}
-	now := int64(0) // if all are well: a later failure began later
+	now := int64(math.MinInt64) // if all are well: a later failure began later
 	if slices.ContainsFunc(members, isTroubled) {
 		now = clock.Nanos()
 	}
