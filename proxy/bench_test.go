@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"testing"
@@ -93,7 +94,7 @@ func BenchmarkParked(b *testing.B) {
 					all[i%many] <- 1
 				}
 				for _, c := range all {
-					c <- -1 << 40
+					c <- math.MinInt32
 				}
 			})
 		}
