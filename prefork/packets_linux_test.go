@@ -174,6 +174,15 @@ func (f *fleet) restartBusy(withOtherMaster bool) {
 		return slices.ContainsFunc(statusAt(f.t, "tcp", f.admin()).Workers, func(w WorkerStatus) bool { return w.InFlight > 0 })
 	})
 	f.restart()
+	until(f.t, "the first worker without a request has ended", func() bool {
+		first := 0
+		for _, w := range statusAt(f.t, "tcp", f.admin()).Workers {
+			if w.Generation == 1 {
+				first++
+			}
+		}
+		return first == 1
+	})
 	leaving := -1
 	for index := range 2 {
 		if r := f.send(byte(index)); r.generation == 1 && r.index == index {
