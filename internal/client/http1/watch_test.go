@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
@@ -176,6 +177,32 @@ func TestAwaitStatus(t *testing.T) {
 		if n := min(len(tc.in), 512); x.br.Buffered() != n {
 			t.Errorf("%.60q: %d bytes are buffered", tc.in, x.br.Buffered())
 		}
+	}
+}
+
+// TestAwaitContinue: a body that is kept back is sent after the status 100 or some time, with
+// WriteTimeout from then on, and not after a final response.
+func TestAwaitContinue(t *testing.T) {
+	const final = "HTTP/1.1 417 X\r\n\r\n"
+	for _, tc := range []struct {
+		in   string
+		want error
+	}{
+		{"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + final, nil},
+		{"", nil},
+		{final, body.ErrWithheld},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x, _, _ := newExchange(tc.in)
+			x.br = acquireInput(x.Conn, 512)
+			x.Gate, x.WriteTimeout = body.NewGate(), time.Second
+			if status, _ := x.awaitStatus(); status != 0 {
+				x.Gate.Close()
+			}
+			if err := x.AwaitContinue(time.Minute); err != tc.want {
+				t.Errorf("%q: %v, want %v", tc.in, err, tc.want)
+			}
+		})
 	}
 }
 
