@@ -247,7 +247,7 @@ func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	x.form, x.framing = f, f.Framing()
 	x.framing.Length = f.Length // trailer fields need no chunks
 	if x.connects {
-		if x.opensTunnel() {
+		if streams.OpensTunnel(f, x.responseHeader) {
 			return x.accept(p)
 		}
 		if x.tunnel != nil && !x.tunnel.Revoke() {

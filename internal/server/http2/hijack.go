@@ -37,30 +37,13 @@ func (x *Exchange) runHandler() server.Outcome {
 	return o
 }
 
-// mayHijack reports whether the hijack handler gets a tunnel, or the protocol the stream. If
-// not, the response is that of a request that was not hijacked.
+// mayHijack is Leaving.May for the request of x.
 func (x *Exchange) mayHijack(o server.Outcome) bool {
-	refuse := 0
-	switch {
-	case !x.connects:
-		refuse = statusNotImplemented
-	case x.isAccepted:
-		return true
-	case x.form != nil: // flushed, with another status
-	case o == server.OutcomeSilent:
-		return true
-	case x.cfg.ClosesHijacked && x.host.Stage() != server.StageServing:
-		refuse = statusUnavailable
-	case server.IsTunnelStatus(x.responseHeader.Status()):
-		return true
-	}
-	x.request.Decline(refuse)
-	return false
-}
-
-// opensTunnel reports whether the response is that to a hijacked request.
-func (x *Exchange) opensTunnel() bool {
-	return (x.form.Next == message.UseHijack || x.form.Next == message.UseProtocol) && server.IsTunnelStatus(x.responseHeader.Status())
+	return streams.Leaving{
+		Outcome: o, IsConnect: x.connects, IsAccepted: x.isAccepted, HasHead: x.form != nil,
+		IsEnding: x.cfg.ClosesHijacked && x.host.Stage() != server.StageServing,
+		Status:   x.responseHeader.Status(),
+	}.May(x.request)
 }
 
 // accept sends the final head, and p as the first bytes of the tunnel.
@@ -137,8 +120,3 @@ func (x *Exchange) giveOver() (outlived bool) {
 	})
 	return true
 }
-
-const (
-	statusNotImplemented = 501
-	statusUnavailable    = 503
-)
