@@ -128,7 +128,7 @@ func TestOrigins(t *testing.T) {
 		learn(`clear`)
 		expect("cleared", "")
 		if len(o.known) != 0 {
-			t.Errorf("%v is left", o.known)
+			t.Errorf("the table still has %v", o.known)
 		}
 
 		learn(`h3=":443"; ma=31536000`)

@@ -302,7 +302,7 @@ func (p *peers) dial(addr string, trace *dial.Trace) (*clientConn, error) {
 	return c, nil
 }
 
-// traceUDP returns trace with functions that name the network as it is.
+// traceUDP returns trace with functions that get the name of the network, "udp".
 func traceUDP(trace *dial.Trace) *dial.Trace {
 	if trace == nil {
 		return nil

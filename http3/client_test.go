@@ -477,7 +477,7 @@ func TestClientKilled(t *testing.T) {
 	}
 }
 
-// TestClientGoroutines: closed connections leave nothing behind.
+// TestClientGoroutines: closed connections leave no goroutine.
 func TestClientGoroutines(t *testing.T) {
 	addr, _ := startPeer(t, echoPeer, nil)
 	c := overHTTP3(t, addr)

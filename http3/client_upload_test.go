@@ -14,7 +14,7 @@ import (
 )
 
 // TestClientUploadUnwanted: a body is not read once the response has ended the request, even if
-// its goroutine was sending before, and so nobody closes it.
+// its goroutine was sending before, so that Close was not called.
 func TestClientUploadUnwanted(t *testing.T) {
 	socket := listenUDP(t)
 	serveRaw(t, socket, func(*quic.Stream) {})

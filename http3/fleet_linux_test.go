@@ -158,7 +158,7 @@ func (f *fleet) restart() {
 	f.until("the restart is done", func() bool { return len(f.said(isDone)) > before })
 }
 
-// A rebinder is a client's socket whose port changes, as behind a NAT that forgets.
+// A rebinder is a client's socket whose port changes, as that of a client of a NAT changes after a pause.
 type rebinder struct {
 	mu   sync.Mutex
 	conn *net.UDPConn

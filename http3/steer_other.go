@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// hasPackets returns false: nobody asks.
+// hasPackets returns false: there is no program to steer by.
 func hasPackets(socket) bool { return false }
 
 // steer returns an error: only Linux can select the socket of a packet.

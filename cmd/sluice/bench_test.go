@@ -368,7 +368,7 @@ func TestBenchHTTP3(t *testing.T) {
 		}
 	}
 	if stdout, stderr, status := runs(t, "--http3", "-n", "1", url); status != 1 || !strings.Contains(stderr, "certificate") {
-		t.Errorf("a certificate that nobody knows: exit status %d\n%s%s", status, stdout, stderr)
+		t.Errorf("an unknown certificate: exit status %d\n%s%s", status, stdout, stderr)
 	}
 }
 

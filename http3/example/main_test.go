@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/http3"
 )
 
-// freeAddr returns an address whose port nobody has now.
+// freeAddr returns an address with a free port.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -113,5 +113,5 @@ func TestSteer(t *testing.T) {
 	s.exit(1, 1)
 	expect("a worker has died", []int{2}, nil, 4)
 	s.exit(0, 2)
-	expect("nobody is left", []int{2}, nil, 4)
+	expect("none is left", []int{2}, nil, 4)
 }
