@@ -28,7 +28,7 @@ func (t *attacher) Attach(p server.Attached) (server.Attachment, error) {
 	cfg := a.cfg
 	a.config = server.AttachedConfig{
 		Limits: cfg.Limits, ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
-		MaxRequests: cfg.MaxRequests, Concurrency: cfg.concurrency, MaxBodyMemory: cfg.maxBodyMemory,
+		MaxRequests: cfg.MaxRequests, MaxBodyMemory: cfg.maxBodyMemory,
 		AsksUser: cfg.AsksUser, StreamsBodies: cfg.streamBody, LogsAll: cfg.LogsAll, ClosesHijacked: cfg.ClosesHijacked,
 		Meter: cfg.Meter,
 	}

@@ -2,21 +2,17 @@ package http3
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/pool"
 	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -26,7 +22,7 @@ type clientConn struct {
 	peers   *peers
 	member  *pool.Member[*clientConn]
 	quic    *quic.Conn
-	info    *clientNetConn
+	info    *netConn
 	addr    string
 	control *quic.SendStream
 	wasUsed atomic.Bool
@@ -40,7 +36,7 @@ type clientConn struct {
 }
 
 // newClientConn returns the connection info to addr. It has sent SETTINGS.
-func newClientConn(p *peers, info *clientNetConn, addr string) (*clientConn, error) {
+func newClientConn(p *peers, info *netConn, addr string) (*clientConn, error) {
 	c := &clientConn{peers: p, quic: info.quic, info: info, addr: addr, streams: make(map[quic.StreamID]*clientStream)}
 	c.member = pool.NewMember(c, mostStreams)
 	control, err := c.quic.OpenUniStream()
@@ -83,7 +79,7 @@ func (c *clientConn) ended() {
 
 // close ends the connection in order.
 func (c *clientConn) close() {
-	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
+	_ = c.info.Close()
 }
 
 // fail ends the connection because of what the server did.
@@ -147,12 +143,8 @@ func (c *clientConn) add(s *clientStream) error {
 
 // isLimit reports whether err says that the server admits no more streams now.
 func isLimit(err error) bool {
-	if err == nil {
-		return false
-	}
-	var value quic.StreamLimitReachedError
-	var pointer *quic.StreamLimitReachedError
-	return errors.As(err, &value) || errors.As(err, &pointer)
+	var limit *quic.StreamLimitReachedError
+	return errors.As(err, &limit)
 }
 
 // creditPatience is how long a server may take to admit another stream after one has ended, and
@@ -272,30 +264,4 @@ func (p *serverControl) parse(in []byte) *h3.Error {
 		}
 	}
 	return nil
-}
-
-// A clientNetConn shows a connection as a net.Conn: its addresses and the state of TLS.
-type clientNetConn struct {
-	engine.AddressOnly
-	quic *quic.Conn
-}
-
-func newClientNetConn(conn *quic.Conn) *clientNetConn {
-	c := &clientNetConn{quic: conn}
-	c.AddressOnly.Err = sluice.ErrNotSupportedHTTP2
-	return c
-}
-
-// LocalAddr implements net.Conn.
-func (c *clientNetConn) LocalAddr() net.Addr { return c.quic.LocalAddr() }
-
-// RemoteAddr implements net.Conn.
-func (c *clientNetConn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
-
-// ConnectionState returns the state of TLS.
-func (c *clientNetConn) ConnectionState() tls.ConnectionState { return c.quic.ConnectionState().TLS }
-
-// Close ends a connection that comes too late for a race of addresses.
-func (c *clientNetConn) Close() error {
-	return c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
 }

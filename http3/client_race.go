@@ -294,7 +294,7 @@ func (p *peers) dial(addr string, trace *dial.Trace) (*clientConn, error) {
 	if err != nil {
 		return nil, dial.WithUpstream(err, addr)
 	}
-	info := nc.(*clientNetConn)
+	info := nc.(*netConn)
 	c, err := newClientConn(p, info, addr)
 	if err != nil {
 		return nil, dial.WithUpstream(err, addr)
@@ -338,15 +338,12 @@ func (p *peers) connect(ctx context.Context, to netip.AddrPort, addr string) (ne
 		return nil, err
 	}
 	context.AfterFunc(conn.Context(), release)
-	return newClientNetConn(conn), nil
+	return newNetConn(conn), nil
 }
 
 // tlsConfig returns the configuration of a handshake.
 func (p *peers) tlsConfig(addr string) *tls.Config {
-	config := p.host.TLS.Clone()
-	config.NextProtos = []string{protocolHTTP3}
-	config.MinVersion = tls.VersionTLS13
-	config.MaxVersion = 0
+	config := onlyHTTP3(p.host.TLS)
 	if config.ServerName == "" {
 		host, _, _ := net.SplitHostPort(addr) // which was dialed
 		config.ServerName, _, _ = strings.Cut(host, "%")
@@ -378,11 +375,3 @@ const (
 	// needs three.
 	maxServerStreams = 8
 )
-
-// deadlineOf returns a result of clock.Nanos as a deadline; 0 is none.
-func deadlineOf(nanos int64) time.Time {
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return clock.Deadline(nanos)
-}

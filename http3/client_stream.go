@@ -141,14 +141,11 @@ func (s *clientStream) opened(stream *quic.Stream) {
 // sendRequest sends the request, or its head if a goroutine sends the body.
 func (s *clientStream) sendRequest() error {
 	p := &s.params
-	now := clock.Nanos()
-	due := p.Deadline
-	if p.WriteTimeout > 0 {
-		due = earlier(due, clock.Later(now, p.WriteTimeout))
-	}
+	bounds := clock.Bounds{Deadline: p.Deadline}
+	due := bounds.Limit(p.WriteTimeout)
 	s.mu.Lock()
 	if s.writeDue = due; due != 0 {
-		_ = s.quic.SetWriteDeadline(deadlineOf(due))
+		_ = s.quic.SetWriteDeadline(clock.DeadlineOrNone(due))
 	}
 	s.setReadDueLocked(due)
 	section := p.Request.AppendHead(s.encoder.Begin(s.section[:0]), &s.encoder)
@@ -210,35 +207,23 @@ func (s *clientStream) awaitResponseLocked() {
 	if s.state != clientOpen {
 		return
 	}
-	due := s.params.Deadline
-	if s.params.ReadTimeout > 0 {
-		due = earlier(due, clock.Later(clock.Nanos(), s.params.ReadTimeout))
-	}
-	s.setReadDueLocked(due)
+	bounds := clock.Bounds{Deadline: s.params.Deadline}
+	s.setReadDueLocked(bounds.Limit(s.params.ReadTimeout))
 }
 
 // setReadDueLocked sets when a waiting read ends.
 func (s *clientStream) setReadDueLocked(due int64) {
 	if due != s.readDue {
 		s.readDue = due
-		_ = s.quic.SetReadDeadline(deadlineOf(due))
+		_ = s.quic.SetReadDeadline(clock.DeadlineOrNone(due))
 	}
-}
-
-// earlier returns the earlier of two times, of which 0 is never.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // writeFailed handles the error of a write. It returns nil if the server only wants no more of the
 // request: the response tells why.
 func (s *clientStream) writeFailed(err error) error {
-	var reset *quic.StreamError
 	switch {
-	case errors.As(err, &reset) && reset.Remote:
+	case isPeerReset(err):
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.awaitResponseLocked()

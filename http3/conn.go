@@ -263,7 +263,7 @@ func (c *netConn) LocalAddr() net.Addr { return c.quic.LocalAddr() }
 // RemoteAddr implements net.Conn. It is the address at the connection's beginning.
 func (c *netConn) RemoteAddr() net.Addr { return c.remote }
 
-// Close implements net.Conn: it ends the connection.
+// Close implements net.Conn: it ends the connection, in order.
 func (c *netConn) Close() error {
 	return c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
 }

@@ -79,7 +79,7 @@ func (x *exchange) hijack(o server.Outcome) (outlived bool) {
 		if x.tunnel != nil { // UserConn was called
 			x.tunnel.Tunnel.Revoke()
 		}
-		return x.serveProtocol(&tunnel{exchange: x})
+		return x.serveProtocol(&tunnel{exchange: x, isOwner: true})
 	}
 	t, handler := x.openTunnel(), x.request.Hijacker()
 	x.leaveRequest()
@@ -102,12 +102,6 @@ func (x *exchange) giveOver() (outlived bool) {
 // serveProtocol leaves the stream to the protocol that the request has been left to.
 func (x *exchange) serveProtocol(c net.Conn) (outlived bool) {
 	x.isTunnel = true
-	switch c := c.(type) {
-	case *tunnel:
-		c.isOwner = true
-	case *bodyConn:
-		c.isOwner = true
-	}
 	attachment := x.conn.serving.attachment
 	attachment.Transferred(x.bytesRead, x.bytesWritten)
 	x.isCounted = true

@@ -15,9 +15,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/listen"
 )
 
-// protocolName is HTTP/3 in the negotiation of TLS (RFC 9114 section 3.1).
-const protocolName = "h3"
-
 // bindAttempts is how often listenBoth looks for a port that is free for TCP and UDP.
 const bindAttempts = 10
 
@@ -104,7 +101,7 @@ func tlsConfig(own, common *tls.Config) (*tls.Config, error) {
 func onlyHTTP3(config *tls.Config) *tls.Config {
 	config = config.Clone()
 	config.MinVersion, config.MaxVersion = tls.VersionTLS13, 0
-	config.NextProtos = []string{protocolName}
+	config.NextProtos = []string{protocolHTTP3}
 	return config
 }
 

@@ -115,20 +115,18 @@ func (s *stream) readHead(max int) (section []byte, isTooLong bool, err error) {
 			isFirst := s.section == nil
 			piece, isEnd := s.frames.Take(in)
 			s.from += len(piece)
-			switch {
-			case s.part == partSkipped:
-			case isEnd && isFirst:
-				s.part = partNone
-				return piece, false, nil
-			default:
-				s.keepSection(piece)
-				if isEnd {
-					s.part = partNone
-					return s.section, false, nil
-				}
-			}
+			part := s.part
 			if isEnd {
 				s.part = partNone
+			}
+			switch {
+			case part == partSkipped:
+			case isEnd && isFirst:
+				return piece, false, nil
+			default:
+				if s.keepSection(piece); isEnd {
+					return s.section, false, nil
+				}
 			}
 			if len(s.unread()) > 0 {
 				continue
@@ -327,5 +325,5 @@ func (s *stream) setReadDeadline(at time.Time) {
 // interruptRead makes readBody return. Any goroutine may call it.
 func (s *stream) interruptRead() {
 	s.interrupted.Store(true)
-	_ = s.quic.SetReadDeadline(time.Unix(1, 0))
+	_ = s.quic.SetReadDeadline(clock.Past())
 }

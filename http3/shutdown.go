@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/quic-go/quic-go"
-
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
@@ -84,7 +82,7 @@ func (c *conn) waitForClientLocked() {
 
 // close ends the connection in order.
 func (c *conn) close() {
-	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
+	_ = c.net.Close()
 }
 
 // CloseOnNextResponse implements server.Attached.

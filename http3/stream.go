@@ -165,7 +165,7 @@ func (s *stream) isLate(now int64) bool {
 // expire ends a wait that is late. conn.mu is locked, so that s has not ended.
 func (s *stream) expire() {
 	if s.waitsFor.Load() == waitBody {
-		_ = s.quic.SetReadDeadline(time.Unix(1, 0)) // it is answered with 408
+		_ = s.quic.SetReadDeadline(clock.Past()) // it is answered with 408
 		return
 	}
 	s.reset(h3.RequestCancelled)
@@ -232,11 +232,5 @@ func isPeerReset(err error) bool {
 
 // charge charges the client of s, and ends a connection that has used up its budget.
 func (s *stream) charge(n int) {
-	c := s.conn
-	c.mu.Lock()
-	err := c.budget.charge(clock.Nanos(), n)
-	c.mu.Unlock()
-	if err != nil {
-		c.fail(err)
-	}
+	s.conn.charge(n)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/server/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
@@ -24,7 +25,7 @@ type tunnel struct {
 
 	mu       sync.Mutex
 	isClosed bool // the stream is not used any more
-	isOwner  bool // Outlive was called
+	isOwner  bool // Close ends the exchange: Outlive was called, or a protocol has it
 
 	reading sync.Mutex // one Read at a time; locked before mu
 	writing sync.Mutex // one Write at a time; locked before mu
@@ -77,7 +78,7 @@ func (t *tunnel) take() bool {
 // Revoke implements streams.Tunnel.
 func (t *tunnel) Revoke() {
 	if t.take() {
-		_ = t.exchange.quic.SetReadDeadline(time.Unix(1, 0)) // the client sends no body
+		_ = t.exchange.quic.SetReadDeadline(clock.Past()) // the client sends no body
 	}
 	t.reading.Lock() // also if a Close goes on
 	defer t.reading.Unlock()
@@ -88,7 +89,7 @@ func (t *tunnel) Revoke() {
 // lockWriting locks t.writing, and ends a Write that waits for the client.
 func (t *tunnel) lockWriting() {
 	if !t.writing.TryLock() {
-		_ = t.exchange.quic.SetWriteDeadline(time.Unix(1, 0))
+		_ = t.exchange.quic.SetWriteDeadline(clock.Past())
 		t.writing.Lock()
 	}
 }
@@ -216,7 +217,7 @@ type bodyConn struct {
 
 func newBodyConn(x *exchange) *bodyConn {
 	b := &bodyConn{}
-	b.exchange = x
+	b.exchange, b.isOwner = x, true
 	b.change.L = &b.mu
 	b.stop = context.AfterFunc(x.quic.Context(), b.wake)
 	return b

@@ -47,12 +47,16 @@ func (g *Gate) decide(state gateState) {
 // Wait waits until the Gate is open or closed, and opens it after limit. It returns
 // ErrWithheld if the Gate is closed.
 func (g *Gate) Wait(limit time.Duration) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
-	case <-g.decided:
-	case <-timer.C:
-		g.Open()
+	case <-g.decided: // always so after the first part of a body
+	default:
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case <-g.decided:
+		case <-timer.C:
+			g.Open()
+		}
 	}
 	if g.isClosed() {
 		return ErrWithheld

@@ -18,6 +18,14 @@ func Nanos() int64 { return int64(time.Since(base)) }
 // Deadline converts a result of Nanos to a time for SetDeadline methods.
 func Deadline(nanos int64) time.Time { return base.Add(time.Duration(nanos)) }
 
+// DeadlineOrNone is Deadline, and for 0 the zero time: there is no deadline.
+func DeadlineOrNone(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return Deadline(nanos)
+}
+
 // stamp holds a wall time and its texts.
 type stamp struct {
 	nanos int64 // Nanos at wall

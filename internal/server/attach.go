@@ -44,7 +44,7 @@ type AttachedConfig struct {
 	Limits                                           h1.Limits // of a head
 	ReadTimeout, WriteTimeout, IdleTimeout           time.Duration
 	MaxRequests                                      uint64 // that a connection may have; 0: any number
-	Concurrency, MaxBodyMemory                       int64
+	MaxBodyMemory                                    int64
 	AsksUser, StreamsBodies, LogsAll, ClosesHijacked bool // see http2.Config
 	Meter                                            Meter
 	TLS                                              *tls.Config // Server.TLSConfig; it belongs to the Server

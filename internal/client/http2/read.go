@@ -200,15 +200,7 @@ func (c *Conn) limitRead(due int64) {
 		return
 	}
 	c.readLimit = due
-	_ = c.conn.SetReadDeadline(deadlineOf(due)) // a failure shows when reading
-}
-
-// deadlineOf returns the time of a deadline in Nanos; 0: there is none.
-func deadlineOf(at int64) time.Time {
-	if at == 0 {
-		return time.Time{}
-	}
-	return clock.Deadline(at)
+	_ = c.conn.SetReadDeadline(clock.DeadlineOrNone(due)) // a failure shows when reading
 }
 
 // wake signals w, and ends a read or a write in which it is.

@@ -315,7 +315,7 @@ func (c *Conn) limitWrite(due, now int64) {
 		return
 	}
 	c.writeLimit = due
-	_ = c.conn.SetWriteDeadline(deadlineOf(due)) // a failure shows when writing
+	_ = c.conn.SetWriteDeadline(clock.DeadlineOrNone(due)) // a failure shows when writing
 }
 
 // readSource sends the body of s.

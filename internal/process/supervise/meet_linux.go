@@ -16,7 +16,7 @@ func (s *spawner) introduce(p *process) {
 		return
 	}
 	p.hasMet = true
-	defer s.put(prefixMet + p.id()) // an error means that the Holder is gone, and this process ends
+	defer s.put(prefixMet+p.id(), nil) // an error means that the Holder is gone, and this process ends
 	var ends []*os.File
 	defer func() { closeFiles(ends) }()
 	flags := uint16(flagAnswer)

@@ -47,7 +47,7 @@ func (s *spawner) takePackets(k key) (index int, files []*os.File, err error) {
 		}
 	}
 	index = p.free[len(p.free)-1]
-	if err := s.putPackets(index, k, p.sockets[index]); err != nil {
+	if err := s.put(fmt.Sprint(prefixPackets, index), []byte(k.id()), p.sockets[index]...); err != nil {
 		return 0, nil, err
 	}
 	p.free = p.free[:len(p.free)-1]
@@ -75,14 +75,6 @@ func (s *spawner) openPacketsLocked() error {
 		return err
 	}
 	p.sockets, p.owners, p.free = append(p.sockets, held), append(p.owners, key{}), append(p.free, index)
-	return nil
-}
-
-// putPackets has the Holder keep the sockets of an index and its owner, if there is one.
-func (s *spawner) putPackets(index int, owner key, files []*os.File) error {
-	if h := s.master.config.Holder; h != nil {
-		return h.Put(fmt.Sprint(prefixPackets, index), []byte(owner.id()), files...)
-	}
 	return nil
 }
 

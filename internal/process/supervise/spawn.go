@@ -258,7 +258,7 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 	if held, err = holdAll(files); err != nil {
 		return nil, err
 	}
-	if err := s.put(fmt.Sprint(prefixSockets, slot), held...); err != nil {
+	if err := s.put(fmt.Sprint(prefixSockets, slot), nil, held...); err != nil {
 		closeFiles(held)
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func (s *spawner) openInbox(slot int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.put(fmt.Sprint(prefixInbox, slot), pair.rx, pair.tx); err != nil {
+	if err := s.put(fmt.Sprint(prefixInbox, slot), nil, pair.rx, pair.tx); err != nil {
 		pair.close()
 		return err
 	}
@@ -322,10 +322,10 @@ func (s *spawner) noteMet(p *process) {
 	p.hasMet = true
 }
 
-// put gives the Holder duplicates of files, if there is one.
-func (s *spawner) put(name string, files ...*os.File) error {
+// put gives the Holder data and duplicates of files, if there is one.
+func (s *spawner) put(name string, data []byte, files ...*os.File) error {
 	if h := s.master.config.Holder; h != nil {
-		return h.Put(name, nil, files...)
+		return h.Put(name, data, files...)
 	}
 	return nil
 }
