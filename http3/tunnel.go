@@ -27,6 +27,7 @@ type tunnel struct {
 	isClosed bool // the stream is not used any more
 	isOwner  bool // Close ends the exchange: Outlive was called, or a protocol has it
 
+	ending  sync.Mutex // whoever took the tunnel has it, until it does not use the stream any more
 	reading sync.Mutex // one Read at a time; locked before mu
 	writing sync.Mutex // one Write at a time; locked before mu
 }
@@ -64,7 +65,7 @@ func (t *tunnel) Outlive() bool {
 	return true
 }
 
-// take makes t unusable. It returns false if it is that already.
+// take makes t unusable, and locks t.ending. It returns false if t is unusable already.
 func (t *tunnel) take() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,6 +73,7 @@ func (t *tunnel) take() bool {
 		return false
 	}
 	t.isClosed = true
+	t.ending.Lock() // it is free, because t is taken once
 	return true
 }
 
@@ -79,8 +81,11 @@ func (t *tunnel) take() bool {
 func (t *tunnel) Revoke() {
 	if t.take() {
 		_ = t.exchange.quic.SetReadDeadline(clock.Past()) // the client sends no body
+	} else {
+		t.ending.Lock() // a Close may go on
 	}
-	t.reading.Lock() // also if a Close goes on
+	defer t.ending.Unlock()
+	t.reading.Lock()
 	defer t.reading.Unlock()
 	t.lockWriting()
 	defer t.writing.Unlock()
@@ -105,6 +110,7 @@ func (t *tunnel) close(resets bool) error {
 	if !t.take() {
 		return net.ErrClosed
 	}
+	defer t.ending.Unlock()
 	x := t.exchange
 	x.quic.CancelRead(quicNoError)
 	t.reading.Lock()
