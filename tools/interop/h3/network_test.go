@@ -174,6 +174,9 @@ func TestBadNetworks(t *testing.T) {
 			addr := startTarget(t)
 			r := newRelay(t, addr, o)
 			again := exchangeAll(t, r.addr, *requests, o.rebind > 0)
+			for round := 0; o.rebind > 0 && r.rebound.Load() == 0 && round < 100; round++ { // a quick machine was done before
+				again += exchangeAll(t, r.addr, *requests, true)
+			}
 			if most := parallel * (1 + r.rebound.Load()/50); again > most {
 				t.Errorf("%d requests had to be repeated, want at most %d", again, most)
 			}
