@@ -11,6 +11,10 @@ import (
 // the Encoders of packages h2 and h3.
 type FieldEncoder interface {
 	AppendStatus(dst []byte, status int) []byte
+	// AppendServer appends the fields that a server adds to its responses, Server and Alt-Svc
+	// (RFC 7838 section 3), unless they are empty. They are valid, and nobody changes their bytes
+	// any more: an Encoder may know them by their place in the memory.
+	AppendServer(dst, server, altSvc []byte) []byte
 	AppendRequest(dst []byte, r fieldlist.RequestFields) []byte
 	AppendField(dst []byte, id field.ID, name, value []byte) []byte
 	AppendLength(dst []byte, length int64) []byte
@@ -25,14 +29,14 @@ func (h *ResponseHeader) AppendFields(dst []byte, e FieldEncoder, f Framing) []b
 		status = StatusInternalServerError
 	}
 	dst = e.AppendStatus(dst, status)
-	server := h.headServer()
-	if len(server) == 0 && f.NamesServer {
-		server = h.DefaultServer
+	server := h.DefaultServer
+	if own := h.Table.Get(field.Server); len(own) > 0 {
+		server = nil
+		dst = h.appendEncoded(dst, e, field.Server, own)
+	} else if !f.NamesServer && (!h.ShowsServer || h.Table.Index(field.Server) >= 0) {
+		server = nil
 	}
-	dst = h.appendEncoded(dst, e, field.Server, server)
-	if altSvc := h.altSvc(); len(altSvc) > 0 {
-		dst = e.AppendField(dst, field.Other, textAltSvc, altSvc)
-	}
+	dst = e.AppendServer(dst, server, h.altSvc())
 	skip := responseFields
 	if f.Date != 0 {
 		skip = skip.with(field.Date)

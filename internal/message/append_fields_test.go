@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -163,5 +164,25 @@ func TestAppendConnect(t *testing.T) {
 	}
 	if want := "X: 1\nHost: h"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// BenchmarkAppendFields is the head of a small response on a connection that has had others.
+func BenchmarkAppendFields(b *testing.B) {
+	for _, tc := range []struct {
+		name   string
+		altSvc []byte
+	}{{"plain", nil}, {"AltSvc", altSvc}} {
+		b.Run(tc.name, func(b *testing.B) {
+			var h ResponseHeader
+			var e h2.Encoder
+			e.Reset(&h2.Pairs{})
+			h.DefaultServer, h.DefaultAltSvc = []byte("s"), tc.altSvc
+			f := Framing{Length: 13, Date: clock.Nanos(), NamesServer: true}
+			var out []byte
+			for b.Loop() {
+				out = h.AppendFields(e.Begin(out[:0]), &e, f)
+			}
+		})
 	}
 }

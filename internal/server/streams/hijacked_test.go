@@ -49,6 +49,8 @@ func (textEncoder) AppendField(dst []byte, _ field.ID, name, value []byte) []byt
 	return append(bytes.Join([][]byte{append(dst, name...), value}, []byte("=")), ' ')
 }
 
+func (textEncoder) AppendServer(dst, _, _ []byte) []byte { return dst }
+
 func (textEncoder) AppendLength(dst []byte, _ int64) []byte { return append(dst, "length "...) }
 func (textEncoder) AppendDate(dst, _ []byte) []byte         { return dst }
 

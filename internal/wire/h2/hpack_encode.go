@@ -2,6 +2,7 @@ package h2
 
 import (
 	"strconv"
+	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
@@ -122,6 +123,53 @@ func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 	}
 	var digits [20]byte
 	return e.append(dst, fieldlist.PseudoStatus, nil, strconv.AppendInt(digits[:0], int64(status), 10))
+}
+
+// AppendServer appends Server and Alt-Svc, unless they are empty. Their bytes must not change
+// after that: the Pairs retain them, and know them by their place in the memory.
+func (e *Encoder) AppendServer(dst, server, altSvc []byte) []byte {
+	if len(server) > 0 {
+		if i := e.indexOf(e.pairs.server.Load(), server); i >= 0 {
+			dst = append(dst, 0x80|byte(i))
+		} else {
+			dst = e.appendConstant(dst, &e.pairs.server, fieldlist.Code(field.Server), nil, server)
+		}
+	}
+	if len(altSvc) > 0 {
+		if i := e.indexOf(e.pairs.altSvc.Load(), altSvc); i >= 0 {
+			dst = append(dst, 0x80|byte(i))
+		} else {
+			dst = e.appendConstant(dst, &e.pairs.altSvc, fieldlist.Other, altSvcName, altSvc)
+		}
+	}
+	return dst
+}
+
+// altSvcName is a name that the static table does not have.
+var altSvcName = []byte("alt-svc")
+
+// indexOf returns the index of a field with that value, or -1: it is not that of c, or the peer's
+// table does not have it.
+func (e *Encoder) indexOf(c *constant, value []byte) int {
+	if c.is(value) {
+		for i, id := range e.known[:e.count] {
+			if id == c.slot {
+				return len(staticFields) + i
+			}
+		}
+	}
+	return -1
+}
+
+// appendConstant is append for a field whose value does not change. last is the last such one.
+func (e *Encoder) appendConstant(dst []byte, last *atomic.Pointer[constant], code fieldlist.Code, name, value []byte) []byte {
+	dst = e.append(dst, code, name, value)
+	if e.limit > 0 && !last.Load().is(value) {
+		if p, slot := e.pairs.find(hashField(code, name, value), code, name, value); p != nil {
+			last.Store(&constant{&value[0], len(value), uint16(slot)})
+		}
+	}
+	return dst
 }
 
 // AppendRequest appends the pseudo-fields of a request.

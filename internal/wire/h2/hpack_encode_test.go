@@ -22,7 +22,7 @@ const date = "Sun, 06 Nov 1994 08:49:37 GMT"
 func appendHello(dst []byte, e *Encoder, server, contentType, date []byte) []byte {
 	dst = e.Begin(dst)
 	dst = e.AppendStatus(dst, 200)
-	dst = e.AppendField(dst, field.Server, field.Server.Canonical(), server)
+	dst = e.AppendServer(dst, server, nil)
 	dst = e.AppendDate(dst, date)
 	dst = e.AppendField(dst, field.ContentType, field.ContentType.Canonical(), contentType)
 	return e.AppendLength(dst, 13)
@@ -66,6 +66,95 @@ func TestHello(t *testing.T) {
 	}
 	if want := []int{59, 33, 9, 9}; !slices.Equal(sizes, want) {
 		t.Errorf("on the next connection they have %d bytes, want %d", sizes, want)
+	}
+}
+
+// A serverFields sends responses that have Server and Alt-Svc alone, and reads them.
+type serverFields struct {
+	*testing.T
+	e *Encoder
+	r *blockReader
+}
+
+// send returns how many bytes the fields take. Empty ones are left out.
+func (s serverFields) send(server, altSvc []byte) int {
+	s.Helper()
+	block := s.e.AppendServer(s.e.AppendStatus(s.e.Begin(nil), 200), server, altSvc)
+	if err := s.r.read(fieldlist.Response, block); err != nil {
+		s.Fatal(err)
+	}
+	if got := string(s.r.table.Get(field.Server)); got != string(server) {
+		s.Fatalf("server %q became %q", server, got)
+	}
+	got := ""
+	if i := s.r.table.Find(field.Other, altSvcName, 0); i >= 0 {
+		got = string(s.r.table.Value(i))
+	}
+	if got != string(altSvc) {
+		s.Fatalf("alt-svc %q became %q", altSvc, got)
+	}
+	return len(block) - 1 // of the status
+}
+
+var helloAltSvc = []byte(`h3=":443"; ma=86400`)
+
+// TestServerFields: Server and Alt-Svc take one byte each from the second response of a connection
+// on, and no memory, wherever the values are.
+func TestServerFields(t *testing.T) {
+	var pairs Pairs
+	s := serverFields{t, newEncoder(&pairs), newBlockReader()}
+	for range sightings + 1 {
+		s.send(helloServer, helloAltSvc)
+	}
+	if pairs.server.Load() == nil || pairs.altSvc.Load() == nil {
+		t.Fatal("no constants")
+	}
+	for _, same := range [][2][]byte{{helloServer, helloAltSvc}, {slices.Clone(helloServer), slices.Clone(helloAltSvc)}} {
+		if n := s.send(same[0], same[1]); n != 2 {
+			t.Errorf("a later response has %d bytes, want 2", n)
+		}
+	}
+	if n := s.send(nil, helloAltSvc) + s.send(helloServer, nil) + s.send(nil, nil); n != 2 {
+		t.Errorf("%d bytes with one field each, want 1", n)
+	}
+	s.send(helloServer, helloAltSvc) // after the clones, these are the constants again
+	var block []byte
+	both := func() { block = s.e.AppendServer(block[:0], helloServer, helloAltSvc) }
+	if n := testing.AllocsPerRun(100, both); n > 0 || len(block) != 2 {
+		t.Errorf("%v allocations, %x", n, block)
+	}
+	for range sightings + 1 {
+		s.send(helloServer[:3], helloAltSvc[:9]) // parts of the same memory
+	}
+}
+
+// TestServerFieldsAreSentAgain: on another connection, and when the peer's table has lost them.
+func TestServerFieldsAreSentAgain(t *testing.T) {
+	var pairs Pairs
+	s := serverFields{t, newEncoder(&pairs), newBlockReader()}
+	for range sightings + 1 {
+		s.send(helloServer, helloAltSvc)
+	}
+	s.e, s.r = newEncoder(&pairs), newBlockReader()
+	if first, second := s.send(helloServer, helloAltSvc), s.send(helloServer, helloAltSvc); first <= 2 || second != 2 {
+		t.Errorf("on the next connection they have %d and %d bytes", first, second)
+	}
+	for i := range 2 * maxKnown {
+		for range sightings + 1 {
+			if err := s.r.read(fieldlist.Trailer, s.e.add(nil, fmt.Sprint("x-", i), "v")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if first, second := s.send(helloServer, helloAltSvc), s.send(helloServer, helloAltSvc); first <= 2 || second != 2 {
+		t.Errorf("after others they have %d and %d bytes", first, second)
+	}
+	s.e.SetLimit(0)
+	s.r.d.SetLimit(0)
+	for range 3 {
+		if n := s.send(helloServer, helloAltSvc); n <= 2 {
+			t.Errorf("without a table they have %d bytes", n)
+		}
 	}
 }
 

@@ -30,6 +30,20 @@ type Pairs struct {
 	// candidates counts sightings. Each has the upper 24 bits of a hash, and a number
 	// that other fields with the same slot bring down. A lost update does no harm.
 	candidates [pairSlots]atomic.Uint32
+	// The last values of AppendServer that are pairs.
+	server, altSvc atomic.Pointer[constant]
+}
+
+// A constant is a pair by the place of its value in the memory, and its slot. It does not change.
+type constant struct {
+	value *byte // its first byte
+	size  int
+	slot  uint16
+}
+
+// is reports whether value, which is not empty, is that of c, which may be nil.
+func (c *constant) is(value []byte) bool {
+	return c != nil && c.value == &value[0] && c.size == len(value)
 }
 
 // A pair is a field that repeats. It does not change.

@@ -46,6 +46,19 @@ func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 	return appendNameIndexed(dst, 0, indexStatus, strconv.AppendInt(digits[:0], int64(status), 10))
 }
 
+// AppendServer appends Server and Alt-Svc, unless they are empty.
+func (e *Encoder) AppendServer(dst, server, altSvc []byte) []byte {
+	if len(server) > 0 {
+		dst = e.appendKept(dst, fieldlist.Code(field.Server), nil, server)
+	}
+	if len(altSvc) > 0 {
+		dst = e.appendKept(dst, fieldlist.Other, altSvcName, altSvc)
+	}
+	return dst
+}
+
+var altSvcName = []byte("alt-svc")
+
 // AppendRequest appends the pseudo-fields of a request.
 func (e *Encoder) AppendRequest(dst []byte, r fieldlist.RequestFields) []byte {
 	dst = appendStatic(dst, fieldlist.PseudoMethod, indexMethod, r.Method)
