@@ -2,7 +2,7 @@
 // in the bench module, on Linux with taskset, two CPUs and h2load (Debian: package
 // nghttp2-client):
 //
-//	go -C tools/bench run . h2 [--rounds N] [--requests N] [--tls] [--case REGEXP] [--servers LIST]
+//	go -C tools/bench run . h2 [--rounds N] [--requests N] [--tls] [--case REGEXP] [--servers LIST] [--before PROGRAM]
 //
 // Every server is a process pinned to CPU 0, h2load is pinned to CPU 1. All servers of
 // a case are alive at once, and take turns in random order in every round; ratios are
@@ -34,6 +34,7 @@ const (
 	h2o       = "h2o"
 	nghttpd   = "nghttpd"
 	ownHTTP   = "epoll HTTP/1.1"
+	before    = "before" // epoll in the program of --before
 )
 
 var allKinds = []string{peers.Epoll, peers.PerConn, ownHTTP, peers.NetHTTP, nginxKind, h2o, nghttpd}
@@ -82,6 +83,7 @@ var allCases = []loadCase{
 type options struct {
 	rounds, requests int
 	tls              bool
+	before           string // another build of this program; "": none
 	kinds            []string
 	cases            []loadCase
 }
@@ -98,6 +100,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.BoolVar(&o.tls, "tls", false, "over TLS 1.3 instead of prior knowledge")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
 	servers := flags.String("servers", strings.Join(allKinds, ","), "servers to compare; "+baseline+" always is")
+	flags.StringVar(&o.before, "before", "", "a `program` bench of another commit, in which epoll is measured, too, with the same handlers")
 	return func() (_ options, err error) {
 		if o.rounds < 1 || o.requests < 1000 {
 			return o, fmt.Errorf("--rounds %d --requests %d: want at least one round of 1000", o.rounds, o.requests)
@@ -109,6 +112,9 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 			o.cases[i].peer.TLS, o.cases[i].peer.HTTP2 = o.tls, true
 		}
 		o.kinds, err = peers.ParseKinds(baseline+","+*servers, allKinds)
+		if o.before != "" {
+			o.kinds = append(o.kinds, before)
+		}
 		return o, err
 	}
 }

@@ -21,11 +21,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := command.Parse(flags, "--rounds", "2", "--requests", "1000", "--case", "^64 × 1$", "--servers", "net/http,h2o", "--tls")
+	o, err := command.Parse(flags, "--rounds", "2", "--requests", "1000", "--case", "^64 × 1$", "--servers", "net/http,h2o", "--tls", "--before", "old")
 	if err != nil || o.rounds != 2 || o.requests != 1000 || len(o.cases) != 1 || o.cases[0].conns != 64 || !o.cases[0].peer.TLS || !o.cases[0].peer.HTTP2 {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	if want := []string{baseline, peers.NetHTTP, h2o}; !slices.Equal(o.kinds, want) {
+	if want := []string{baseline, peers.NetHTTP, h2o, before}; o.before != "old" || !slices.Equal(o.kinds, want) {
 		t.Errorf("servers %q, want %q", o.kinds, want)
 	}
 	for _, bad := range [][]string{{"--rounds", "0"}, {"--requests", "10"}, {"--case", "("}, {"--case", "none"}, {"--servers", "gopher"}} {
@@ -68,7 +68,7 @@ func TestMeasure(t *testing.T) {
 	for _, overTLS := range []bool{false, true} {
 		for _, c := range allCases[3:] {
 			c.conns, c.each, c.peer.HTTP2, c.peer.TLS = 8, 25, true, overTLS
-			all, err := measure(t.Context(), options{rounds: 1, requests: 1000, kinds: allKinds}, c)
+			all, err := measure(t.Context(), options{rounds: 1, requests: 1000, kinds: append(slices.Clone(allKinds), before), before: os.Args[0]}, c)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -77,7 +77,7 @@ func TestMeasure(t *testing.T) {
 					t.Errorf("%s, TLS %v, %s: %+v", c.name, overTLS, kind, got)
 				}
 			}
-			for _, kind := range []string{peers.Epoll, peers.PerConn, ownHTTP, peers.NetHTTP} {
+			for _, kind := range []string{peers.Epoll, peers.PerConn, ownHTTP, peers.NetHTTP, before} {
 				if all[kind] == nil {
 					t.Errorf("%s: no %s", c.name, kind)
 				}

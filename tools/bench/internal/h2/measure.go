@@ -58,7 +58,7 @@ func measure(ctx context.Context, o options, c loadCase) (all map[string][]sampl
 		err = errors.Join(err, os.RemoveAll(folder))
 	}()
 	for _, kind := range o.kinds {
-		server, err := start(ctx, kind, c, folder)
+		server, err := start(ctx, kind, o.before, c, folder)
 		if errors.Is(err, errAbsent) {
 			continue
 		}
@@ -73,16 +73,19 @@ func measure(ctx context.Context, o options, c loadCase) (all map[string][]sampl
 	})
 }
 
-// start starts a server. errAbsent: it cannot do the case.
-func start(ctx context.Context, kind string, c loadCase, folder string) (*contender, error) {
+// start starts a server. old is the program of before. errAbsent: it cannot do the case.
+func start(ctx context.Context, kind, old string, c loadCase, folder string) (*contender, error) {
 	if isProgram(kind) {
 		return startProgram(ctx, kind, c, folder)
 	}
-	peer := kind
-	if kind == ownHTTP {
-		peer = peers.Epoll
+	service := servers.Options{Options: process.Options{CPU: serverCPU, Procs: 1}, Kind: kind, Peer: c.peer}
+	switch kind {
+	case ownHTTP:
+		service.Kind = peers.Epoll
+	case before:
+		service.Kind, service.Program = peers.Epoll, old
 	}
-	server, err := servers.Start(ctx, servers.Options{Options: process.Options{CPU: serverCPU, Procs: 1}, Kind: peer, Peer: c.peer})
+	server, err := servers.Start(ctx, service)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func runStreams(ctx context.Context, o streamsOptions) (d report.Document, err e
 	}
 	c := loadCase{peer: peers.Options{HTTP2: true, Handler: peers.Handler{Mixed: true, Sleep: sleepTime, Spins: spins}}}
 	for _, kind := range o.kinds {
-		server, err := start(ctx, kind, c, folder)
+		server, err := start(ctx, kind, "", c, folder)
 		if errors.Is(err, errAbsent) {
 			continue
 		}
