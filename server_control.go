@@ -210,7 +210,9 @@ func (c *ServerControl) StopAccepting(ln net.Listener) error {
 // CloseOnNextResponse makes the server answer every further request with
 // "Connection: close". It leaves idle connections open; their next request is
 // their last one. Clients that speak HTTP/2 or HTTP/3 receive GOAWAY at once, and the
-// connection closes after their open requests. Use it to move clients to another server without an error.
+// connection closes after their open requests. A new connection of HTTP/2 receives it with its
+// first request, or two seconds after its beginning. Use CloseOnNextResponse to move clients to
+// another server without an error.
 func (c *ServerControl) CloseOnNextResponse() {
 	s := c.server
 	s.state.Lock()

@@ -21,6 +21,7 @@ type connPhase uint8
 
 const (
 	phaseOpen     connPhase = iota
+	phaseAwaiting           // the first request is awaited, and GOAWAY will follow
 	phaseWarned             // GOAWAY announces the end; streams are still accepted
 	phaseDraining           // GOAWAY names the last stream; the connection ends with it
 	phaseCut                // the same, and the tunnels, which alone were left, are reset

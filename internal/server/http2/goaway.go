@@ -18,9 +18,28 @@ const drainTime = time.Second
 // drainPing is the data of that PING.
 var drainPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'g', 'o'}
 
+// firstTime is how long a new connection has for its first request when the server ends. The
+// peer has opened it for that request. It may not look at GOAWAY before it sends the request,
+// and some clients take the end of a connection that has carried none for a failure that must
+// not be repeated.
+const firstTime = 2 * time.Second
+
+// leave begins the graceful end because the server ends. A connection without a request gets
+// GOAWAY with its first one, or after firstTime. In Shutdown it gets GOAWAY at once.
+func (c *Conn) leave(now int64) {
+	if !c.awaitsFirst(now) || c.host.Stage() == server.StageShutDown {
+		c.warn()
+	} else if c.phase == phaseOpen {
+		c.phase = phaseAwaiting
+	}
+}
+
+// awaitsFirst reports whether the connection is new and has made no request.
+func (c *Conn) awaitsFirst(now int64) bool { return c.firstDue != 0 && c.firstDue > now }
+
 // warn begins the graceful end.
 func (c *Conn) warn() {
-	if c.phase != phaseOpen {
+	if c.phase > phaseAwaiting {
 		return
 	}
 	c.phase = phaseWarned
@@ -71,7 +90,11 @@ func (c *Conn) pingAcked(data [8]byte, now int64) {
 	case h2.RoundTripPing:
 		c.growth.RoundTrip.End(now)
 	case drainPing:
-		if c.phase == phaseWarned {
+		switch {
+		case c.phase != phaseWarned:
+		case c.awaitsFirst(now):
+			c.drainDue = min(c.drainDue, c.firstDue)
+		default:
 			c.drain()
 		}
 	}

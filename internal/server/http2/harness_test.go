@@ -147,10 +147,15 @@ func newEngine(t testing.TB, cfg *Config) *fakeEngine {
 func newSilentEngine(t testing.TB, cfg *Config) *fakeEngine {
 	e := &fakeEngine{t: t, cfg: cfg, handler: func(r *testRequest) { r.stream.Respond(fields{status: 200}, nil) }}
 	e.peer.begin()
-	e.conn = NewConn(e, e, cfg, server.Facts{}, nil)
+	e.start()
+	return e
+}
+
+// start begins the connection.
+func (e *fakeEngine) start() {
+	e.conn = NewConn(e, e, e.cfg, server.Facts{}, nil)
 	e.conn.Start()
 	e.pump()
-	return e
 }
 
 func prefaceAnd(s h2.Settings) []byte {

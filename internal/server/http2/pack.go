@@ -165,6 +165,9 @@ func Unpack(conn engine.Conn, host Host, cfg *Config, f server.Facts, state []by
 		c.out, _ = c.own.Send(c.out, settings)
 		c.ackDue = now + int64(c.cfg.StallTimeout)
 	}
+	if c.newest == 0 {
+		c.firstDue = now + int64(firstTime)
+	}
 	c.credit(now)
 	c.becomeIdle(now)
 	return c

@@ -115,7 +115,8 @@ func (c *Conn) openStream(id uint32, now int64) {
 	s.begin(c, id, now)
 	c.streams.add(id, s)
 	c.becomeBusy()
-	if c.opened++; c.opened == c.cfg.MaxRequests {
+	c.firstDue = 0
+	if c.opened++; c.opened == c.cfg.MaxRequests || c.phase == phaseAwaiting {
 		c.warn()
 	}
 	b.stream, b.kind = s, fieldlist.Request

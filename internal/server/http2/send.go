@@ -319,7 +319,7 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	defer c.unlock()
 	now := clock.Nanos()
 	if c.host.IsClosing(&c.facts) {
-		c.warn()
+		c.leave(now)
 		c.notifyStage(now)
 	}
 	c.takePrompts(now)

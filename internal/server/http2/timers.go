@@ -20,6 +20,7 @@ type timers struct {
 	stallDue    int64  // the peer must open a window for content that waits
 	idleDue     int64  // a connection without streams ends
 	sleepDue    int64  // a connection without streams may sleep
+	firstDue    int64  // the first request is not awaited any more; 0 also after it
 	drainDue    int64  // the peer must acknowledge the PING after the first GOAWAY
 	producerDue int64  // a Producer may have something to do
 	roomDue     int64  // a deferred stream may begin, or rest
@@ -31,6 +32,7 @@ type timers struct {
 func (c *Conn) startTimers(now int64) {
 	c.blockDue = now + int64(c.cfg.ReadTimeout)
 	c.ackDue = now + int64(c.cfg.StallTimeout)
+	c.firstDue = now + int64(firstTime)
 }
 
 // bodyBegan starts the clock of a body.
@@ -144,6 +146,9 @@ func (c *Conn) arm() {
 			due = t
 		}
 	}
+	if c.phase == phaseAwaiting && (due == 0 || c.firstDue < due) {
+		due = c.firstDue
+	}
 	if due == c.armed {
 		return
 	}
@@ -173,6 +178,8 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		c.fail(h2.ErrSettingsTimeout)
 	case isDue(c.drainDue), isDue(c.idleDue):
 		c.drain()
+	case c.phase == phaseAwaiting && isDue(c.firstDue):
+		c.warn()
 	}
 	c.timeOutStreams(now)
 	c.timeOutProducers(now)
