@@ -74,7 +74,10 @@ func (r *Request) resetContent() {
 	if r.formFiles.Load() != nil {
 		r.formFiles.Store(nil)
 	}
-	r.dropURI()
+	if r.hasURI { // dropURI, inlined
+		r.uri.Reset()
+		r.hasURI, r.uriError = false, nil
+	}
 	r.Header.m.TakeBack()
 	if r.hasPostArgs {
 		r.postArgs.Reset()

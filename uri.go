@@ -39,8 +39,7 @@ type URI struct {
 // Reset makes u the zero URI. It keeps the memory for the next use.
 func (u *URI) Reset() {
 	u.DisablePathNormalizing = false
-	u.queryArgs.m.Reset()
-	u.m.Reset()
+	u.m.Reset(&u.queryArgs.m)
 }
 
 // CopyTo makes dst a copy of u that shares no memory with it.

@@ -44,12 +44,7 @@ func (h *RequestHeader) ResetMessage() {
 
 func (h *RequestHeader) resetStartLine() { // it writes to no memory that a copy shares
 	h.methodAt, h.targetAt, h.fieldsAt, h.connectAt = h1.Span{}, h1.Span{}, h1.Span{}, h1.Span{}
-	if len(h.method) > 0 {
-		h.method = h.method[:0]
-	}
-	if len(h.target) > 0 {
-		h.target = h.target[:0]
-	}
+	h.method, h.target = h.method[:0], h.target[:0]
 	h.isTargetFit = false
 }
 

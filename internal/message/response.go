@@ -49,9 +49,7 @@ func (h *ResponseHeader) ResetMessage() {
 func (h *ResponseHeader) resetStatus() {
 	h.status = 0
 	h.reasonAt = h1.Span{}
-	if len(h.reason) > 0 {
-		h.reason = h.reason[:0]
-	}
+	h.reason = h.reason[:0]
 }
 
 // CopyTo makes dst, which is not h, a copy of h that shares no memory with it.

@@ -20,7 +20,7 @@ func TestParseUnusualHost(t *testing.T) {
 		if err := u.Parse(nil, []byte("http://"+test.host+"/")); err != nil || string(u.Host()) != test.want {
 			t.Errorf("%q: %q, %v, want %q", test.host, u.Host(), err, test.want)
 		}
-		u.Reset()
+		u.Reset(nil)
 		if err := u.Parse([]byte(test.host), []byte("/")); err != nil || string(u.Host()) != test.want {
 			t.Errorf("%q as Host: %q, %v, want %q", test.host, u.Host(), err, test.want)
 		}

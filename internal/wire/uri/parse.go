@@ -24,13 +24,13 @@ var (
 // empty, or path, query and hash only, with host. It accepts what a client may
 // be given. After an error u is the zero URI.
 func (u *URI) Parse(host, uri []byte) error {
-	u.Reset()
+	u.Reset(nil)
 	if u.parsePlain(uri) {
 		return nil
 	}
 	err := u.parse(host, uri)
 	if err != nil {
-		u.Reset()
+		u.Reset(nil)
 	}
 	return err
 }

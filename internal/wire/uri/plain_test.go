@@ -39,7 +39,7 @@ func BenchmarkURIParse(b *testing.B) {
 	uri := []byte("http://127.0.0.1:80/foobar?baz=1234")
 	for name, parse := range map[string]func(*URI) error{
 		"plain": func(u *URI) error { return u.Parse(nil, uri) },
-		"parse": func(u *URI) error { u.Reset(); return u.parse(nil, uri) },
+		"parse": func(u *URI) error { u.Reset(nil); return u.parse(nil, uri) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			var u URI

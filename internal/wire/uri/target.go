@@ -13,14 +13,14 @@ import (
 // Unlike Parse it allows neither user information nor a fragment, and accepts
 // only a strictly valid host. After an error u is the zero URI.
 func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
-	u.Reset()
+	u.Reset(nil)
 	u.setScheme(isTLS)
 	if len(target) > 0 && target[0] == '/' && u.setRequestHost(host) && u.setOriginForm(target) {
 		return nil
 	}
 	err := u.parseOtherTarget(host, target)
 	if err != nil {
-		u.Reset()
+		u.Reset(nil)
 	}
 	return err
 }
@@ -30,7 +30,7 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 // until u is reset or changed: path and query are parts of it.
 func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
 	if !u.owner.Owns() { // new, or a copy by assignment
-		u.Reset()
+		u.Reset(nil)
 	}
 	u.setScheme(isTLS)
 	// The requests of a connection are mostly for one host, which is there from the last

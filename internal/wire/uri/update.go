@@ -92,7 +92,7 @@ func (u *URI) updateRelative(reference []byte) (Extent, error) {
 // empty. After an error u is the zero URI.
 func (u *URI) replaceAuthority(scheme, rest []byte) error {
 	kept := u.Scheme()
-	u.Reset()
+	u.Reset(nil)
 	if len(scheme) > 0 {
 		u.scheme = ascii.AppendLower(u.scheme, scheme)
 	} else {
@@ -100,7 +100,7 @@ func (u *URI) replaceAuthority(scheme, rest []byte) error {
 	}
 	err := u.parseAuthority(rest)
 	if err != nil {
-		u.Reset()
+		u.Reset(nil)
 	}
 	return err
 }

@@ -37,8 +37,12 @@ type URI struct {
 	scratch []byte // memory of Update
 }
 
-// Reset makes u the zero URI. It keeps the memory for the next use.
-func (u *URI) Reset() {
+// Reset makes u the zero URI, and empties args, which may be nil. Both keep their memory for
+// the next use.
+func (u *URI) Reset(args *Args) {
+	if args != nil {
+		args.Reset()
+	}
 	if u.owner.IsCopy() {
 		*u = URI{owner: u.owner}
 	}
@@ -82,7 +86,7 @@ func (u *URI) CopyTo(dst *URI) {
 	if u == dst {
 		return
 	}
-	dst.Reset()
+	dst.Reset(nil)
 	dst.isPathOriginal = u.isPathOriginal
 	dst.hasArgs = u.hasArgs
 	dst.scheme = append(dst.scheme[:0], u.scheme...)

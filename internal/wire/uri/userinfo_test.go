@@ -74,7 +74,7 @@ func TestCopiesByAssignmentAreApart(t *testing.T) {
 		"SetQuery":    func(u *URI) { u.SetQuery([]byte("x")) },
 		"SetHash":     func(u *URI) { u.SetHash([]byte("x")) },
 		"Update":      func(u *URI) { _, _ = u.Update([]byte("//x/x?x#x")) },
-		"Reset":       func(u *URI) { u.Reset(); u.SetHost([]byte("x")) },
+		"Reset":       func(u *URI) { u.Reset(nil); u.SetHost([]byte("x")) },
 	} {
 		u := parsed(t, "http://u:p@h/p?q#f")
 		u.SetHost([]byte("h"))

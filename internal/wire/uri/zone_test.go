@@ -24,7 +24,7 @@ func TestZoneRoundTrip(t *testing.T) {
 		}
 		var origin, target, absolute URI
 		origin.SetHost([]byte(test.host)) // what an earlier request left is not taken for decoded
-		origin.Reset()
+		origin.Reset(nil)
 		origin.SetOrigin([]byte(test.host), []byte("/"), false)
 		if err := target.ParseTarget([]byte(test.host), []byte("/"), false); err != nil {
 			t.Errorf("%s: %v", test.host, err)
