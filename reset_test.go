@@ -103,7 +103,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		"start",          // what the last head began with
 		"isLent",         // the copy's memory is its own
 	}
-	uri := []string{"target", "isPathLent", "isQueryLent", "query"} // the copy has path and query of target in memory of its own
+	uri := []string{"target", "lentHost", "isPathLent", "isQueryLent", "query", "host"} // the copy has what is lent in memory of its own
 	message := slices.Concat(header, uri, []string{
 		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", "hasOthers", // bodies that cannot be copied
 		"call", "timeout", "userValues", "match", "strayWriters", // of this use of the request

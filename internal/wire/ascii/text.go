@@ -142,13 +142,32 @@ func lower(s []byte) {
 
 // lowerWord folds the first eight bytes of s.
 func lowerWord(s []byte) {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	w := binary.LittleEndian.Uint64(s)
-	// The top bits of the bytes from 'A' to 'Z': a sum passes 0x80 without a carry.
-	low := w &^ tops
-	if upper := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ w & tops; upper != 0 {
+	if upper := uppers(w); upper != 0 {
 		binary.LittleEndian.PutUint64(s, w|upper>>2)
 	}
+}
+
+// uppers returns the top bits of the bytes of w from 'A' to 'Z'.
+func uppers(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	low := w &^ tops // a sum passes 0x80 without a carry
+	return (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ w & tops
+}
+
+// IsLower reports whether AppendLower folds nothing of s.
+func IsLower(s []byte) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if uppers(binary.LittleEndian.Uint64(s)) != 0 {
+			return false
+		}
+	}
+	for _, c := range s {
+		if Lower(c) != c {
+			return false
+		}
+	}
+	return true
 }
 
 // HasMember reports whether a list, separated by commas, has a member. It ignores case.

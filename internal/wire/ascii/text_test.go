@@ -36,6 +36,9 @@ func TestAppendLowerWords(t *testing.T) {
 				s[i] = byte(c)
 				want := bytes.Clone(s)
 				want[i] = Lower(byte(c))
+				if got := IsLower(s); got != bytes.Equal(s, want) {
+					t.Fatalf("IsLower(%q) is %v", s, got)
+				}
 				if got := AppendLower(nil, s); !bytes.Equal(got, want) {
 					t.Fatalf("%q becomes %q", s, got)
 				}

@@ -111,7 +111,7 @@ func (u *URI) originHost() []byte {
 	if u.IsHTTPS() {
 		usual = ":443"
 	}
-	return bytes.TrimSuffix(u.host, []byte(usual))
+	return bytes.TrimSuffix(u.Host(), []byte(usual))
 }
 
 // WithoutZone returns the host of a URI without the zone of an IPv6 address, which has a

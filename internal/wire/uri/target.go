@@ -26,19 +26,17 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 }
 
 // SetOrigin is ParseTarget for a host and a target in origin-form that package h1 has
-// checked, and for a URI that is new or was reset. The bytes of target must stay as they are
-// until u is reset or changed: path and query are parts of it.
+// checked, and for a URI that is new or was reset. The bytes of both must stay as they are
+// until u is reset or changed: host, path and query are parts of them.
 func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
 	if !u.owner.Owns() { // new, or a copy by assignment
 		u.Reset(nil)
 	}
 	u.setScheme(isTLS)
-	// The requests of a connection are mostly for one host, which is there from the last
-	// one, in lower case. An IPv6 address may have had a zone, which is decoded.
-	if n := len(host); n <= cap(u.host) && string(u.host[:n]) == string(host) && (n == 0 || host[0] != '[') {
-		u.host = u.host[:n]
-	} else {
+	if len(host) > 0 && host[0] == '[' { // an IPv6 address may have a zone, which is decoded
 		u.setCheckedHost(host)
+	} else {
+		u.lentHost = host
 	}
 	end := normalEnd(target, '?')
 	u.isPathOriginal = end == len(target) || target[end] == '?'

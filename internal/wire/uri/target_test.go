@@ -86,6 +86,7 @@ func FuzzRequestTarget(f *testing.F) {
 	for _, s := range []string{"/", "/a?b", "//x/y", "http://h/x", "h:443", "*", "/a%2e%2e/", "/..", "/é?\"50%&<\xff"} {
 		f.Add("h", s)
 	}
+	f.Add("WWW.Example.com:80", "/a")
 	f.Fuzz(func(t *testing.T, host, target string) {
 		var u, v URI
 		if err := u.ParseTarget([]byte(host), []byte(target), false); err != nil {

@@ -33,6 +33,8 @@ type URI struct {
 	// target is the path of SetOrigin's target, whose caller keeps it; cap is the end
 	// of the whole target.
 	target []byte
+	// lentHost is SetOrigin's host, unless it is empty: then the host is in memory of u.
+	lentHost []byte
 
 	scratch []byte // memory of Update
 }
@@ -49,7 +51,7 @@ func (u *URI) Reset(args *Args) {
 	u.isPathOriginal = false
 	u.hasArgs = false
 	u.isPathLent, u.isQueryLent = false, false
-	u.target = nil
+	u.target, u.lentHost = nil, nil
 	u.scheme = u.scheme[:0]
 	u.username = u.username[:0]
 	u.password = u.password[:0]
@@ -92,7 +94,7 @@ func (u *URI) CopyTo(dst *URI) {
 	dst.scheme = append(dst.scheme[:0], u.scheme...)
 	dst.username = append(dst.username[:0], u.username...)
 	dst.password = append(dst.password[:0], u.password...)
-	dst.host = append(dst.host[:0], u.host...)
+	dst.host = append(dst.host[:0], u.Host()...)
 	dst.pathOriginal = append(dst.pathOriginal[:0], u.PathOriginal()...)
 	dst.path = append(dst.path[:0], u.path...)
 	dst.query = append(dst.query[:0], u.Query()...)
@@ -118,12 +120,20 @@ func (u *URI) SetScheme(scheme []byte) {
 func (u *URI) IsHTTPS() bool { return string(u.scheme) == HTTPS }
 
 // Host returns the host in lower case, with the port if one was given.
-func (u *URI) Host() []byte { return u.host }
+func (u *URI) Host() []byte {
+	if host := u.lentHost; len(host) > 0 {
+		if ascii.IsLower(host) {
+			return host[:len(host):len(host)]
+		}
+		return ascii.AppendLower(nil, host) // in no memory of u, as getters may run concurrently
+	}
+	return u.host
+}
 
 // SetHost sets the host, which may have a port.
 func (u *URI) SetHost(host []byte) {
 	u.own()
-	u.host = ascii.AppendLower(u.host[:0], host)
+	u.host, u.lentHost = ascii.AppendLower(u.host[:0], host), nil
 }
 
 // Path returns the path in normal form.
@@ -253,7 +263,7 @@ func appendOriginalPath(dst, path []byte) []byte {
 func (u *URI) AppendBytes(dst []byte, args *Args, isOriginal bool) []byte {
 	dst = ascii.AppendScheme(dst, u.Scheme())
 	dst = append(dst, "://"...)
-	dst = appendWrittenHost(dst, u.host)
+	dst = appendWrittenHost(dst, u.Host())
 	if isOriginal && string(u.PathOriginal()) == "*" {
 		dst = append(dst, '/') // appendOriginalPath does not add it to "*"
 	}
