@@ -96,20 +96,21 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 }
 
 func (c *Conn) feed(in []byte) (used int, next engine.Next) {
-	for used < len(in) {
+	for len(in) > 0 {
 		if c.phase == readIdle {
 			c.begin()
 		}
 		var n int
 		if c.phase == readHead {
-			n, next = c.stepHead(in[used:])
+			n, next = c.stepHead(in)
 		} else {
-			n, next = c.step(in[used:])
+			n, next = c.step(in)
 		}
 		used += n
 		if next != engine.Read {
 			return used, next
 		}
+		in = in[n:]
 	}
 	c.armReadDeadline()
 	return used, engine.Read
@@ -183,22 +184,16 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 		return used, engine.Read
 	}
 	x.requestHeader.SetParsed(&x.parser.Head)
-	return used, c.headComplete()
-}
-
-// headComplete decides what follows a head.
-func (c *Conn) headComplete() engine.Next {
-	x := c.x
 	x.isHTTP10 = x.parser.Minor == 0
 	c.phase = readDecide // what fails from here on has a whole head
 	x.request.Begin(&c.facts, x.start)
 	if err := x.request.HeadComplete(x.isHTTP10); err != nil {
-		return c.fail(err)
+		return used, c.fail(err)
 	}
 	if c.cfg.AsksUser || x.parser.Has(h1.ExpectContinue) {
-		return engine.Run
+		return used, engine.Run
 	}
-	return c.expectBody()
+	return used, c.expectBody()
 }
 
 // expectBody prepares to read the body that the head announces.
@@ -207,7 +202,9 @@ func (c *Conn) expectBody() engine.Next {
 	length := x.bodyLength()
 	x.bodyLeft = length
 	if length == 0 {
-		x.requestHeader.SettleLength()
+		if !x.parser.Has(h1.MethodGet) {
+			x.requestHeader.SettleLength()
+		}
 		c.phase = readReady
 		return engine.Run
 	}

@@ -140,7 +140,7 @@ func (h *Head) NoteExpect(value []byte) error {
 	return nil
 }
 
-// finish makes the checks that need the whole head.
+// finish makes the checks that need the whole head, for one that is not recalled.
 func (p *HeadParser) finish(t *field.Table) error {
 	if p.Has(hasCoding) {
 		if err := p.checkCoding(); err != nil {
@@ -148,10 +148,6 @@ func (p *HeadParser) finish(t *field.Table) error {
 		}
 	}
 	if p.Role == Responses {
-		return nil
-	}
-	if p.recalled > 0 && p.recalled == t.Len() && t.Index(field.Host) >= 0 { // an Opening has the fields of a valid head
-		p.Opening.wait = openingLife
 		return nil
 	}
 	if err := p.checkHost(t); err != nil {

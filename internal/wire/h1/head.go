@@ -53,6 +53,8 @@ const (
 	AbsoluteForm
 	// AuthorityForm: the request is CONNECT; its target is host and port.
 	AuthorityForm
+	// MethodGet: the method is GET.
+	MethodGet
 	hasCoding
 	badCoding
 	unknownCoding
@@ -170,7 +172,11 @@ func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err 
 		return end - kept, false, nil
 	}
 	t.Seal(end)
-	if !p.isTrailer {
+	switch {
+	case p.isTrailer:
+	case p.isRecalled(t):
+		p.Opening.wait = openingLife
+	default:
 		if err := p.finish(t); err != nil {
 			return 0, false, err
 		}
@@ -211,6 +217,9 @@ func (p *HeadParser) parse(t *field.Table, raw []byte) (end int, err error) {
 		if p.Opening.isPromising() && p.Minor > 0 {
 			p.recall(t, raw)
 		}
+	}
+	if p.phase == atField && p.line < len(raw) && raw[p.line] == '\r' { // as fieldLines does, without a call if all were recalled
+		return p.lastLine(raw)
 	}
 	return p.fieldLines(t, raw)
 }

@@ -44,6 +44,12 @@ const (
 // isPromising reports whether it is worth the time to look at o, which may be nil.
 func (o *Opening) isPromising() bool { return o != nil && o.wait > openingLife-openingTries }
 
+// isRecalled reports whether all fields of a head are from an Opening, which has those of a
+// valid head: if Host is among them, no check that needs the whole head is left.
+func (p *HeadParser) isRecalled(t *field.Table) bool {
+	return p.recalled > 0 && p.recalled == t.Len() && t.Index(field.Host) >= 0
+}
+
 // recall takes the first lines from p.Opening if the field section, which begins at
 // p.line, begins with them.
 func (p *HeadParser) recall(t *field.Table, raw []byte) {

@@ -57,6 +57,7 @@ func (p *HeadParser) plainGet(raw []byte) bool {
 	p.Method = Span{0, start - 1}
 	p.Target = Span{start, end}
 	p.Protocol = Span{end + 1, end + versionPart}
+	p.Flags = MethodGet
 	p.Minor = 1
 	p.seen = end + len(" HTTP/1.1\r\n")
 	return true
@@ -348,6 +349,9 @@ func statusError(c byte) error {
 // section 3.2).
 func (p *HeadParser) targetForm(method, target []byte) error {
 	isConnect := string(method) == "CONNECT"
+	if string(method) == "GET" {
+		p.Flags |= MethodGet
+	}
 	switch {
 	case isConnect:
 		if !ValidHost(target) || !HasPort(target) {
