@@ -21,7 +21,7 @@ import (
 // that reads and answers the request.
 type exchange struct {
 	stream
-	request        server.Request // kept for the next request of the exchange; nil: there is none
+	request        server.Request // nil: it has not begun, or has ended
 	requestHeader  *message.RequestHeader
 	responseHeader *message.ResponseHeader
 	facts          server.Facts // of the connection, with the stream's number
@@ -38,7 +38,6 @@ type marks struct {
 	framing    message.Framing
 	bodyLength int64                 // announced; -1: unknown
 	kept       int                   // bytes of the body that the Request has
-	hasBegun   bool                  // the Request has begun
 	decides    bool                  // callbacks decide about the body
 	expects    bool                  // the client waits for 100-continue
 	connects   bool                  // extended CONNECT
@@ -66,10 +65,9 @@ func (x *exchange) use(r server.Request) {
 
 // begin starts the request.
 func (x *exchange) begin() {
-	att := x.conn.serving.attachment
-	x.use(att.NewRequest(x, x.request))
+	kept, _ := requestPool.Get().(server.Request)
+	x.use(x.conn.serving.attachment.NewRequest(x, kept))
 	x.request.Begin(&x.facts, x.start)
-	x.hasBegun = true
 	if f := x.conn.serving.cfg.Meter.Flights; f != nil {
 		x.flight = f.Begin(x.start)
 	}
@@ -221,10 +219,11 @@ func (x *exchange) end() {
 
 // endRequest ends what x has of its request, once.
 func (x *exchange) endRequest() {
-	if x.hasBegun {
-		x.hasBegun = false
+	if x.request != nil {
 		x.use(x.request.End())
 		x.request.Release(false)
+		requestPool.Put(x.request)
+		x.request, x.requestHeader, x.responseHeader, x.form = nil, nil, nil, nil
 	}
 	if x.flight != nil {
 		x.flight.Add(-1)

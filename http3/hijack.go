@@ -82,7 +82,7 @@ func (x *exchange) hijack(o server.Outcome) (outlived bool) {
 		return x.serveProtocol(&tunnel{exchange: x, isOwner: true})
 	}
 	t, handler := x.openTunnel(), x.request.Hijacker()
-	x.leaveRequest()
+	x.endRequest()
 	if !t.Tunnel.Outlive() {
 		return false
 	}
@@ -114,18 +114,8 @@ func (x *exchange) serveProtocol(c net.Conn) (outlived bool) {
 
 // openProtocol returns the protocol that has taken the stream over.
 func (x *exchange) openProtocol(c engine.Conn, out []byte) (engine.Protocol, []byte) {
-	defer x.leaveRequest()
+	defer x.endRequest() // others may have it while the stream goes on
 	return x.request.Open(c, out)
-}
-
-// leaveRequest ends the request of a stream that goes on for long, and lets other exchanges
-// have the Request.
-func (x *exchange) leaveRequest() {
-	x.endRequest()
-	spare := acquireExchange()
-	spare.use(x.request)
-	x.request, x.requestHeader, x.responseHeader, x.form = nil, nil, nil, nil
-	exchangePool.Put(spare)
 }
 
 // endTunnel is the last call for a stream that has outlived its request. Late calls of its

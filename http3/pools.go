@@ -22,6 +22,10 @@ var scratchPool = sync.Pool{New: func() any { return &scratch{} }}
 // encoderPool has Encoders, which keep the texts of the last length and the last date.
 var encoderPool = sync.Pool{New: func() any { return &h3.Encoder{} }}
 
+// requestPool has server.Requests. They are as large as all else of a request, so each worker uses
+// the same one again, while it is in the processor's cache.
+var requestPool sync.Pool
+
 // exchangePool has exchanges without a request.
 var exchangePool = sync.Pool{New: func() any { return &exchange{} }}
 
