@@ -35,6 +35,7 @@ type conn struct {
 	streams  *exchange      // the open ones, a list
 	open     int            // their number
 	spent    []*quic.Stream // ended ones whose credit was not given back
+	rested   int            // of spent: those that had ended before the oldest open one began
 	tunnels  int            // those that hijack handlers have
 	idle     int64          // since when there are none, in Nanos
 	next     uint64         // the first id that was not accepted
@@ -145,6 +146,9 @@ func (c *conn) accept(s *quic.Stream) {
 		x.prioritizeLocked(p)
 	}
 	begins := c.open == 1
+	if begins {
+		c.rested = len(c.spent)
+	}
 	limit := c.serving.cfg.MaxRequests
 	isLast := limit > 0 && c.facts.Served >= limit
 	c.mu.Unlock()
@@ -175,7 +179,7 @@ func (c *conn) ended(x *exchange) {
 		x.next.prev = x.prev
 	}
 	c.open--
-	c.spentLocked(x.quic)
+	c.keepCreditLocked(x.quic)
 	if x.outlived {
 		c.tunnels--
 	}

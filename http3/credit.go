@@ -2,23 +2,29 @@ package http3
 
 import "github.com/quic-go/quic-go"
 
-// The credit of a request is given back after its handler has returned. That takes a packet, because
-// the response has gone by then. So credits are kept until they are a quarter of all, or
-// until the next sweep.
+// The credit of a request is given back after its handler has returned. If the client has
+// acknowledged the response by then, the credit travels with the next response; if not, it takes a
+// packet of its own when the acknowledgement comes. So credits are kept until other requests have
+// come, or half of all are kept, or until the next sweep.
 
-// spentLocked keeps the credit of a stream that has ended.
-func (c *conn) spentLocked(s *quic.Stream) {
+// keepCreditLocked keeps the credit of a stream that has ended.
+func (c *conn) keepCreditLocked(s *quic.Stream) {
 	c.spent = append(c.spent, s)
-	if 4*len(c.spent) >= c.serving.config.MaxConcurrentStreams {
-		c.giveCreditLocked()
+	switch most := c.serving.config.MaxConcurrentStreams; {
+	case 2*len(c.spent) >= most:
+		c.giveCreditLocked(len(c.spent))
+	case 8*c.rested >= most:
+		c.giveCreditLocked(c.rested)
 	}
 }
 
-// giveCreditLocked gives the client the credit that was kept.
-func (c *conn) giveCreditLocked() {
-	for _, s := range c.spent {
+// giveCreditLocked gives the client the first n credits that were kept.
+func (c *conn) giveCreditLocked(n int) {
+	for _, s := range c.spent[:n] {
 		s.ReleaseStreamCredit()
 	}
-	clear(c.spent)
-	c.spent = c.spent[:0]
+	c.rested -= min(n, c.rested)
+	left := copy(c.spent, c.spent[n:])
+	clear(c.spent[left:])
+	c.spent = c.spent[:left]
 }

@@ -27,7 +27,14 @@ func TestCredit(t *testing.T) {
 	if fewest > requests*3/2 {
 		t.Errorf("%d packets for %d answers", fewest, requests)
 	}
-	for range streams/4 - 1 { // their credit is kept until the sweep
+	held := c.open([]byte{1}) // while there is no pause, at most half of the credit is kept
+	for range 3 * streams {
+		if _, err := c.exchange(get("/")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held.CancelWrite(0)
+	for range streams/8 - 1 { // their credit is kept until the sweep
 		if _, err := c.exchange(get("/")); err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func (s *serving) sweep(now int64) {
 func (c *conn) sweep(now int64) (isIdle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.giveCreditLocked(); c.open == 0 {
+	if c.giveCreditLocked(len(c.spent)); c.open == 0 {
 		c.spent = nil
 	}
 	for x := c.streams; x != nil; x = x.next {
