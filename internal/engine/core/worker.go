@@ -45,14 +45,18 @@ const (
 	roleDismissed      // it ends when it finds nothing to do
 )
 
-// connectionsInARow is how many connections a worker serves before it yields to
-// other goroutines: timers, the loop, and goroutines that wait for other sockets.
-const connectionsInARow = 64
+// turnsInARow is after how many turns a worker yields to other goroutines: timers, the loop, and
+// goroutines that wait for other sockets. A connection is connectionTurns: it may have many
+// requests. A task is one turn, because the answers of a burst share packets if they come together.
+const (
+	turnsInARow     = 256
+	connectionTurns = 4
+)
 
 // run serves connections until the worker is no longer needed.
 func (w *worker) run() {
 	defer w.end()
-	for served := 0; ; {
+	for turns := 0; ; {
 		fd, ok := w.loop.queue.next(w)
 		if !ok {
 			break
@@ -62,10 +66,13 @@ func (w *worker) run() {
 		}
 		if w.task != nil {
 			engine.RunTask(w.task)
+			turns++
 		} else {
 			w.serve(fd)
+			turns += connectionTurns
 		}
-		if served++; served%connectionsInARow == 0 {
+		if turns >= turnsInARow {
+			turns = 0
 			w.flushBatches()
 			runtime.Gosched()
 		}
