@@ -24,8 +24,11 @@ type key struct {
 	isEncrypted    bool // the ClientHello was
 }
 
-// A Table has the facts of open connections, so that they share them. The zero value is ready
-// to use.
+// keptFacts is how many facts a Table may have beside those of open connections.
+const keptFacts = 64
+
+// A Table has the facts of open connections, so that they share them, and some of those that
+// were open. The zero value is ready to use.
 type Table struct {
 	mu  sync.Mutex
 	all map[key]*Facts
@@ -61,7 +64,7 @@ func (s *Facts) Drop() {
 	}
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	if s.users--; s.users == 0 {
+	if s.users--; s.users == 0 && len(s.of.all) > keptFacts {
 		delete(s.of.all, s.key)
 	}
 }

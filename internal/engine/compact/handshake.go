@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
@@ -16,18 +18,20 @@ const maxTickets = 64
 var errSecrets = errors.New("sluice: the secrets of a TLS handshake are not those of its connection")
 
 // A Handshake lies between crypto/tls and the socket. It hands on one record at a time, so
-// that crypto/tls never has input that belongs to what follows the handshake. The zero value
-// with a Listener is ready to use.
+// that crypto/tls never has input that belongs to what follows the handshake. Listener.Begin
+// makes it.
 type Handshake struct {
-	Listener *Listener
+	listener *Listener
+	config   *tls.Config // of this handshake, unless the program chooses one; nil: not made yet
+	log      keyLog      // of the configuration that is used
 
 	head     [tls13.HeaderSize]byte // of the record that is being handed on
 	headSize int
-	rest     int    // of that record
-	ahead    []byte // received, and not handed on
+	rest     int         // of that record
+	input    *buf.Buffer // nil: nothing is ahead
+	ahead    []byte      // of input: received, and not handed on
 
-	told    secrets // by the configuration of this handshake
-	isProof bool    // what crypto/tls writes is not sent, but kept as proof
+	isProof bool // what crypto/tls writes is not sent, but kept as proof
 	proof   []byte
 }
 
@@ -35,13 +39,26 @@ type Handshake struct {
 func (h *Handshake) Read(p []byte, receive func([]byte) (int, error)) (int, error) {
 	if ahead := h.ahead; len(ahead) > 0 {
 		n := h.pass(ahead[:min(len(ahead), len(p))])
-		h.ahead = ahead[n:]
-		return copy(p, ahead[:n]), nil
+		copy(p, ahead[:n])
+		if h.ahead = ahead[n:]; len(h.ahead) == 0 {
+			h.dropInput()
+		}
+		return n, nil
 	}
 	received, err := receive(p)
 	n := h.pass(p[:received])
-	h.ahead = append([]byte(nil), p[n:received]...) // crypto/tls reads into p again
+	if n < received { // crypto/tls reads into p again
+		h.input = buf.Get(received - n)
+		h.ahead = append(h.input.B[:0], p[n:received]...)
+	}
 	return n, err
+}
+
+func (h *Handshake) dropInput() {
+	if h.input != nil {
+		h.input.Release()
+		h.input, h.ahead = nil, nil
+	}
 }
 
 // pass returns how much of p belongs to the record that is being handed on.
@@ -58,10 +75,6 @@ func (h *Handshake) pass(p []byte) (n int) {
 	return n + body
 }
 
-// Ahead returns what was received and not handed on. It is the session's input after the
-// handshake.
-func (h *Handshake) Ahead() []byte { return h.ahead }
-
 // Withholds reports whether p, which crypto/tls writes, must not be sent: End has asked for it.
 func (h *Handshake) Withholds(p []byte) bool {
 	if h.isProof {
@@ -71,10 +84,25 @@ func (h *Handshake) Withholds(p []byte) bool {
 }
 
 // End ends the handshake, also one that has failed. If the connection can be compact, it
-// returns it; it is over below. After an error the connection cannot go on.
-func (h *Handshake) End(c *tls.Conn, below net.Conn) (*Conn, error) {
-	defer h.forget()
-	if h.told.out.size == 0 {
+// returns it; it is over below, and c must not be used any more. Otherwise it returns what was
+// received and not handed on. After an error the connection cannot go on. h is used no more.
+func (h *Handshake) End(c *tls.Conn, below net.Conn) (compact *Conn, ahead []byte, err error) {
+	compact, err = h.end(c, below)
+	h.forget()
+	if compact == nil { // c refers to h
+		ahead = slices.Clone(h.ahead)
+		h.dropInput()
+		return nil, ahead, err
+	}
+	compact.input, compact.received = h.input, h.ahead
+	*h = Handshake{listener: h.listener, config: h.config, proof: h.proof}
+	h.listener.spare.Put(h)
+	return compact, nil, nil
+}
+
+func (h *Handshake) end(c *tls.Conn, below net.Conn) (*Conn, error) {
+	told := &h.log.told
+	if told.out.size == 0 {
 		return nil, nil
 	}
 	said := c.ConnectionState()
@@ -82,7 +110,7 @@ func (h *Handshake) End(c *tls.Conn, below net.Conn) (*Conn, error) {
 	if !said.HandshakeComplete || said.Version != tls.VersionTLS13 || !suite.IsKnown() || h.rest > 0 || h.headSize > 0 {
 		return nil, nil
 	}
-	state, err := tls13.NewState(suite, h.told.in.bytes[:h.told.in.size], h.told.out.bytes[:h.told.out.size], 0, 0)
+	state, err := tls13.NewState(suite, told.in.bytes[:told.in.size], told.out.bytes[:told.out.size], 0, 0)
 	if err != nil {
 		return nil, nil // they are not all known
 	}
@@ -94,12 +122,16 @@ func (h *Handshake) End(c *tls.Conn, below net.Conn) (*Conn, error) {
 		compact.layer.Erase()
 		return nil, err
 	}
-	compact.facts = h.Listener.facts.get(&said)
+	compact.facts = h.listener.facts.get(&said)
 	return compact, nil
 }
 
 // forget overwrites the secrets: the tls.Conn refers to the Handshake as long as it lives.
-func (h *Handshake) forget() { h.told, h.proof = secrets{}, nil }
+func (h *Handshake) forget() {
+	h.log = keyLog{}
+	clear(h.proof)
+	h.proof = h.proof[:0]
+}
 
 // prove lets crypto/tls make one more record, which is not sent. It shows the number of the next
 // record, since tickets may have been sent with the traffic keys.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -173,7 +175,7 @@ func TestOneRecordAtATime(t *testing.T) {
 						i++
 					}
 				}
-				if got = append(append(got, h.Ahead()...), rest...); !bytes.Equal(got, stream) {
+				if got = append(append(got, h.ahead...), rest...); !bytes.Equal(got, stream) {
 					t.Fatalf("pieces of %d, room of %d, %d records: %x, want %x", piece, room, taken, got, stream)
 				}
 			}
@@ -191,7 +193,7 @@ func TestReadsOfHandshake(t *testing.T) {
 		config := serverConfig(t)
 		if isCompact {
 			l := NewListener(config)
-			w.handshake, config = &Handshake{Listener: l}, l.Config()
+			w.handshake, config = l.Begin(), l.Config()
 		}
 		server := tls.Server(w, config)
 		var both sync.WaitGroup
@@ -258,7 +260,7 @@ func (zeros) Read(p []byte) (int, error) {
 func TestLineIsOverwritten(t *testing.T) {
 	const text = "SERVER_TRAFFIC_SECRET_0 0102 0304\n"
 	for _, kept := range []*keepingWriter{nil, {}} {
-		log, want := &keyLog{told: new(secrets)}, make([]byte, len(text))
+		log, want := new(keyLog), make([]byte, len(text))
 		if kept != nil {
 			log.program, want = kept, []byte(text)
 		}
@@ -394,7 +396,7 @@ func TestForeignSecrets(t *testing.T) {
 			config := serverConfig(t)
 			config.GetConfigForClient = choose
 			w, server := handshakeOf(t, NewListener(config))
-			log := &keyLog{told: &w.handshake.told}
+			log := &w.handshake.log
 			for i, label := range []string{"SERVER_TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0"} {
 				if i >= told {
 					break
@@ -403,11 +405,11 @@ func TestForeignSecrets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c, err := w.handshake.End(server, w)
+			c, _, err := w.handshake.End(server, w)
 			if (c != nil) != (told == 0) || (err == errSecrets) != (told > 0) {
 				t.Errorf("with %d secrets of another it goes on: %v, %v", told, c != nil, err)
 			}
-			if w.handshake.told != (secrets{}) || w.handshake.proof != nil {
+			if w.handshake.log != (keyLog{}) || len(w.handshake.proof) > 0 {
 				t.Error("the handshake remembers secrets")
 			}
 		}
@@ -419,7 +421,7 @@ func handshakeOf(t *testing.T, l *Listener) (*watched, *tls.Conn) {
 	t.Helper()
 	far, below := nettest.TCPPair(t)
 	client := tls.Client(far, clientConfig())
-	w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
+	w := &watched{Conn: below, handshake: l.Begin()}
 	server := tls.Server(w, l.Config())
 	done := make(chan error, 1)
 	go func() { done <- client.Handshake() }()
@@ -440,13 +442,13 @@ func TestLinesOfTheLog(t *testing.T) {
 		label + random + " " + secret + "\n": 32, label + random + " " + secret + secret[:32] + "\n": 48,
 		"": 0, label: 0, label + "01 \n": 0, label + random + " xx\n": 0, label + random + " " + secret + secret: 0, "OTHER " + random + " " + secret: 0,
 	} {
-		var told secrets
 		var log bytes.Buffer
-		if n, err := (&keyLog{&told, &log}).Write([]byte(line)); n != len(line) || err != nil || log.String() != line {
+		k := &keyLog{program: &log}
+		if n, err := k.Write([]byte(line)); n != len(line) || err != nil || log.String() != line {
 			t.Errorf("%q: %d, %v, passed on %q", line, n, err, &log)
 		}
-		if told.in.size != size || told.out.size != 0 {
-			t.Errorf("%q: %+v", line, told)
+		if k.told.in.size != size || k.told.out.size != 0 {
+			t.Errorf("%q: %+v", line, k.told)
 		}
 	}
 }
@@ -456,7 +458,7 @@ func TestHandshakeFails(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	for _, sends := range []string{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100), "\x16\x03\x01\x00\x26\x01\x00\x00\x22\x03\x03" + strings.Repeat("r", 40), "\x16\x03\x01\x00\x01\x01" + strings.Repeat("x", 100)} {
 		other, below := nettest.TCPPair(t)
-		w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
+		w := &watched{Conn: below, handshake: l.Begin()}
 		server := tls.Server(w, l.Config())
 		if _, err := io.WriteString(other, sends); err != nil {
 			t.Fatal(err)
@@ -467,16 +469,40 @@ func TestHandshakeFails(t *testing.T) {
 		if err := server.Handshake(); err == nil {
 			t.Errorf("%q is a handshake", sends)
 		}
-		if c, err := w.handshake.End(server, w); c != nil || err != nil {
+		if c, _, err := w.handshake.End(server, w); c != nil || err != nil {
 			t.Errorf("%q became compact, or failed again: %v", sends, err)
 		}
-		if w.handshake.told != (secrets{}) || w.handshake.proof != nil {
+		if w.handshake.log != (keyLog{}) || len(w.handshake.proof) > 0 {
 			t.Errorf("%q: the handshake remembers secrets", sends)
 		}
 	}
 }
 
-// Connections share their facts, which go with the last of them.
+// A Handshake serves again, with its configuration, and has nothing of the one before.
+func TestHandshakeServesAgain(t *testing.T) {
+	config := serverConfig(t)
+	l := NewListener(config)
+	for range 100 { // a pool may drop what it gets
+		near, far := shake(t, l, clientConfig())
+		echo(t, near, far)
+		h := l.Begin()
+		if h.config == nil {
+			continue
+		}
+		if h.config.KeyLogWriter != &h.log {
+			t.Error("its configuration tells others the secrets")
+		}
+		h.config, h.proof = nil, append(h.proof[:0:0], h.proof[:cap(h.proof)]...)
+		if want := (&Handshake{listener: l, proof: make([]byte, proofRoom)}); !reflect.DeepEqual(h, want) {
+			t.Errorf("%+v, want %+v", h, want)
+		}
+		return
+	}
+	t.Error("none has served again")
+}
+
+// Connections share their facts, also with those that were before them. A Table has few of
+// the latter, however many names clients ask for.
 func TestFacts(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	var all []*Conn
@@ -494,7 +520,20 @@ func TestFacts(t *testing.T) {
 	for _, c := range all {
 		c.End()
 	}
-	if len(l.facts.all) != 0 {
+	if near, _ := shake(t, l, clientConfig()); near.(*Conn).facts != all[0].facts || all[0].facts.users != 1 {
+		t.Errorf("a later connection has other facts, or they have %d users", all[0].facts.users)
+	}
+	var open []*Facts
+	for i := range 3 * keptFacts {
+		open = append(open, l.facts.get(&tls.ConnectionState{ServerName: strconv.Itoa(i)}))
+	}
+	for _, facts := range open {
+		if l.facts.all[facts.key] != facts {
+			t.Fatal("the facts of an open connection are gone")
+		}
+		facts.Drop()
+	}
+	if len(l.facts.all) != keptFacts {
 		t.Errorf("%d facts are left", len(l.facts.all))
 	}
 }

@@ -84,14 +84,14 @@ func shake(t testing.TB, l *Listener, client *tls.Config) (near net.Conn, far *t
 // shakeOver makes the server's part of a handshake, and client runs beside it.
 func shakeOver(t testing.TB, l *Listener, below net.Conn, client func()) net.Conn {
 	t.Helper()
-	w := &watched{Conn: below, handshake: &Handshake{Listener: l}}
+	w := &watched{Conn: below, handshake: l.Begin()}
 	server := tls.Server(w, l.Config())
 	var both sync.WaitGroup
 	both.Go(client)
 	err := server.Handshake()
 	both.Wait()
-	c, failure := w.handshake.End(server, w)
-	w.handshake, w.ahead = nil, w.handshake.Ahead()
+	c, ahead, failure := w.handshake.End(server, w)
+	w.handshake, w.ahead = nil, ahead
 	if err := errors.Join(err, failure); err != nil {
 		t.Fatal(err)
 	}

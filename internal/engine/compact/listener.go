@@ -9,6 +9,9 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/wire/tls13"
 )
 
 // A Listener makes handshakes tell their secrets, by the log of keys of crypto/tls. Each has a
@@ -18,6 +21,7 @@ type Listener struct {
 	config *tls.Config
 	choose func(*tls.ClientHelloInfo) (*tls.Config, error) // the program's; nil: it chooses none
 	facts  Table
+	spare  sync.Pool // of *Handshake: they have ended, and nothing refers to them
 }
 
 // A Carrier is the connection below crypto/tls while that makes a handshake for a Listener.
@@ -60,9 +64,22 @@ func NewListener(config *tls.Config) *Listener {
 // a Carrier.
 func (l *Listener) Config() *tls.Config { return l.config }
 
+// proofRoom is enough for the record that crypto/tls makes as proof, and for a copy.
+const proofRoom = 2 * (1 + tls13.Overhead)
+
+// Begin returns the Handshake of a new connection.
+func (l *Listener) Begin() *Handshake {
+	if h, ok := l.spare.Get().(*Handshake); ok {
+		return h
+	}
+	return &Handshake{listener: l, proof: make([]byte, 0, proofRoom)}
+}
+
 // configFor returns the configuration of one handshake: a copy of the Listener's, or of the
-// program's choice. The copy has the keys of tickets that the program has set. If it has set
-// none, crypto/tls uses those of the Listener's in any case, and replaces them in time.
+// program's choice. That copy has the keys of tickets that the program has set by now, so it is
+// made for each handshake. The other one serves again, since nobody can change the Listener's.
+// If the program has set no keys, crypto/tls uses those of the Listener's in any case, and
+// replaces them in time.
 func (l *Listener) configFor(hello *tls.ClientHelloInfo) (chosen *tls.Config, err error) {
 	if l.choose != nil {
 		chosen, err = l.choose(hello)
@@ -70,12 +87,19 @@ func (l *Listener) configFor(hello *tls.ClientHelloInfo) (chosen *tls.Config, er
 	if err != nil || !slices.Contains(hello.SupportedVersions, tls.VersionTLS13) {
 		return chosen, err
 	}
-	if chosen == nil {
-		chosen = l.config
+	h := hello.Conn.(Carrier).CompactHandshake()
+	if chosen != nil {
+		h.log.program = chosen.KeyLogWriter
+		chosen = chosen.Clone() // others are using it
+		chosen.KeyLogWriter = &h.log
+		return chosen, nil
 	}
-	chosen = chosen.Clone() // others are using it
-	chosen.KeyLogWriter = &keyLog{&hello.Conn.(Carrier).CompactHandshake().told, chosen.KeyLogWriter}
-	return chosen, nil
+	h.log.program = l.config.KeyLogWriter
+	if h.config == nil {
+		h.config = l.config.Clone()
+		h.config.KeyLogWriter = &h.log
+	}
+	return h.config, nil
 }
 
 const secretSize = 48 // of the largest secret
@@ -90,26 +114,34 @@ type secret struct {
 
 // A keyLog is the KeyLogWriter of one handshake.
 type keyLog struct {
-	told    *secrets
+	told    secrets
 	program io.Writer // the program's; nil: it wants none
 }
+
+var (
+	labelIn        = []byte("CLIENT_TRAFFIC_SECRET_0 ")
+	labelOut       = []byte("SERVER_TRAFFIC_SECRET_0 ")
+	space, newline = []byte(" "), []byte("\n")
+)
 
 // Write implements io.Writer. p is one line: a label, the random of the ClientHello, a secret.
 // crypto/tls has made it for this call, so it is overwritten, unless the program gets it.
 func (k *keyLog) Write(p []byte) (int, error) {
-	label, rest, _ := bytes.Cut(p, []byte(" "))
-	_, digits, _ := bytes.Cut(bytes.TrimRight(rest, "\n"), []byte(" "))
-	switch string(label) {
-	case "CLIENT_TRAFFIC_SECRET_0":
-		k.told.in.set(digits)
-	case "SERVER_TRAFFIC_SECRET_0":
-		k.told.out.set(digits)
+	if rest, ok := bytes.CutPrefix(p, labelIn); ok {
+		k.told.in.set(secondWord(rest))
+	} else if rest, ok = bytes.CutPrefix(p, labelOut); ok {
+		k.told.out.set(secondWord(rest))
 	}
 	if k.program == nil {
 		clear(p)
 		return len(p), nil
 	}
 	return k.program.Write(p)
+}
+
+func secondWord(line []byte) []byte {
+	_, word, _ := bytes.Cut(line, space)
+	return bytes.TrimSuffix(word, newline)
 }
 
 // set stores a secret in hexadecimal digits, unless it is none.

@@ -37,7 +37,7 @@ type tlsConn struct {
 	under       net.Conn    // the socket, after the connection was detached
 	pending     []byte      // records for which there was no room
 	hello       []byte      // of the ClientHello, in the worker's buffer, not read by the handshake
-	ahead       []byte      // received in the handshake, and not read by the session
+	ahead       []byte      // received in the handshake, and not read by the tls.Conn
 	handshakeBy int64       // deadline, while in the handshake; 0: none
 	fd          int32
 	gen         uint32
@@ -94,7 +94,7 @@ func (c *conn) handshake() (err error) {
 	s.waits, s.handshakeBy = true, c.readDeadline()
 	config := c.serving.config
 	if l := c.serving.compact; l != nil {
-		config, s.handshake = l.Config(), &compact.Handshake{Listener: l}
+		config, s.handshake = l.Config(), l.Begin()
 	}
 	shaking := tls.Server(s, config)
 	defer func() { err = cmp.Or(err, s.endHandshake(shaking)) }()
@@ -147,8 +147,8 @@ func (s *tlsConn) endHandshake(shaking *tls.Conn) error {
 	if s.handshake == nil {
 		return nil
 	}
-	c, err := s.handshake.End(shaking, s)
-	s.handshake, s.ahead = nil, s.handshake.Ahead()
+	c, ahead, err := s.handshake.End(shaking, s)
+	s.handshake, s.ahead = nil, ahead
 	if c == nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (h *half) number(record []byte, end uint64) (number uint64, ok bool) {
 	}
 	kept := h.sequence
 	defer func() { h.sequence = kept }()
-	try := make([]byte, len(record))
+	try := append(record[len(record):], record...)
 	defer clear(try)
 	for n := range end {
 		h.sequence = n
@@ -134,7 +134,8 @@ func (l *Layer) Rest() { l.in.aead, l.out.aead = nil, nil }
 
 // GoOnAs gives the next record that is sent the number of record, if that was protected by the
 // keys of this side, with a number below end. It reports whether it was. The record must never
-// be sent: two with one number break the cipher. Nothing may have been appended yet.
+// be sent: two with one number break the cipher. Nothing may have been appended yet. What follows
+// record in its array is overwritten.
 func (l *Layer) GoOnAs(record []byte, end uint64) bool {
 	n, ok := l.out.number(record, end)
 	if ok {

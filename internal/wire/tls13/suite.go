@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"crypto/sha256"
 	"crypto/sha512"
+	"crypto/subtle"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -71,30 +72,36 @@ const (
 func (s Suite) expand(out []byte, secret *[maxSecret]byte, label string) {
 	const prefix = "tls13 "
 	var room [hmacBlock + infoSize]byte
-	text := s.pad(&room, secret, 0x36)
+	text := s.pad(&room, secret, innerPad)
 	text = append(text, byte(len(out)>>8), byte(len(out)), byte(len(prefix)+len(label)))
 	text = append(text, prefix...)
 	text = append(text, label...)
 	text = append(text, 0, 1) // no context; the first round
 	sum := s.sum(text)
-	sum = s.sum(append(s.pad(&room, secret, 0x5c), sum[:s.SecretSize()]...))
+	sum = s.sum(append(s.pad(&room, secret, outerPad), sum[:s.SecretSize()]...))
 	copy(out, sum[:])
 	clear(room[:])
 	clear(sum[:])
 }
 
-// pad returns a block of the hash, in room, with the secret and a byte of HMAC.
-func (s Suite) pad(room *[hmacBlock + infoSize]byte, secret *[maxSecret]byte, pad byte) []byte {
+// The pads of HMAC, as long as the longest block.
+const (
+	inner16, outer16 = "6666666666666666", `\\\\\\\\\\\\\\\\` // 0x36, 0x5c
+
+	inner64  = inner16 + inner16 + inner16 + inner16
+	outer64  = outer16 + outer16 + outer16 + outer16
+	innerPad = inner64 + inner64
+	outerPad = outer64 + outer64
+)
+
+// pad returns a block of the hash, in room, with the secret and a pad of HMAC.
+func (s Suite) pad(room *[hmacBlock + infoSize]byte, secret *[maxSecret]byte, pad string) []byte {
 	block := room[:sha256.BlockSize]
 	if s == AES256GCM {
 		block = room[:sha512.BlockSize]
 	}
-	for i := range block {
-		block[i] = pad
-	}
-	for i, b := range secret[:s.SecretSize()] {
-		block[i] ^= b
-	}
+	copy(block, pad)
+	subtle.XORBytes(block, block, secret[:s.SecretSize()])
 	return block
 }
 
