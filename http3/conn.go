@@ -86,8 +86,10 @@ func (s *serving) serveConn(q *quic.Conn) {
 	}
 	s.add(c)
 	err = c.serve()
+	c.telling.Lock() // ConnState is told one thing at a time
 	c.mu.Lock()
 	c.phase = phaseClosed
+	c.telling.Unlock()
 	if c.waiting != nil {
 		c.waiting.Stop()
 	}

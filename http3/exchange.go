@@ -305,7 +305,12 @@ func (x *exchange) SetReadDeadline(now int64, timeout time.Duration) {
 }
 
 // SetWriteTimeout implements server.Exchange.
-func (x *exchange) SetWriteTimeout(timeout time.Duration) { x.stream.writeTimeout = timeout }
+func (x *exchange) SetWriteTimeout(timeout time.Duration) {
+	if timeout <= 0 && x.writeTimeout > 0 {
+		_ = x.quic.SetWriteDeadline(time.Time{}) // that of the last write
+	}
+	x.writeTimeout = timeout
+}
 
 // LocalAddr implements server.Exchange.
 func (x *exchange) LocalAddr() net.Addr { return x.conn.net.LocalAddr() }

@@ -21,7 +21,8 @@ var errReset = errors.New("sluice: the stream was reset")
 // errInterrupted is what a reader gets that outlives its request.
 var errInterrupted = errors.New("sluice: request body stream used after its request ended")
 
-// read reads from the stream, for which it may wait. It returns io.EOF only without a byte.
+// read reads from the stream, for which it may wait. It returns io.EOF and a deadline only
+// without a byte.
 func (s *stream) read(p []byte) (int, error) {
 	if s.input != inputOpen {
 		return 0, s.inputEnd()
@@ -44,7 +45,10 @@ func (s *stream) read(p []byte) (int, error) {
 		}
 		return n, err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, os.ErrDeadlineExceeded
+		if n > 0 { // it was over between two frames of QUIC
+			return n, nil
+		}
+		return 0, os.ErrDeadlineExceeded
 	}
 	s.input = inputLost
 	if isPeerReset(err) {

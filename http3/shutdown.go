@@ -27,6 +27,7 @@ func (c *conn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase != phaseOpen {
+		c.cutTunnelsLocked() // the server may have been shut down since
 		return
 	}
 	c.phase = phaseLeaving

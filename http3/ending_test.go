@@ -1,0 +1,159 @@
+package http3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
+	"github.com/sluicehttp/sluice/internal/wire/h3"
+)
+
+// Shutdown cuts tunnels also of connections that have been told before to leave.
+func TestShutdownOfLeavingConn(t *testing.T) {
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		ctx.SetStatusCode(101)
+		ctx.Hijack(func(c net.Conn) { io.Copy(io.Discard, c) })
+	}}
+	v, addr := serveHTTP3(t, s, Config{})
+	r := dialRaw(t, addr).connect("/")
+	s.Control().CloseOnNextResponse()
+	if !nettest.Poll(10*time.Second, func() bool {
+		for _, c := range v.all() {
+			c.mu.Lock()
+			phase := c.phase
+			c.mu.Unlock()
+			return phase == phaseEnding
+		}
+		return false
+	}) {
+		t.Fatal("the connection does not end")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := s.ShutdownWithContext(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadAll(r); err == nil {
+		t.Error("the tunnel ends in order")
+	}
+}
+
+// A write deadline that was removed limits no write.
+func TestWriteDeadlineRemoved(t *testing.T) {
+	part := bytes.Repeat([]byte("x"), 1<<20)
+	failed := make(chan error, 1)
+	addr := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		ctx.SetWriteDeadline(time.Now().Add(time.Second))
+		ctx.Write(part[:64<<10])
+		err := ctx.Flush()
+		ctx.SetWriteDeadline(time.Time{})
+		time.Sleep(1100 * time.Millisecond)
+		ctx.Write(part)
+		failed <- errors.Join(err, ctx.Flush())
+	}}, Config{})
+	s := dialRaw(t, addr).open(get("/"))
+	s.Close()
+	go io.Copy(io.Discard, s)
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+}
+
+// ConnState learns one thing at a time of a connection, and its end last.
+func TestStatesInOrder(t *testing.T) {
+	idle, goOn, closed := make(chan bool), make(chan bool), make(chan bool, 1)
+	v, addr := serveHTTP3(t, &sluice.Server{Handler: echo, ConnState: func(_ net.Conn, state sluice.ConnState) {
+		switch state {
+		case sluice.StateIdle:
+			idle <- true
+			<-goOn
+		case sluice.StateClosed:
+			closed <- true
+		}
+	}}, Config{})
+	c := dialRaw(t, addr)
+	c.open(get("/")).Close()
+	<-idle
+	c.CloseWithError(quic.ApplicationErrorCode(h3.NoError), "")
+	if !nettest.Poll(10*time.Second, func() bool {
+		for _, c := range v.all() {
+			if c.quic.Context().Err() == nil {
+				return false
+			}
+		}
+		return true
+	}) {
+		t.Fatal("the server does not learn the end")
+	}
+	select {
+	case <-closed:
+		t.Error("closed while ConnState is told that the connection is idle")
+		goOn <- true
+	case <-time.After(50 * time.Millisecond):
+		goOn <- true
+		<-closed
+	}
+}
+
+// Read deadlines of a tunnel lose nothing of what has arrived.
+func TestReadDeadlineLosesNothing(t *testing.T) {
+	const size = 4 << 20
+	result := make(chan error, 1)
+	var total atomic.Int64
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		ctx.SetStatusCode(101)
+		ctx.Hijack(func(c net.Conn) {
+			p := make([]byte, 64<<10)
+			next, passed := byte(0), 0
+			for passed < size {
+				c.SetReadDeadline(time.Now().Add(time.Duration(rand.IntN(100)) * time.Microsecond))
+				n, err := c.Read(p)
+				if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+					result <- err
+					return
+				}
+				for _, b := range p[:n] {
+					if b != next {
+						result <- errors.New("bytes are missing")
+						return
+					}
+					next++
+				}
+				passed += n
+				total.Store(int64(passed))
+			}
+			result <- nil
+		})
+	}}
+	r := dialRaw(t, serve(t, s, Config{})).connect("/")
+	p := make([]byte, 256)
+	for i := range p {
+		p[i] = byte(i)
+	}
+	go func() {
+		for range size / len(p) {
+			if _, err := r.Stream.Write(frame(h3.FrameData, p)); err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-result:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Errorf("not all arrives: %d", total.Load())
+	}
+}
