@@ -110,7 +110,10 @@ type fakeAcquire struct {
 	failure  error
 	meaning  streams.Failure
 	isReused bool
+	tunnel   net.Conn
 }
+
+func (p *fakeProtocol) Value(any) any { return p }
 
 func (p *fakeProtocol) NewPeers(h *streams.Host) streams.Peers { p.host = h; return p }
 
@@ -144,6 +147,7 @@ func (s *fakeStream) Close() error             { return nil }
 func (s *fakeStream) Release()                 { s.protocol.released++ }
 func (s *fakeStream) NetConn() net.Conn        { return &net.TCPConn{} }
 func (s *fakeStream) Upstream() string         { return "fake:443" }
+func (s *fakeStream) Tunnel() net.Conn         { return s.tunnel }
 func (s *fakeStream) IsReused() bool           { return s.isReused }
 
 func (s *fakeStream) Do() error {
@@ -208,6 +212,50 @@ func TestAttachedProtocol(t *testing.T) {
 				t.Errorf("%s: %+v", tc.name, p.host)
 			}
 		}
+	}
+}
+
+// TestAttachedTunnel: what ConnectProtocol does with a protocol of another module.
+func TestAttachedTunnel(t *testing.T) {
+	tunnel, lost := &net.TCPConn{}, errors.New("lost")
+	ok := fakeAcquire{status: 200, tunnel: tunnel}
+	stale := fakeAcquire{failure: lost, meaning: streams.Failure{IsUnsent: true, IsSafe: true}, isReused: true}
+	for _, tc := range []struct {
+		name     string
+		acquires []fakeAcquire
+		want     error
+		released int // but tunnels
+	}{
+		{"accepted", []fakeAcquire{ok}, nil, 0},
+		{"a full pool", []fakeAcquire{{err: pool.ErrFull}}, ErrNoFreeConns, 0},
+		{"no connection", []fakeAcquire{{err: lost}}, lost, 0},
+		{"nothing sent, on used connections", []fakeAcquire{stale, stale, stale, stale, stale, stale, ok}, nil, 6},
+		{"rejected", []fakeAcquire{{failure: lost, meaning: streams.Failure{IsSafe: true}}, ok}, nil, 1},
+		{"maybe processed", []fakeAcquire{{failure: lost}}, lost, 1},
+		{"not over this protocol", []fakeAcquire{{err: streams.ErrElsewhere}}, ErrNoConnectProtocol, 0},
+		{"not with this server", []fakeAcquire{{failure: streams.ErrElsewhere, meaning: stale.meaning, isReused: true}}, ErrNoConnectProtocol, 1},
+		{"not with this server, and no other protocol", []fakeAcquire{{failure: streams.ErrNoConnect, meaning: stale.meaning, isReused: true}}, streams.ErrNoConnect, 1},
+	} {
+		p := &fakeProtocol{t: t, acquires: tc.acquires}
+		c := &HostClient{Addr: "a.example", IsTLS: true, Transport: p}
+		req, resp := newCall("GET", "https://a.example/")
+		conn, err := c.ConnectProtocol(t.Context(), "test", req, resp)
+		if !errors.Is(err, tc.want) || err == nil && (tc.want != nil || conn != net.Conn(tunnel)) || len(p.acquires) > 0 {
+			t.Errorf("%s: %v, %v, %d not used", tc.name, conn, err, len(p.acquires))
+		}
+		if p.released != tc.released {
+			t.Errorf("%s: %d streams were released, want %d", tc.name, p.released, tc.released)
+		}
+	}
+	p := &fakeProtocol{t: t, acquires: []fakeAcquire{{status: 403, body: "not you"}}}
+	c := &HostClient{Addr: "a.example", IsTLS: true, Transport: p}
+	req, resp := newCall("GET", "https://a.example/")
+	conn, err := c.ConnectProtocol(t.Context(), "test", req, resp)
+	if conn != nil || err != nil || resp.StatusCode() != 403 || p.released != 0 {
+		t.Fatalf("refused: %v, %v, status %d", conn, err, resp.StatusCode())
+	}
+	if body, err := io.ReadAll(resp.BodyStream()); err != nil || string(body) != "not you" || p.released != 1 {
+		t.Errorf("refused: %q, %v, %d streams were released", body, err, p.released)
 	}
 }
 

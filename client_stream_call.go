@@ -49,8 +49,9 @@ type carrier interface {
 	explain(err error) error // returns the error for a request that failed with err
 	readStream(p []byte) (int, error)
 	closeStream() error
-	giveBack() // the place on the connection
-	end()      // giveBack, and gives the streamCall back
+	tunnel() net.Conn // of an extended CONNECT; nil: the response is not 2xx. It owns the place
+	giveBack()        // the place on the connection
+	end()             // giveBack, and gives the streamCall back
 }
 
 // streamForm is what has come of a response, and what happens with its body.

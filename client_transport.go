@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/body"
@@ -188,6 +189,40 @@ func (c *HostClient) roundTripOver(p streams.Protocol, call *clientCall, req *Re
 	}
 }
 
+// protocolOf returns the protocol of another module that t sends requests over, or nil.
+func protocolOf(t RoundTripper) streams.Protocol {
+	if t, ok := t.(streams.Transport); ok {
+		p, _ := t.Value(streams.ProtocolKey{}).(streams.Protocol)
+		return p
+	}
+	return nil
+}
+
+// askAttached asks for another protocol once over p. The error is streams.ErrElsewhere if p does not
+// send the request.
+func (c *HostClient) askAttached(call *clientCall, p streams.Protocol, protocol string, req *Request, resp *Response) (a tunnelAnswer) {
+	call.progress, call.phase = noConn, PhaseWait
+	s, err := c.peersOf(p).Acquire(streams.Call{
+		Bounds: &call.Bounds, Phase: &call.phase, Trace: call.trace.ofDial(), NeedsHTTP1: call.needsHTTP1,
+	})
+	switch {
+	case err == pool.ErrFull:
+		return tunnelAnswer{outcome: streamInvalid, err: ErrNoFreeConns}
+	case err != nil:
+		return tunnelAnswer{outcome: streamInvalid, err: err}
+	}
+	a.isReused = s.IsReused()
+	// Not of the pool: a response that refuses may be read for long.
+	x := &attachedCall{stream: s}
+	x.c, x.nc, x.call, x.req, x.resp, x.protocol = c, s.NetConn(), call, req, resp, []byte(protocol)
+	x.carrier = x
+	a.conn, a.outcome, a.err = x.openTunnel(s.Upstream())
+	if a.err == streams.ErrElsewhere || errors.Is(a.err, streams.ErrNoConnect) {
+		a.outcome = streamInvalid
+	}
+	return a
+}
+
 // peersOf returns the connections of p.
 func (c *HostClient) peersOf(p streams.Protocol) streams.Peers {
 	if peers, ok := c.peers.Load(p); ok {
@@ -245,6 +280,8 @@ func (x *attachedCall) explain(err error) error { return x.explainEnd(err) }
 func (x *attachedCall) readStream(p []byte) (int, error) { return x.stream.Read(p) }
 
 func (x *attachedCall) closeStream() error { return x.stream.Close() }
+
+func (x *attachedCall) tunnel() net.Conn { return x.stream.Tunnel() }
 
 func (x *attachedCall) giveBack() { x.stream.Release() }
 

@@ -1,9 +1,12 @@
 package http3
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +29,9 @@ type clientConn struct {
 	addr    string
 	control *quic.SendStream
 	wasUsed atomic.Bool
+	settled chan struct{} // closed when the server's SETTINGS have come
+	// admitsConnect: they admit extended CONNECT (RFC 9220 section 3). It is valid after settled.
+	admitsConnect bool
 
 	mu       sync.Mutex
 	streams  map[quic.StreamID]*clientStream
@@ -37,7 +43,7 @@ type clientConn struct {
 
 // newClientConn returns the connection info to addr. It has sent SETTINGS.
 func newClientConn(p *peers, info *netConn, addr string) (*clientConn, error) {
-	c := &clientConn{peers: p, quic: info.quic, info: info, addr: addr, streams: make(map[quic.StreamID]*clientStream)}
+	c := &clientConn{peers: p, quic: info.quic, info: info, addr: addr, settled: make(chan struct{}), streams: make(map[quic.StreamID]*clientStream)}
 	c.member = pool.NewMember(c, mostStreams)
 	control, err := c.quic.OpenUniStream()
 	if err == nil {
@@ -182,6 +188,27 @@ func (c *clientConn) awaitStream(s *clientStream) (*quic.Stream, error) {
 	}
 }
 
+// errNoConnect is the error of an extended CONNECT in the mode Only.
+var errNoConnect = fmt.Errorf("%w: %w", ErrNotHTTP3, streams.ErrNoConnect)
+
+// awaitConnect waits until the server has said that it admits extended CONNECT. The error is that of
+// peers.elsewhere if it does not.
+func (c *clientConn) awaitConnect(bounds clock.Bounds) error {
+	ctx, cancel := bounds.Within()
+	defer cancel()
+	select {
+	case <-c.settled:
+		if !c.admitsConnect {
+			return c.peers.elsewhere(errNoConnect)
+		}
+		return nil
+	case <-c.quic.Context().Done():
+		return context.Cause(c.quic.Context())
+	case <-ctx.Done():
+		return cmp.Or(bounds.Err(), os.ErrDeadlineExceeded)
+	}
+}
+
 // remove forgets a stream.
 func (c *clientConn) remove(id quic.StreamID) {
 	c.mu.Lock()
@@ -255,9 +282,12 @@ func (p *serverControl) parse(in []byte) *h3.Error {
 		in = in[used:]
 		switch {
 		case !isEvent:
+		case ev.Type == h3.FrameSettings: // the parser admits one
+			p.conn.admitsConnect = ev.Settings.ExtendedConnect
+			close(p.conn.settled)
 		case ev.Type == h3.FrameGoAway:
 			p.conn.goingAway(ev.ID)
-		case ev.Type != h3.FrameSettings:
+		default:
 			if p.ignored++; p.ignored > maxControlIgnored {
 				return h3.ErrNothing
 			}

@@ -26,6 +26,7 @@ type response struct {
 	in       *buf.Buffer // what was read; nil: nothing yet
 	from, to int         // of in: what was not used
 	isFin    bool        // the server has sent the end of the stream
+	isTunnel bool        // a 2xx response to an extended CONNECT has come
 	interims uint8
 	declared int64 // bytes of the body according to the head; -1: unknown
 	received int64
@@ -152,11 +153,15 @@ func (s *clientStream) fill() error {
 	if s.isFin {
 		return io.EOF
 	}
+	room := clientInput
+	if s.isTunnel {
+		room = tunnelInput
+	}
 	if s.in == nil {
-		s.in = buf.Get(clientInput)
+		s.in = buf.Get(room)
 	}
 	s.from, s.to = 0, 0
-	n, err := s.read(s.in.B[:clientInput])
+	n, err := s.read(s.in.B[:room])
 	s.to = n
 	return err
 }
@@ -201,7 +206,7 @@ func (s *clientStream) readFailed(err error) error {
 	case s.cause != nil:
 		return s.cause
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		if s.readDue == 0 || clock.Nanos() < s.readDue { // it was moved just now
+		if !s.isTunnel && (s.readDue == 0 || clock.Nanos() < s.readDue) { // it was moved just now
 			return nil
 		}
 		return os.ErrDeadlineExceeded
@@ -309,7 +314,11 @@ func (s *clientStream) headReceived(section []byte) (isFinal bool, err error) {
 		return false, err
 	}
 	defer s.mu.Unlock()
+	if s.isTunnel = s.params.IsConnect && status < 300; s.isTunnel {
+		s.message.Tunnel()
+	}
 	switch {
+	case s.isTunnel: // RFC 9114 section 4.4: a Content-Length has no meaning
 	case s.params.IsHead, status == 204, status == 304:
 		s.declared = 0
 	case s.head.Has(h1.HasLength):
@@ -399,9 +408,12 @@ func (s *clientStream) readDirect(p []byte) (int, error) {
 
 // ended notes the end of a streamed body, and returns the error of reading it.
 func (s *clientStream) ended(err error) error {
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
 		s.complete()
-	} else {
+	case s.isTunnel && err == os.ErrDeadlineExceeded:
+		return err // there may be another deadline
+	default:
 		err = s.fail(err)
 	}
 	s.end = err

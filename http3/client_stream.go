@@ -115,8 +115,17 @@ func (s *clientStream) begin() error {
 	if err := bounds.Err(); err != nil {
 		return err
 	}
-	switch err := s.conn.add(s); {
+	err := error(nil)
+	if s.params.IsConnect {
+		err = s.conn.awaitConnect(bounds)
+	}
+	if err == nil {
+		err = s.conn.add(s)
+	}
+	switch {
 	case err == nil:
+	case err == streams.ErrElsewhere, err == errNoConnect:
+		return err
 	case errors.Is(err, os.ErrDeadlineExceeded), bounds.HasEnded(), err == errFull, err == errGoingAway:
 		return err
 	default:
@@ -168,6 +177,11 @@ func (s *clientStream) sendRequest() error {
 		s.setUpload(uploadSending)
 		s.uploads.Add(1)
 		go s.sendAside()
+		return nil
+	case p.IsConnect:
+		s.mu.Lock()
+		s.awaitResponseLocked()
+		s.mu.Unlock()
 		return nil
 	}
 	s.sent()

@@ -7,5 +7,6 @@
 // Requests reach the handler as those of HTTP/2 do: with streamed bodies, trailer fields,
 // interim responses, WebSockets (RFC 9220) and server-sent events.
 //
-// A Transport sends the requests of a sluice.Client over HTTP/3.
+// A Transport sends the requests of a sluice.Client over HTTP/3, and websocket.Dial opens WebSockets
+// over it.
 package http3

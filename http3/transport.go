@@ -18,7 +18,7 @@ const (
 	// after QUIC or when QUIC has failed; requests use what is open first. After QUIC alone has failed,
 	// the server is not asked over it for 5 minutes, and twice as long each time, up to 48 h.
 	// Other requests go to root's transport: those without TLS, those of a HostClient with several
-	// addresses or a dial function, CONNECT, and those beyond the streams that the server admits.
+	// addresses or a dial function, plain CONNECT, and those beyond the streams that the server admits.
 	Auto Mode = iota
 	// Prefer is Auto, and takes servers that have said nothing for ones that speak HTTP/3 at
 	// the same port. A dial function of the HostClient is for TCP only.
@@ -48,6 +48,10 @@ func (m Mode) String() string {
 // is dialed over IPv4, with DialDualStack also over IPv6. Nothing is sent before the handshake is
 // complete (no 0-RTT), and server push is not accepted.
 //
+// Extended CONNECT (RFC 9220) of Client.ConnectProtocol, which websocket.Dial uses, goes over HTTP/3,
+// too, if the server admits that; otherwise over HTTP/2, but in the mode Only. For that, a
+// RoundTripper that wraps a Transport must embed it.
+//
 // Errors of HTTP/3 match *Error. A connection that ended without a response is
 // sluice.ErrConnectionClosed.
 type Transport struct {
@@ -60,7 +64,10 @@ type Transport struct {
 	headStart, patience, silence time.Duration
 }
 
-var _ sluice.RoundTripper = (*Transport)(nil)
+var (
+	_ sluice.RoundTripper = (*Transport)(nil)
+	_ streams.Transport   = (*Transport)(nil)
+)
 
 // RoundTrip implements sluice.RoundTripper.
 func (t *Transport) RoundTrip(hc *sluice.HostClient, req *sluice.Request, resp *sluice.Response) (retry bool, err error) {
@@ -70,9 +77,19 @@ func (t *Transport) RoundTrip(hc *sluice.HostClient, req *sluice.Request, resp *
 // protocol is a Transport as root sees it.
 type protocol Transport
 
+// Value returns what packages of this project need to know of the Transport, under keys that they
+// alone can name; nil for any other key.
+func (t *Transport) Value(key any) any {
+	if key == (streams.ProtocolKey{}) {
+		return (*protocol)(t)
+	}
+	return nil
+}
+
 // NewPeers implements streams.Protocol.
 func (p *protocol) NewPeers(h *streams.Host) streams.Peers { return newPeers((*Transport)(p), h) }
 
 // ErrNotHTTP3 is the error for a request that a Transport with the mode Only cannot send: one
-// without TLS, CONNECT, or one that the server wants over another version.
+// without TLS, a plain CONNECT, or one that the server wants over another version; or an extended
+// CONNECT that the server does not admit.
 var ErrNotHTTP3 = errors.New("sluice: http3: the request cannot be sent over HTTP/3")

@@ -29,7 +29,7 @@ const (
 type DialOptions struct {
 	// Endpoint has the limits, Compression, the Protocols that are offered and, if
 	// OnMessage is set, the callbacks of the connection, which then needs no goroutine
-	// while it waits, unless it uses TLS or HTTP/2. Its Check, Origins, Name and Serve are not used.
+	// while it waits, unless it uses TLS, HTTP/2 or HTTP/3. Its Check, Origins, Name and Serve are not used.
 	// nil: the defaults, with a ReadLimit of 1 MiB. Use one Endpoint for many connections.
 	Endpoint *Endpoint
 	// State is what Conn.State returns.
@@ -42,7 +42,9 @@ type DialOptions struct {
 	// wss with HTTP2Auto, and for ws and wss with HTTP2Only. If the server does not speak
 	// HTTP/2 or does not admit WebSockets there, Dial opens a connection of HTTP/1.1 with
 	// HTTP2Auto, and fails with sluice.ErrNoHTTP2 or sluice.ErrNoConnectProtocol with
-	// HTTP2Only. nil: a connection of HTTP/1.1. It is not used for ws+unix.
+	// HTTP2Only. If Client.Transport is a Transport of module http3 that speaks HTTP/3 with the
+	// server, the stream is one of HTTP/3 (RFC 9220). nil: a connection of HTTP/1.1. It is not
+	// used for ws+unix.
 	Client *sluice.Client
 	// Dial connects to addr, "host:port", for HTTP/1.1, but not to a Unix socket; nil: Client.DialContext or, if that
 	// is nil, too, sluice.DialContext. Dialers of package fasthttpproxy go through proxies.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/client/pool"
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
@@ -252,7 +253,7 @@ func (c *Conn) refusal(s *Stream, now int64) error {
 	case c.phase != phaseOpen:
 		return ErrGoingAway
 	case s.IsConnect && c.hasSettings && !c.peer.EnableConnectProtocol:
-		return ErrNoConnect
+		return streams.ErrNoConnect
 	case len(c.streams) >= c.limit:
 		return ErrFull
 	}

@@ -59,6 +59,4 @@ var (
 	ErrClosed = errors.New("sluice: http2: closed")
 	// ErrNoPing: the peer has sent nothing for PingTimeout after a PING.
 	ErrNoPing = errors.New("sluice: http2: the peer does not answer")
-	// ErrNoConnect: the peer does not admit extended CONNECT (RFC 8441 section 3).
-	ErrNoConnect = errors.New("sluice: http2: the peer does not admit extended CONNECT")
 )

@@ -17,17 +17,12 @@ import (
 // not be copied after its first use.
 type Stream struct {
 	streams.Params
-	// IsConnect: the request is an extended CONNECT (RFC 8441 section 4). Do waits until
-	// the peer has said whether it admits that; if not, the cause is ErrNoConnect. A 2xx
-	// response, which Request.HeadReceived must make a streamed one, makes the stream a
-	// Tunnel. There is no body, and WriteTimeout has no effect.
-	IsConnect bool
-	conn      *Conn
-	id        uint32
-	start     int64 // where its head begins in all that is written
-	state     streamState
-	err       *Error // why it has ended; nil: the response is complete
-	due       int64  // when it ends at the latest, in Nanos; 0: never
+	conn  *Conn
+	id    uint32
+	start int64 // where its head begins in all that is written
+	state streamState
+	err   *Error // why it has ended; nil: the response is complete
+	due   int64  // when it ends at the latest, in Nanos; 0: never
 
 	receiver waiter      // in Do, or Read
 	unwatch  func() bool // ends the watch of Context; nil: there is none

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/wire/h2"
 )
 
@@ -89,7 +90,7 @@ func TestConnectWaitsForSettings(t *testing.T) {
 		cause error
 	}{
 		"admitted":     {do: func(_ *Conn, p *fakePeer) { p.send(admits(1)) }},
-		"not admitted": {do: func(_ *Conn, p *fakePeer) { p.send(settings(nil)) }, cause: ErrNoConnect},
+		"not admitted": {do: func(_ *Conn, p *fakePeer) { p.send(settings(nil)) }, cause: streams.ErrNoConnect},
 		"ended":        {do: func(_ *Conn, p *fakePeer) { _ = p.conn.Close() }, cause: io.EOF},
 		"drained":      {do: func(c *Conn, _ *fakePeer) { c.Drain() }, cause: ErrClosed},
 		"closed":       {do: func(c *Conn, _ *fakePeer) { _ = c.Close() }, cause: ErrClosed},

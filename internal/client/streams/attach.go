@@ -17,6 +17,13 @@ import (
 // sluice.RoundTripper, the results too. Root sets it.
 var RoundTrip func(p Protocol, hostClient, request, response any) (retry bool, err error)
 
+// ProtocolKey is the key under which a Transport has its Protocol.
+type ProtocolKey struct{}
+
+// A Transport is a sluice.RoundTripper that sends requests over a Protocol. Value has an any, because
+// programs cannot name a Protocol.
+type Transport interface{ Value(key any) any }
+
 // A Protocol is one outside of the root module.
 type Protocol interface {
 	// NewPeers returns the connections of a HostClient, of which there is none yet.
@@ -88,6 +95,10 @@ type Stream interface {
 	Close() error
 	// Release gives the Stream and its place back.
 	Release()
+	// Tunnel returns the stream as a net.Conn if the response to Params.IsConnect was 2xx, else
+	// nil. Call it at most once after Do, and then the Close of the net.Conn, which is in no pool,
+	// in place of Close and Release.
+	Tunnel() net.Conn
 
 	// NetConn returns a net.Conn that tells only addresses and the state of TLS.
 	NetConn() net.Conn

@@ -63,6 +63,11 @@ type Params struct {
 	HasTrailer bool
 	// IsHead: the method is HEAD, so the response has no body.
 	IsHead bool
+	// IsConnect: the request is an extended CONNECT (RFC 8441 section 4, RFC 9220). Do waits until
+	// the peer has said whether it admits that; if not, the cause is ErrNoConnect. A 2xx
+	// response, which Request.HeadReceived must make a streamed one, makes the stream a
+	// tunnel. There is no body, and WriteTimeout has no effect.
+	IsConnect bool
 	// WantsInterims makes Do call Request.InterimReceived.
 	WantsInterims bool
 	// Context ends the request, or a streamed body until Close; nil: it does not end.
@@ -82,6 +87,9 @@ const MaxInterims = 16
 var (
 	// ErrSourceLength: Source has less bytes than Length.
 	ErrSourceLength = errors.New("sluice: the body is shorter than announced")
+	// ErrNoConnect: the peer does not admit extended CONNECT (RFC 8441 section 3, RFC 9220
+	// section 3).
+	ErrNoConnect = errors.New("sluice: the peer does not admit extended CONNECT")
 	// ErrInterim: a response has more than MaxInterims interim heads.
 	ErrInterim = errors.New("sluice: too many interim responses")
 )
