@@ -140,6 +140,9 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	if w.addHeld(&u, out) {
 		return
 	}
+	if w.flushBatches(); w.addHeld(&u, out) { // many handlers were woken together
+		return
+	}
 	n, errno := d.source.Send(int(u.fd), out, false)
 	if n < len(out) {
 		w.leaveRest(&u, out[n:], errno)
@@ -217,13 +220,7 @@ func (q *runQueue) mayHoldLocked() bool {
 
 // othersRunLocked reports whether handlers may have been woken that have waited for something:
 // some workers are neither idle nor the spare. The caller is not one of them.
-func (q *runQueue) othersRunLocked() bool {
-	others := q.workers - q.parked - 1
-	if q.isSpare {
-		others--
-	}
-	return others > 0
-}
+func (q *runQueue) othersRunLocked() bool { return q.busyLocked() > 1 }
 
 // sparesSendersLocked reports whether an idle worker is made the spare although nothing is
 // queued: while handlers wait, it sends what they and their clients leave.

@@ -170,6 +170,30 @@ func TestAnswersOfWokenHandlersAreGathered(t *testing.T) {
 	workers.Wait()
 }
 
+// More answers come than a batch holds, before a worker looks for work: the batch is sent, and the
+// next one begun.
+func TestFullBatchIsSent(t *testing.T) {
+	b := newBatching(t)
+	var fds []int32
+	for i := range batchSize + 1 {
+		fd := b.connect(t)
+		fds = append(fds, fd)
+		c := b.d.conn(b.d.table.find(int(fd)), int(fd))
+		c.attach(b.worker)
+		c.Out = append(c.Out[:0], fmt.Sprint("answer ", i)...)
+		c.hold(0, false, 0)
+	}
+	if n := b.loop.queue.batches[0].count.Load(); n != 1 {
+		t.Errorf("%d answers in the batch, want 1", n)
+	}
+	b.sendBatches()
+	for i, fd := range fds {
+		if got, want := b.received(fd), fmt.Sprint("answer ", i); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // A batch takes no more bytes than it has room for.
 func TestBatchIsBoundedInBytes(t *testing.T) {
 	b := newBatching(t)

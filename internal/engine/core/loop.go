@@ -28,7 +28,7 @@ type loop struct {
 
 	// The loop's goroutine has what follows, but for the mutex of probes.
 	_      cacheLine
-	ready  []int32 // claimed in this pass
+	ready  []int32 // claimed, and not queued yet
 	intake intake
 	probes probes
 }
@@ -76,25 +76,42 @@ func (l *loop) startWorker(w *worker) {
 
 // pass handles the events that have come together: first those of open connections.
 func (l *loop) pass(events []Event) (again bool) {
-	l.passed.Store(clock.Nanos())
+	last, now := l.passed.Load(), clock.Nanos()
+	l.passed.Store(now)
 	asked := l.probes.take()
 	for i := range events {
 		l.dispatch(&events[i])
 	}
 	if len(l.intake.servings) > 0 {
-		l.queueReady()
+		l.queueReady(now - last)
 		again = l.intake.pass()
 	}
-	l.queueReady()
+	again = l.queueReady(now-last) || again
 	if asked != nil {
 		close(asked)
 	}
 	return again
 }
 
-func (l *loop) queueReady() {
-	l.queue.push(l.ready...)
-	l.ready = l.ready[:0]
+// While handlers wait, perhaps for something that the next look at the network finds, a pass queues
+// no more than portion connections. If all requests that are there were begun before one of them
+// went on, none would be in the processor's cache any more when its turn comes.
+const (
+	portion = 32
+	// If passes are so far apart, handlers compute, or others have the processor. Nanoseconds.
+	portionPatience = 8_000_000
+)
+
+// queueReady queues the connections that are ready, and reports whether some are left for the
+// next pass. elapsed is the time since the last one began, in nanoseconds.
+func (l *loop) queueReady(elapsed int64) (isLeft bool) {
+	n := len(l.ready)
+	if n > portion && elapsed < portionPatience && l.queue.handlersWait() {
+		n = portion
+	}
+	l.queue.push(l.ready[:n]...)
+	l.ready = l.ready[:copy(l.ready, l.ready[n:])]
+	return len(l.ready) > 0
 }
 
 // dispatch handles one event.

@@ -177,6 +177,23 @@ func (q *runQueue) reviveLocked() *worker {
 	return w
 }
 
+// handlersWait reports whether nothing is queued, and some handlers have not returned. The caller is
+// not a worker; if there is one P, these handlers wait or were just woken.
+func (q *runQueue) handlersWait() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.busyLocked() > 0 && q.queuedLocked() == 0
+}
+
+// busyLocked returns the number of workers that are neither idle nor the spare.
+func (q *runQueue) busyLocked() int {
+	busy := q.workers - q.parked
+	if q.isSpare {
+		busy--
+	}
+	return busy
+}
+
 // queuedLocked returns the number of items.
 func (q *runQueue) queuedLocked() int { return q.ahead.count + q.ready.count + q.delayed.count }
 

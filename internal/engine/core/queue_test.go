@@ -126,6 +126,50 @@ func TestOneSpareAtATime(t *testing.T) {
 	})
 }
 
+// While a handler waits, a pass queues a portion, and what is left comes in order, with what is
+// ready by then. Otherwise it queues all.
+func TestConnectionsAreQueuedInPortions(t *testing.T) {
+	for _, test := range []struct {
+		name                         string
+		busy, ready, queued, portion int
+		elapsed                      int64
+	}{
+		{"a handler waits", 1, 3 * portion, 0, portion, 0},
+		{"it waits, and few connections are ready", 1, portion, 0, portion, 0},
+		{"no handler waits", 0, 3 * portion, 0, 3 * portion, 0},
+		{"others are queued", 1, 3 * portion, 1, 3 * portion, 0},
+		{"the last pass was long ago", 1, 3 * portion, 0, 3 * portion, portionPatience},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := &loop{}
+			q := &l.queue
+			q.init(0, time.Second, func(*worker) {})
+			q.workers = test.busy
+			for fd := range int32(test.ready) {
+				l.ready = append(l.ready, fd)
+			}
+			for fd := range int32(test.queued) {
+				q.ready.push(fd)
+			}
+			isLeft := l.queueReady(test.elapsed)
+			if n := q.ready.count - test.queued; n != test.portion || isLeft != (n < test.ready) || len(l.ready) != test.ready-n {
+				t.Errorf("%d are queued, want %d; left %v: %d", n, test.portion, isLeft, len(l.ready))
+			}
+			l.ready = append(l.ready, int32(test.ready))
+			for l.queueReady(portionPatience) {
+			}
+			for range test.queued {
+				q.ready.pop()
+			}
+			for want := range int32(test.ready + 1) {
+				if got := q.ready.pop(); got != want {
+					t.Fatalf("%d comes, want %d", got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestWorkersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -94,6 +94,7 @@ type poller struct {
 	events []core.Event
 	raw    []syscall.EpollEvent
 	handle func([]core.Event) (again bool)
+	waker  int // an eventfd that fd watches; -1: none
 }
 
 // create returns a new epoll descriptor.
@@ -114,6 +115,7 @@ func open() (*poller, error) {
 	return &poller{
 		file:   os.NewFile(uintptr(fd), "epoll"),
 		fd:     fd,
+		waker:  -1,
 		events: make([]core.Event, eventsPerPass),
 		raw:    make([]syscall.EpollEvent, eventsPerPass),
 	}, nil
@@ -126,9 +128,46 @@ func (p *poller) Run(handle func([]core.Event) (again bool)) {
 		return // it is closed
 	}
 	p.handle = handle
+	_ = control.Control(p.openWaker)
 	for errors.Is(control.Read(p.pass), os.ErrDeadlineExceeded) {
 		_ = p.file.SetReadDeadline(time.Time{}) // the next pass is what Wake wants
 	}
+	if p.waker >= 0 {
+		_ = syscall.Close(p.waker)
+	}
+}
+
+// openWaker makes the waker if there is one P. With more of them, others look at the network.
+func (p *poller) openWaker(fd uintptr) {
+	if runtime.GOMAXPROCS(0) > 1 {
+		return
+	}
+	const flags = syscall.O_CLOEXEC | syscall.O_NONBLOCK // those of eventfd are the same
+	waker, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, flags, 0)
+	if errno != 0 {
+		return
+	}
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: noToken}
+	if change(int(fd), syscall.EPOLL_CTL_ADD, int(waker), &event) != 0 {
+		_ = syscall.Close(int(waker))
+		return
+	}
+	p.waker = int(waker)
+}
+
+// noToken is the lower half of the waker's token: that of no descriptor, and of no listener.
+const noToken = -1
+
+// wakeLater makes the epoll instance ready, so that the next look at the network wakes Run. It
+// reports whether that works. The scheduler looks there when no goroutine is runnable, and what
+// became ready first runs last, so Run goes on after all handlers that are woken with it.
+func (p *poller) wakeLater() bool {
+	if p.waker < 0 {
+		return false
+	}
+	one := [8]byte{1}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.waker), uintptr(unsafe.Pointer(&one)), uintptr(len(one)))
+	return errno == 0
 }
 
 // Wake implements core.Poller. A deadline in the past ends the RawConn.Read, which
@@ -143,11 +182,15 @@ func (p *poller) Close() error { return p.file.Close() }
 func (p *poller) pass(uintptr) (done bool) {
 	for {
 		n := wait(p.fd, p.raw)
+		taken := 0
 		for i := range n {
-			p.events[i] = eventOf(&p.raw[i])
+			if p.raw[i].Fd != noToken {
+				p.events[taken] = eventOf(&p.raw[i])
+				taken++
+			}
 		}
-		again := p.handle(p.events[:n])
-		if n < len(p.raw) && !again {
+		again := p.handle(p.events[:taken])
+		if again && p.wakeLater() || !again && n < len(p.raw) {
 			return false
 		}
 		// There may be more events, for which no new edge would come.

@@ -4,8 +4,11 @@ package epoll
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/core"
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"golang.org/x/sys/unix"
 )
 
@@ -217,6 +221,68 @@ func TestAddRefuses(t *testing.T) {
 	p, _ := running(t)
 	if err := p.Add(int(file.Fd()), 1); !errors.Is(err, syscall.EPERM) {
 		t.Errorf("Add of %s: %v, want EPERM", os.DevNull, err)
+	}
+}
+
+// handle is called again if it has returned true, though nothing happens. With one P, what a look at
+// the network wakes runs before that.
+func TestAgain(t *testing.T) {
+	for _, procs := range []int{1, 2} {
+		t.Run(fmt.Sprint("GOMAXPROCS=", procs), func(t *testing.T) { testAgain(t, procs) })
+	}
+}
+
+func testAgain(t *testing.T, procs int) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	const rounds = 100
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var arrived atomic.Int64
+	go func() {
+		for one := make([]byte, 1); ; arrived.Add(1) {
+			if _, err := r.Read(one); err != nil {
+				return
+			}
+		}
+	}()
+	p, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, first := int64(0), 0
+	done, ended := make(chan bool), make(chan bool)
+	go func() {
+		p.Run(func(events []core.Event) bool {
+			if len(events) > 0 {
+				t.Errorf("events %v", events)
+			}
+			if calls > 0 && arrived.Load() == calls {
+				first++
+			}
+			if calls++; calls > rounds {
+				close(done)
+				return false
+			}
+			go w.Write([]byte("x"))
+			return true
+		})
+		close(ended)
+	}()
+	<-done
+	if procs == 1 && !invariants.Enabled && first < rounds/2 { // the runtime's monitor looks, too
+		t.Errorf("the reader was first in %d of %d rounds", first, rounds)
+	}
+	if hasWaker := p.waker >= 0; hasWaker != (procs == 1) {
+		t.Errorf("a waker: %v", hasWaker)
+	}
+	_ = p.Close()
+	<-ended
+	if _, err := unix.FcntlInt(uintptr(p.waker), syscall.F_GETFD, 0); err != syscall.EBADF {
+		t.Errorf("after Run, the waker is open: %v", err)
 	}
 }
 
