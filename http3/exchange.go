@@ -293,7 +293,7 @@ func (x *exchange) InterruptWrite() { x.stream.reset(h3.InternalError) }
 func (x *exchange) HasTarget() bool { return false }
 
 // OnPeerGone implements server.Exchange.
-func (x *exchange) OnPeerGone(f func()) { x.watch.set(x.quic, f) }
+func (x *exchange) OnPeerGone(f func()) { x.watch.set(x.quic.Context(), f) }
 
 // SetReadDeadline implements server.Exchange.
 func (x *exchange) SetReadDeadline(now int64, timeout time.Duration) {

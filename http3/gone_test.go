@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,5 +174,45 @@ func TestClosingOnAnotherGoroutine(t *testing.T) {
 	for range 100 {
 		s := c.open(head("CONNECT", "/", ":protocol", "websocket", "sec-websocket-version", "13"))
 		_, _ = io.ReadAll(s)
+	}
+}
+
+// OnPeerGone with nil waits for what it has arranged before: a proxy uses the memory of that for
+// another request.
+func TestPeerWatchEnds(t *testing.T) {
+	for name, end := range map[string]func(cancel func(), w *peerWatch){
+		"the stream ends":      func(cancel func(), w *peerWatch) { cancel() },
+		"the request is reset": func(_ func(), w *peerWatch) { go w.gone() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var w peerWatch
+			var calls atomic.Int32
+			begun, goOn, over := make(chan bool), make(chan bool), make(chan bool)
+			w.set(ctx, func() { t.Error("called, but it was replaced") })
+			w.set(ctx, func() {
+				calls.Add(1)
+				begun <- true
+				<-goOn
+			})
+			end(cancel, &w)
+			<-begun
+			go func() {
+				w.set(ctx, nil)
+				over <- true
+			}()
+			select {
+			case <-over:
+				t.Error("it still runs")
+				goOn <- true
+			case <-time.After(20 * time.Millisecond):
+				goOn <- true
+				<-over
+			}
+			if w.end(); calls.Load() != 1 {
+				t.Errorf("called %d times", calls.Load())
+			}
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
@@ -182,23 +183,31 @@ func (s *stream) reset(code h3.Code) {
 
 // A peerWatch calls a function if the client gives a response up.
 type peerWatch struct {
+	notice engine.Notice
 	mu     sync.Mutex
-	f      func()      // nil: there is none
-	stop   func() bool // of what waits for the end of the stream
+	stop   func() bool // of what waits for the end of the stream; nil: there is none
+	key    uint64      // of notice: that of the last set
 	isGone bool
 }
 
-// set makes f what is called for the stream q; nil: nothing.
-func (w *peerWatch) set(q *quic.Stream, f func()) {
+// set makes f what is called when ctx, that of the stream, ends; nil: nothing. What was set before
+// has then returned, or is never called.
+func (w *peerWatch) set(ctx context.Context, f func()) {
 	w.end()
-	w.mu.Lock()
-	isGone := w.isGone
-	if f != nil && !isGone {
-		w.f, w.stop = f, context.AfterFunc(q.Context(), f)
+	if f == nil {
+		return
 	}
+	w.mu.Lock()
+	w.key++
+	key := w.key
+	w.notice.SetFor(key, f)
+	if !w.isGone {
+		w.stop = context.AfterFunc(ctx, func() { w.notice.FireFor(key) })
+	}
+	isGone := w.isGone
 	w.mu.Unlock()
-	if f != nil && isGone {
-		f()
+	if isGone {
+		w.notice.FireFor(key)
 	}
 }
 
@@ -206,22 +215,20 @@ func (w *peerWatch) set(q *quic.Stream, f func()) {
 func (w *peerWatch) gone() {
 	w.mu.Lock()
 	w.isGone = true
-	f, stop := w.f, w.stop
-	w.f, w.stop = nil, nil
+	key := w.key
 	w.mu.Unlock()
-	if f != nil && stop() {
-		f()
-	}
+	w.notice.FireFor(key)
 }
 
 // end ends what set has arranged.
 func (w *peerWatch) end() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.stop != nil {
 		w.stop()
 	}
-	w.f, w.stop = nil, nil
+	w.stop = nil
+	w.mu.Unlock()
+	w.notice.Cancel()
 }
 
 // isPeerReset reports whether err is a reset by the client.
