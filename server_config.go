@@ -51,8 +51,10 @@ type serverConfig struct {
 	noDate        bool
 	noContentType bool
 	keepNames     bool
-	lazyTime      bool
-	crashOnPanic  bool
+	// preparesResponses: prepareResponse has something to do for all responses.
+	preparesResponses bool
+	lazyTime          bool
+	crashOnPanic      bool
 }
 
 // config returns the resolved fields of s.
@@ -109,8 +111,10 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 		noDate:           s.NoDefaultDate,
 		noContentType:    s.NoDefaultContentType,
 		keepNames:        s.DisableHeaderNamesNormalizing,
-		lazyTime:         s.LazyRequestTime,
-		crashOnPanic:     s.CrashOnPanic,
+
+		preparesResponses: s.NoDefaultContentType || s.DisableHeaderNamesNormalizing,
+		lazyTime:          s.LazyRequestTime,
+		crashOnPanic:      s.CrashOnPanic,
 	}
 	if s.ProxyProtocol != ProxyProtocolOff {
 		c.proxy = s.proxyRule(c)

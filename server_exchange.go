@@ -29,6 +29,7 @@ func (a *acceptor) NewRequest(x server.Exchange, kept server.Request) server.Req
 // attach makes ctx, which has an exchange, serve requests of s.
 func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig) {
 	ctx.server, ctx.cfg = s, cfg
+	ctx.Response.Header.m.DefaultServer = cfg.name // Reset keeps it
 	if cfg.keepNames {
 		ctx.keepNames()
 	}
@@ -42,7 +43,10 @@ func (r *servedRequest) Headers() (*message.RequestHeader, *message.ResponseHead
 // Begin implements server.Request.
 func (r *servedRequest) Begin(f *server.Facts, start int64) {
 	r.facts, r.start = *f, start
-	(*RequestCtx)(r).prepareResponse()
+	// A handler may have replaced the Response of the request before.
+	if h := &r.Response.Header.m; f.IsTLS || r.cfg.preparesResponses || h.DefaultAltSvc != nil || len(h.DefaultServer) != len(r.cfg.name) {
+		(*RequestCtx)(r).prepareResponse()
+	}
 }
 
 // HeadComplete implements server.Request.

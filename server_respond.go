@@ -350,7 +350,7 @@ var errBodyMemory = errors.New("sluice: no memory left for request bodies")
 //go:noinline
 func (ctx *RequestCtx) keepNames() { ctx.Request.Header.DisableNormalizing() }
 
-// prepareResponse applies the server's defaults to the response.
+// prepareResponse applies the server's defaults to the response, which was reset.
 func (ctx *RequestCtx) prepareResponse() {
 	h := &ctx.Response.Header
 	h.m.DefaultServer, h.m.DefaultAltSvc = ctx.cfg.name, nil

@@ -34,6 +34,9 @@ type stamp struct {
 	date  [len(dateLayout)]byte
 }
 
+// from is the least Nanos for which s is used.
+func (s *stamp) from() int64 { return s.nanos - int64(time.Second) }
+
 const dateLayout = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 var current atomic.Pointer[stamp]
@@ -41,7 +44,7 @@ var current atomic.Pointer[stamp]
 // at returns a stamp for the second that contains now, a result of Nanos.
 func at(now int64) *stamp {
 	s := current.Load()
-	if s != nil && now < s.until && now >= s.nanos-int64(time.Second) {
+	if s != nil && now < s.until && now >= s.from() {
 		return s
 	}
 	wall := time.Now()
@@ -53,9 +56,14 @@ func at(now int64) *stamp {
 }
 
 // Date returns the time of now, a result of Nanos, as an HTTP date (RFC 9110 section
-// 5.6.7). Nothing changes it later. Within a second it is nearly always the same
-// pointer.
+// 5.6.7). Nothing changes it later.
 func Date(now int64) *[len(dateLayout)]byte { return &at(now).date }
+
+// DateUntil is Date, and says from when until when the date may be used.
+func DateUntil(now int64) (date *[len(dateLayout)]byte, from, until int64) {
+	s := at(now)
+	return &s.date, s.from(), s.until
+}
 
 // Time returns the wall time of a recent now, a result of Nanos. It follows changes
 // of the wall clock within a second, without reading it.

@@ -35,6 +35,22 @@ func TestDate(t *testing.T) {
 	}
 }
 
+// TestDateUntil: the date is that of every time that DateUntil names.
+func TestDateUntil(t *testing.T) {
+	now := Nanos()
+	date, from, until := DateUntil(now)
+	if now < from || now >= until || until-from > int64(2*time.Second) {
+		t.Fatalf("%d is not from %d until %d, or these are not near", now, from, until)
+	}
+	second, err := time.Parse(dateLayout, string(date[:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := second.Add(time.Second).Sub(Deadline(until)).Abs(); d > 50*time.Millisecond {
+		t.Fatalf("the second of %s ends %v from until", date[:], d)
+	}
+}
+
 func TestNoAllocationWithinASecond(t *testing.T) {
 	Date(Nanos())
 	n := testing.AllocsPerRun(1000, func() { Date(Nanos()) })

@@ -79,7 +79,11 @@ func (h *ResponseHeader) appendHead(dst []byte, start *headStart, f *Framing) []
 	if start != nil {
 		dst = append(dst, start.text[:start.end]...)
 	} else {
-		dst = h.appendStart(dst, h.serverFor(f), h.altSvc(), f.Date)
+		var date []byte
+		if f.Date != 0 {
+			date = clock.Date(f.Date)[:]
+		}
+		dst = h.appendStart(dst, h.serverFor(f), h.altSvc(), date)
 		dst = appendKnown(dst, field.ContentType, h.contentTypeFor(f))
 	}
 	skip := responseFields
@@ -105,8 +109,8 @@ func (h *ResponseHeader) serverFor(f *Framing) []byte {
 	return h.DefaultServer
 }
 
-// appendStart appends the status line, Server, Alt-Svc and Date. It writes no Date for 0.
-func (h *ResponseHeader) appendStart(dst, server, altSvc []byte, date int64) []byte {
+// appendStart appends the status line, Server, Alt-Svc and Date, without those that are empty.
+func (h *ResponseHeader) appendStart(dst, server, altSvc, date []byte) []byte {
 	dst = h.appendStatusLine(dst)
 	if len(server) > 0 {
 		dst = append(dst, "Server: "...)
@@ -118,9 +122,9 @@ func (h *ResponseHeader) appendStart(dst, server, altSvc []byte, date int64) []b
 		dst = append(dst, altSvc...)
 		dst = append(dst, "\r\n"...)
 	}
-	if date != 0 {
+	if len(date) > 0 {
 		dst = append(dst, "Date: "...)
-		dst = append(dst, clock.Date(date)[:]...)
+		dst = append(dst, date...)
 		dst = append(dst, "\r\n"...)
 	}
 	return dst

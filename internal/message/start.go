@@ -1,8 +1,6 @@
 package message
 
 import (
-	"time"
-
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
@@ -20,7 +18,7 @@ type headStart struct {
 	status      int
 	server      []byte // DefaultServer at the time, or nil
 	altSvc      []byte // DefaultAltSvc at the time, or nil
-	date        *[len(time.RFC1123)]byte
+	from, until int64  // Nanos in which its Date may be used
 	contentType []byte // a part of text; it has no control characters
 	typeAt      int    // where the line of contentType begins in text
 }
@@ -42,9 +40,10 @@ func (h *ResponseHeader) startFor(f *Framing) *headStart {
 		return nil
 	}
 	s, altSvc := &h.start, h.altSvc()
-	if s.date != clock.Date(f.Date) || s.status != h.status || !isSame(s.server, h.DefaultServer) || !isSame(s.altSvc, altSvc) {
-		s.date, s.status, s.server, s.altSvc = clock.Date(f.Date), h.status, h.DefaultServer, altSvc
-		s.text = h.appendStart(s.text[:0], h.DefaultServer, altSvc, f.Date)
+	if f.Date < s.from || f.Date >= s.until || s.status != h.status || !isSame(s.server, h.DefaultServer) || !isSame(s.altSvc, altSvc) {
+		date, from, until := clock.DateUntil(f.Date)
+		s.from, s.until, s.status, s.server, s.altSvc = from, until, h.status, h.DefaultServer, altSvc
+		s.text = h.appendStart(s.text[:0], h.DefaultServer, altSvc, date[:])
 		s.typeAt = len(s.text)
 		s.setType(contentType)
 	} else if string(s.contentType) != string(contentType) {

@@ -22,7 +22,8 @@ func TestHeadStartOfAnotherSecond(t *testing.T) {
 		t.Errorf("the start has length %d", h.start.length)
 	}
 	for name, spoil := range map[string]func(s *headStart){
-		"date":   func(s *headStart) { s.date = new([29]byte) },
+		"from":   func(s *headStart) { s.from = f.Date + 1 },
+		"until":  func(s *headStart) { s.until = f.Date },
 		"status": func(s *headStart) { s.status = 404 },
 		"server": func(s *headStart) { s.server = []byte("s") },
 		"name":   func(s *headStart) { s.server = nil },

@@ -21,6 +21,7 @@ func (c *Conn) handle() engine.Next {
 		}
 	}
 	switch {
+	case outcome == server.OutcomeResponse && x.input != inputCut:
 	case outcome == server.OutcomeAbort:
 		return c.abort()
 	case x.input == inputCut:
