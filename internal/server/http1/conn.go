@@ -168,7 +168,7 @@ func (c *Conn) acquireExchange() {
 func (c *Conn) unbegin() {
 	c.facts.Served--
 	c.endRequest()
-	c.awaitRequest()
+	c.awaitRequest(false)
 }
 
 func (c *Conn) stepHead(in []byte) (int, engine.Next) {
@@ -284,7 +284,7 @@ func (c *Conn) stepDrain(in []byte) (int, engine.Next) {
 		return used, c.end(engine.CloseLinger)
 	case done:
 		c.endRequest()
-		c.awaitRequest()
+		c.awaitRequest(false)
 	}
 	return used, engine.Read
 }

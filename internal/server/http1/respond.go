@@ -174,8 +174,7 @@ func (c *Conn) afterResponse() engine.Next {
 		return engine.Read
 	}
 	c.endRequest()
-	c.awaitRequest()
-	c.sharesStart = len(c.conn.Buffered()) > 0
+	c.awaitRequest(len(c.conn.Buffered()) > 0)
 	return engine.Read
 }
 

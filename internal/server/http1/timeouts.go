@@ -45,12 +45,15 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	return c.Run(out)
 }
 
-// awaitRequest makes the connection idle.
-func (c *Conn) awaitRequest() {
-	c.phase, c.sharesStart = readIdle, false
-	if c.cfg.IdleTimeout > 0 {
+// awaitRequest makes the connection idle. hasMore: input is there that follows the last
+// request, so there is nothing to wait for.
+func (c *Conn) awaitRequest(hasMore bool) {
+	c.phase, c.sharesStart = readIdle, hasMore
+	switch {
+	case hasMore:
+	case c.cfg.IdleTimeout > 0:
 		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.IdleTimeout)
-	} else {
+	default:
 		c.conn.SetReadDeadline(0, 0)
 	}
 	c.tellState(StateIdle)
