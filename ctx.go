@@ -98,7 +98,7 @@ const (
 	verbExtended         // so it does; the request has a path, and may show another method
 )
 
-// detach undoes attach, after reset: ctx forgets its server.
+// detach undoes attach, after End: ctx forgets its server.
 func (ctx *RequestCtx) detach() {
 	ctx.server, ctx.cfg = nil, nil
 	if ctx.Request.Header.keepsNames() {
@@ -107,7 +107,7 @@ func (ctx *RequestCtx) detach() {
 	}
 }
 
-// shrink releases, after reset, the memory that one large request needed.
+// shrink releases, after End, the memory that one large request needed.
 func (ctx *RequestCtx) shrink() {
 	ctx.Request.shrink()
 	ctx.Response.shrink()
@@ -119,29 +119,6 @@ func (ctx *RequestCtx) heldBytes() int {
 	const own = 4 << 10
 	return own + cap(ctx.Request.buffered()) + cap(ctx.Response.buffered()) +
 		ctx.Request.Header.heldBytes() + ctx.Response.Header.heldBytes()
-}
-
-// reset makes ctx ready for the next request of the same exchange.
-func (ctx *RequestCtx) reset() {
-	if ctx.Request.hasUserValues() {
-		ctx.Request.resetUserValues(ctx.closeValue)
-	}
-	ctx.Request.resetForServer()
-	ctx.Response.resetForServer()
-	if ctx.cfg.keepNames {
-		ctx.keepNames()
-	}
-	ctx.requestStream.reset()
-	ctx.time, ctx.bodyHeld = 0, 0
-	if dropped := ctx.takeDropped(); dropped != nil {
-		dropped()
-	}
-	ctx.stay()
-	if ctx.timeoutResponse.Load() != nil {
-		ctx.timeoutResponse.Store(nil)
-	}
-	ctx.remoteAddr = nil
-	ctx.requestMarks = requestMarks{}
 }
 
 // closeValue closes a user value at the end of the request. The answer, and what else

@@ -69,7 +69,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		{"Args.Reset", filled((*Args).Reset), owned},
 		{"valueList.reset", filled((*valueList).reset), nil},
 		{"requestStream.reset", filled((*requestStream).reset), nil},
-		{"RequestCtx.reset", filled(resetCtx), ctx},
+		{"servedRequest.End", filled(endCtx), ctx},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, path := range remains(c.reset()) {
@@ -87,9 +87,11 @@ func isNamed(path string, names []string) bool {
 	return isMemory(parts[len(parts)-1]) || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(names, part) })
 }
 
-func resetCtx(ctx *RequestCtx) {
+func endCtx(ctx *RequestCtx) {
 	ctx.cfg = &serverConfig{}
-	ctx.reset()
+	ctx.done.Store(nil) // no other goroutine uses ctx
+	ctx.Response.strayWriters = 0
+	(*servedRequest)(ctx).End()
 }
 
 // TestCopyToLeavesNothingOut: a copy has all fields of the original but those that

@@ -130,7 +130,25 @@ func (r *servedRequest) End() (fresh server.Request) {
 		ctx.letGo()
 		return (*servedRequest)(replaced)
 	}
-	ctx.reset()
+	if ctx.Request.hasUserValues() {
+		ctx.Request.resetUserValues(ctx.closeValue)
+	}
+	ctx.Request.resetForServer()
+	ctx.Response.resetForServer()
+	if ctx.cfg.keepNames {
+		ctx.keepNames()
+	}
+	ctx.requestStream.reset()
+	ctx.time, ctx.bodyHeld = 0, 0
+	if dropped := ctx.takeDropped(); dropped != nil {
+		dropped()
+	}
+	ctx.stay()
+	if ctx.timeoutResponse.Load() != nil {
+		ctx.timeoutResponse.Store(nil)
+	}
+	ctx.remoteAddr = nil
+	ctx.requestMarks = requestMarks{}
 	return nil
 }
 

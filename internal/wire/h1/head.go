@@ -218,8 +218,9 @@ func (p *HeadParser) parse(t *field.Table, raw []byte) (end int, err error) {
 			p.recall(t, raw)
 		}
 	}
-	if p.phase == atField && p.line < len(raw) && raw[p.line] == '\r' { // as fieldLines does, without a call if all were recalled
-		return p.lastLine(raw)
+	if end := p.line + len("\r\n"); p.phase == atField && end <= len(raw) && string(raw[p.line:end]) == "\r\n" { // as fieldLines does, without a call if all were recalled
+		p.Fields.End = end
+		return end, nil
 	}
 	return p.fieldLines(t, raw)
 }

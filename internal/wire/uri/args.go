@@ -329,7 +329,7 @@ func (a *Args) claim() {
 // find returns the first pair with the given key, nil if there is none.
 func (a *Args) find(key []byte) *pair {
 	for i := range a.pairs {
-		if p := &a.pairs[i]; bytes.Equal(a.at(p.key), key) {
+		if p := &a.pairs[i]; string(a.text[p.key.start:p.key.end]) == string(key) {
 			return p
 		}
 	}
