@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
@@ -34,7 +35,7 @@ const (
 type Conn struct {
 	below net.Conn
 	facts *Facts
-	drop  sync.Once // of facts
+	ended atomic.Bool // facts are dropped
 
 	reading  sync.Mutex
 	input    *buf.Buffer // received; nil: nothing is
@@ -84,7 +85,9 @@ func (c *Conn) Pause(state *tls13.State) *Facts {
 // End erases the keys, after the calls that are using them. The connection must not be used
 // any more.
 func (c *Conn) End() {
-	c.drop.Do(c.facts.Drop)
+	if !c.ended.Swap(true) {
+		c.facts.Drop()
+	}
 	if c.reading.TryLock() {
 		if c.writing.TryLock() {
 			c.eraseLocked()

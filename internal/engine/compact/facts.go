@@ -30,8 +30,9 @@ const keptFacts = 64
 // A Table has the facts of open connections, so that they share them, and some of those that
 // were open. The zero value is ready to use.
 type Table struct {
-	mu  sync.Mutex
-	all map[key]*Facts
+	mu   sync.Mutex
+	all  map[key]*Facts
+	last *Facts // of all: those that get has returned last; nil: none
 }
 
 // get returns the facts of a connection. They are counted out by Drop.
@@ -45,6 +46,10 @@ func (f *Table) get(said *tls.ConnectionState) *Facts {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if last := f.last; last != nil && last.key == k {
+		last.users++
+		return last
+	}
 	one := f.all[k]
 	if one == nil {
 		one = &Facts{state: withoutExporter(said), key: k, of: f}
@@ -53,6 +58,7 @@ func (f *Table) get(said *tls.ConnectionState) *Facts {
 		}
 		f.all[k] = one
 	}
+	f.last = one
 	one.users++
 	return one
 }
@@ -66,6 +72,7 @@ func (s *Facts) Drop() {
 	defer s.of.mu.Unlock()
 	if s.users--; s.users == 0 && len(s.of.all) > keptFacts {
 		delete(s.of.all, s.key)
+		s.of.last = nil
 	}
 }
 

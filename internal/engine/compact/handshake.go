@@ -24,6 +24,7 @@ type Handshake struct {
 	listener *Listener
 	config   *tls.Config // of this handshake, unless the program chooses one; nil: not made yet
 	log      keyLog      // of the configuration that is used
+	tickets  uint64      // how many the client will probably get: 0 or 1
 
 	head     [tls13.HeaderSize]byte // of the record that is being handed on
 	headSize int
@@ -144,7 +145,7 @@ func (h *Handshake) prove(c *tls.Conn, l *tls13.Layer) error {
 	if _, err := c.Write([]byte{0}); err != nil {
 		return err
 	}
-	if !l.GoOnAs(h.proof, maxTickets) {
+	if !l.GoOnAs(h.proof, h.tickets, maxTickets) {
 		return errSecrets
 	}
 	return nil

@@ -395,7 +395,7 @@ func TestForeignSecrets(t *testing.T) {
 		for told := range 3 {
 			config := serverConfig(t)
 			config.GetConfigForClient = choose
-			w, server := handshakeOf(t, NewListener(config))
+			w, server := handshakeOf(t, NewListener(config), clientConfig())
 			log := &w.handshake.log
 			for i, label := range []string{"SERVER_TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0"} {
 				if i >= told {
@@ -417,10 +417,10 @@ func TestForeignSecrets(t *testing.T) {
 }
 
 // handshakeOf makes a handshake that is not ended.
-func handshakeOf(t *testing.T, l *Listener) (*watched, *tls.Conn) {
+func handshakeOf(t *testing.T, l *Listener, config *tls.Config) (*watched, *tls.Conn) {
 	t.Helper()
 	far, below := nettest.TCPPair(t)
-	client := tls.Client(far, clientConfig())
+	client := tls.Client(far, config)
 	w := &watched{Conn: below, handshake: l.Begin()}
 	server := tls.Server(w, l.Config())
 	done := make(chan error, 1)
@@ -474,6 +474,27 @@ func TestHandshakeFails(t *testing.T) {
 		}
 		if w.handshake.log != (keyLog{}) || len(w.handshake.proof) > 0 {
 			t.Errorf("%q: the handshake remembers secrets", sends)
+		}
+	}
+}
+
+// How many tickets a client gets is known from its ClientHello.
+func TestTicketsAreForeseen(t *testing.T) {
+	for _, want := range []uint64{0, 1} {
+		client := clientConfig()
+		if want > 0 {
+			client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		}
+		w, server := handshakeOf(t, NewListener(serverConfig(t)), client)
+		foreseen := w.handshake.tickets
+		c, _, err := w.handshake.End(server, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state tls13.State
+		c.Pause(&state)
+		if got := state.Out.Sequence; foreseen != want || got != want {
+			t.Errorf("%d are foreseen, and %d sent, want %d", foreseen, got, want)
 		}
 	}
 }

@@ -64,6 +64,10 @@ func NewListener(config *tls.Config) *Listener {
 // a Carrier.
 func (l *Listener) Config() *tls.Config { return l.config }
 
+// extensionModes is that of clients that can use a ticket: psk_key_exchange_modes (RFC 8446
+// section 4.2.9).
+const extensionModes = 45
+
 // proofRoom is enough for the record that crypto/tls makes as proof, and for a copy.
 const proofRoom = 2 * (1 + tls13.Overhead)
 
@@ -88,6 +92,9 @@ func (l *Listener) configFor(hello *tls.ClientHelloInfo) (chosen *tls.Config, er
 		return chosen, err
 	}
 	h := hello.Conn.(Carrier).CompactHandshake()
+	if slices.Contains(hello.Extensions, extensionModes) {
+		h.tickets = 1
+	}
 	if chosen != nil {
 		h.log.program = chosen.KeyLogWriter
 		chosen = chosen.Clone() // others are using it

@@ -59,8 +59,8 @@ func (h *half) next() ([]byte, error) {
 }
 
 // number returns with which number, below end, a record was protected; false if with none of
-// them.
-func (h *half) number(record []byte, end uint64) (number uint64, ok bool) {
+// them. guess, 0 or 1, is tried first.
+func (h *half) number(record []byte, guess, end uint64) (number uint64, ok bool) {
 	if n, err := Need(record); err != nil || n != len(record) {
 		return 0, false
 	}
@@ -68,7 +68,11 @@ func (h *half) number(record []byte, end uint64) (number uint64, ok bool) {
 	defer func() { h.sequence = kept }()
 	try := append(record[len(record):], record...)
 	defer clear(try)
-	for n := range end {
+	for i := range (end + 1) &^ 1 {
+		n := i ^ guess
+		if n >= end {
+			continue
+		}
 		h.sequence = n
 		copy(try, record) // it is overwritten
 		if _, _, err := h.open(try); err == nil {
@@ -133,11 +137,11 @@ func (l *Layer) Start(side Side, s *State) error {
 func (l *Layer) Rest() { l.in.aead, l.out.aead = nil, nil }
 
 // GoOnAs gives the next record that is sent the number of record, if that was protected by the
-// keys of this side, with a number below end. It reports whether it was. The record must never
-// be sent: two with one number break the cipher. Nothing may have been appended yet. What follows
-// record in its array is overwritten.
-func (l *Layer) GoOnAs(record []byte, end uint64) bool {
-	n, ok := l.out.number(record, end)
+// keys of this side, with a number below end. It reports whether it was. guess, 0 or 1, is
+// tried first. The record must never be sent: two with one number break the cipher. Nothing may
+// have been appended yet. What follows record in its array is overwritten.
+func (l *Layer) GoOnAs(record []byte, guess, end uint64) bool {
+	n, ok := l.out.number(record, guess, end)
 	if ok {
 		l.out.sequence = n
 	}

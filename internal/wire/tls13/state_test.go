@@ -123,16 +123,18 @@ func TestGoOnAs(t *testing.T) {
 		{append(records[1], 0), server.out.secret, 4, 7},
 		{records[1], client.out.secret, 4, 7},
 	} {
-		kept, l := bytes.Clone(c.record), again(c.secret)
-		if ok := l.GoOnAs(c.record, c.end); ok != (c.want < 7) || l.out.sequence != c.want {
-			t.Errorf("%d: %v, goes on with %d, want %d", i, ok, l.out.sequence, c.want)
-		}
-		if !bytes.Equal(c.record, kept) {
-			t.Errorf("%d: the record has changed", i)
+		for guess := range uint64(2) {
+			kept, l := bytes.Clone(c.record), again(c.secret)
+			if ok := l.GoOnAs(c.record, guess, c.end); ok != (c.want < 7) || l.out.sequence != c.want {
+				t.Errorf("%d, guess %d: %v, goes on with %d, want %d", i, guess, ok, l.out.sequence, c.want)
+			}
+			if !bytes.Equal(c.record, kept) {
+				t.Errorf("%d: the record has changed", i)
+			}
 		}
 	}
 	l := again(server.out.secret)
-	if !l.GoOnAs(records[2], 4) {
+	if !l.GoOnAs(records[2], 0, 4) {
 		t.Fatal("it does not find the record")
 	}
 	next, err := l.Append(nil, []byte("more"), 0) // in place of the last one
