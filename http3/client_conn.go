@@ -19,8 +19,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
-// A clientConn is a connection to a server. Callers read their own streams; one goroutine accepts
-// the server's streams, and one reads each of them, until the connection ends.
+// A clientConn is a connection to a server. Callers read their own streams, and the
+// goroutines of uni the server's.
 type clientConn struct {
 	peers   *peers
 	member  *pool.Member[*clientConn]
@@ -32,18 +32,19 @@ type clientConn struct {
 	settled chan struct{} // closed when the server's SETTINGS have come
 	// admitsConnect: they admit extended CONNECT (RFC 9220 section 3). It is valid after settled.
 	admitsConnect bool
+	uni           uniStreams // the server's
 
-	mu       sync.Mutex
-	streams  map[quic.StreamID]*clientStream
-	isGoing  bool
-	goAway   uint64      // the first stream that the server does not process; valid if isGoing
-	failure  *h3.Error   // by which we have ended the connection; nil: we have not
-	critical criticalSet // the server's
+	mu      sync.Mutex
+	streams map[quic.StreamID]*clientStream
+	isGoing bool
+	goAway  uint64    // the first stream that the server does not process; valid if isGoing
+	failure *h3.Error // by which we have ended the connection; nil: we have not
 }
 
 // newClientConn returns the connection info to addr. It has sent SETTINGS.
 func newClientConn(p *peers, info *netConn, addr string) (*clientConn, error) {
 	c := &clientConn{peers: p, quic: info.quic, info: info, addr: addr, settled: make(chan struct{}), streams: make(map[quic.StreamID]*clientStream)}
+	c.uni = newUniStreams(c.quic, c)
 	c.member = pool.NewMember(c, mostStreams)
 	control, err := c.quic.OpenUniStream()
 	if err == nil {
@@ -62,7 +63,7 @@ func newClientConn(p *peers, info *netConn, addr string) (*clientConn, error) {
 // start begins to read what the server sends. The pool has the connection, which ended tells of
 // its end.
 func (c *clientConn) start() {
-	go c.acceptStreams()
+	c.uni.resume()
 	watchControl(c.control, c)
 	context.AfterFunc(c.quic.Context(), c.ended)
 }
@@ -232,35 +233,17 @@ func (c *clientConn) lost(err error) error {
 	return lost
 }
 
-// acceptStreams accepts the server's streams until the connection ends. There are never more than
-// maxServerStreams, whose credit is not given back.
-func (c *clientConn) acceptStreams() {
-	for {
-		s, err := c.quic.AcceptUniStream(context.Background())
-		if err != nil {
-			return
-		}
-		go readUni(s, c)
-	}
+// controlParser implements uniOwner.
+func (c *clientConn) controlParser() parser {
+	return &serverControl{conn: c, control: h3.Control{Side: h3.Client}}
 }
 
-// opened implements uniOwner.
-func (c *clientConn) opened(kind uint64) (p parser, err *h3.Error) {
-	switch kind {
-	case streamControl:
-		p = &serverControl{conn: c, control: h3.Control{Side: h3.Client}}
-	case streamEncoder:
-		p = encoderParser{}
-	case streamDecoder:
-		p = &decoderParser{}
-	case streamPush:
-		return nil, h3.ErrPushID
-	default:
-		return nil, nil
+// openedOther implements uniOwner.
+func (c *clientConn) openedOther(kind uint64) *h3.Error {
+	if kind == streamPush {
+		return h3.ErrPushID
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return p, c.critical.add(kind)
+	return nil
 }
 
 // maxControlIgnored is how many frames without a meaning a server may send on its control stream.

@@ -485,7 +485,7 @@ func TestClientGoroutines(t *testing.T) {
 		buffer := make([]byte, 1<<20)
 		stacks := string(buffer[:runtimeStack(buffer)])
 		for stack := range strings.SplitSeq(stacks, "\n\n") {
-			if strings.Contains(stack, "http3.(*client") || strings.Contains(stack, "http3.(*peers)") {
+			if strings.Contains(stack, "http3.(*client") || strings.Contains(stack, "http3.(*uni") || strings.Contains(stack, "http3.(*peers)") {
 				n++
 			}
 		}

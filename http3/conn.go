@@ -20,35 +20,35 @@ import (
 
 const quicNoError = quic.StreamErrorCode(h3.NoError)
 
-// A conn is the connection of a client. One goroutine accepts its requests, and one reads each
-// of the client's control and QPACK streams; all ends with the QUIC connection.
+// A conn is the connection of a client. One goroutine accepts its requests, and those of uni read
+// the client's control and QPACK streams; all ends with the QUIC connection.
 type conn struct {
 	serving *serving
 	quic    *quic.Conn
 	net     *netConn
 	workers engine.Workers
 	control *quic.SendStream
+	uni     uniStreams // the client's
 
-	mu       sync.Mutex
-	facts    server.Facts
-	phase    phase
-	streams  *exchange      // the open ones, a list
-	open     int            // their number
-	spent    []*quic.Stream // ended ones whose credit was not given back
-	rested   int            // of spent: those that had ended before the oldest open one began
-	tunnels  int            // those that hijack handlers have
-	idle     int64          // since when there are none, in Nanos
-	next     uint64         // the first id that was not accepted
-	budget   budget
-	early    fieldlist.EarlyPriorities[uint64]
-	critical criticalSet // the client's
-	changed  sync.Cond
-	failure  error // why the connection was ended by us; nil: in order
-	waiting  *time.Timer
+	mu      sync.Mutex
+	facts   server.Facts
+	phase   phase
+	streams *exchange      // the open ones, a list
+	open    int            // their number
+	spent   []*quic.Stream // ended ones whose credit was not given back
+	rested  int            // of spent: those that had ended before the oldest open one began
+	tunnels int            // those that hijack handlers have
+	idle    int64          // since when there are none, in Nanos
+	next    uint64         // the first id that was not accepted
+	packets uint64         // that had arrived at the last sweep
+	budget  budget
+	early   *fieldlist.EarlyPriorities[uint64] // nil: there were none
+	changed sync.Cond
+	failure error // why the connection was ended by us; nil: in order
+	waiting *time.Timer
 
-	telling  sync.Mutex         // locked before mu
-	isActive bool               // what ConnState was told last; telling guards it
-	endUni   context.CancelFunc // of acceptUni
+	telling  sync.Mutex // locked before mu
+	isActive bool       // what ConnState was told last; telling guards it
 }
 
 // A phase is how far the life of a connection is.
@@ -62,7 +62,7 @@ const (
 	phaseClosed
 )
 
-// serveConn serves q until it ends.
+// serveConn begins to serve q.
 func (s *serving) serveConn(q *quic.Conn) {
 	s.handshakeEnded(q)
 	n := newNetConn(q)
@@ -78,6 +78,7 @@ func (s *serving) serveConn(q *quic.Conn) {
 	}
 	c := &conn{serving: s, quic: q, net: n, facts: facts, idle: clock.Nanos()}
 	c.changed.L = &c.mu
+	c.uni = newUniStreams(q, c)
 	c.workers = s.attachment.Workers(facts.ID)
 	if err = c.openControl(); err != nil {
 		_ = q.CloseWithError(quic.ApplicationErrorCode(h3.StreamCreationError), "no control stream")
@@ -85,7 +86,25 @@ func (s *serving) serveConn(q *quic.Conn) {
 		return
 	}
 	s.add(c)
-	err = c.serve()
+	go c.serve() // it waits with a small stack: that of this goroutine has grown
+	c.uni.run()
+}
+
+// serve accepts requests until the connection ends.
+func (c *conn) serve() {
+	for {
+		s, err := c.quic.AcceptStream(context.Background())
+		if err != nil {
+			c.end(err)
+			return
+		}
+		c.accept(s)
+	}
+}
+
+// end ends what c has, when no more requests come because of err.
+func (c *conn) end(err error) {
+	err = c.endReason(err)
 	c.telling.Lock() // ConnState is told one thing at a time
 	c.mu.Lock()
 	c.phase = phaseClosed
@@ -97,22 +116,7 @@ func (s *serving) serveConn(q *quic.Conn) {
 		c.changed.Wait()
 	}
 	c.mu.Unlock()
-	s.remove(c, err)
-}
-
-// serve accepts requests until the connection ends, and returns why.
-func (c *conn) serve() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	c.endUni = cancel
-	go c.acceptUni(ctx)
-	for {
-		s, err := c.quic.AcceptStream(context.Background())
-		if err != nil {
-			return c.endReason(err)
-		}
-		c.accept(s)
-	}
+	c.serving.remove(c, err)
 }
 
 // accept begins a request.
@@ -143,9 +147,11 @@ func (c *conn) accept(s *quic.Stream) {
 	}
 	c.streams = x
 	c.open++
-	if p, ok := c.early.Take(x.id); ok {
-		x.isUpdated = true
-		x.prioritizeLocked(p)
+	if c.early != nil {
+		if p, ok := c.early.Take(x.id); ok {
+			x.isUpdated = true
+			x.prioritizeLocked(p)
+		}
 	}
 	begins := c.open == 1
 	if begins {
@@ -155,6 +161,7 @@ func (c *conn) accept(s *quic.Stream) {
 	isLast := limit > 0 && c.facts.Served >= limit
 	c.mu.Unlock()
 	if begins {
+		c.uni.resume() // it may have a PRIORITY_UPDATE
 		c.tellState()
 	}
 	if isLast || c.serving.attachment.IsClosing(&x.facts) {

@@ -34,6 +34,9 @@ func (c *conn) prioritize(id uint64, p fieldlist.Priority) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id >= c.next {
+		if c.early == nil {
+			c.early = new(fieldlist.EarlyPriorities[uint64])
+		}
 		c.early.Keep(id, p)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // An urgent answer overtakes a download that began before; without priorities, downloads share.
 func TestPriorities(t *testing.T) {
 	large := strings.Repeat("x", 4<<20)
-	addr := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+	v, addr := serveHTTP3(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 		if string(ctx.Path()) != "/small" {
 			ctx.SetBodyString(large)
 		}
@@ -28,13 +28,22 @@ func TestPriorities(t *testing.T) {
 		{"urgent", []string{"priority", "u=0"}, nil, true},
 		{"background", []string{"priority", "u=7"}, nil, false},
 		{"update", nil, []byte("u=0"), true},
+		{"update after a rest", nil, []byte("u=0"), true},
 		{"update over field", []string{"priority", "u=7"}, []byte("u=0"), true},
 	} {
 		c := dialRaw(t, addr)
-		if row.update != nil {
+		update := func() {
 			c.control.Write(frame(wire.FramePriorityUpdate, append(wire.AppendVarint(nil, 8), row.update...)))
 		}
+		rests := row.name == "update after a rest"
+		if row.update != nil && !rests {
+			update()
+		}
 		c.exchange(get("/small"))
+		if rests {
+			awaitRest(t, v)
+			update()
+		}
 		first := c.open(get("/"))
 		second := c.open(get("/", row.fields...))
 		first.Close()

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -342,60 +341,6 @@ func TestBudgetRefill(t *testing.T) {
 	}
 	if b.charge(now+10*budgetTick, 10) != nil || b.charge(now+10*budgetTick, 1) == nil {
 		t.Error("refill")
-	}
-}
-
-// Violations on unidirectional streams end the connection.
-func TestUniStreams(t *testing.T) {
-	addr := serve(t, &sluice.Server{Handler: echo}, Config{})
-	settings := wire.AppendSettings(nil, wire.Settings{})
-	for _, row := range []struct {
-		name string
-		do   func(c *rawConn)
-		want wire.Code
-	}{
-		{"second control stream", func(c *rawConn) { c.uni(streamControl, settings); c.uni(streamControl, settings) }, wire.StreamCreationError},
-		{"push stream", func(c *rawConn) { c.uni(streamPush, nil) }, wire.StreamCreationError},
-		{"no SETTINGS", func(c *rawConn) { c.uni(streamControl, frame(wire.FrameGoAway, []byte{0})) }, wire.MissingSettings},
-		{"closed control stream", func(c *rawConn) { c.uni(streamControl, settings).Close() }, wire.ClosedCritical},
-		{"reset encoder stream", func(c *rawConn) {
-			s := c.uni(streamEncoder, []byte{0x20})
-			c.exchange(get("/")) // the stream has arrived then
-			s.CancelWrite(quicNoError)
-		}, wire.ClosedCritical},
-		{"insertion", func(c *rawConn) { c.uni(streamEncoder, []byte{0xc0, 1, 'x'}) }, wire.EncoderStreamError},
-		{"acknowledgement", func(c *rawConn) { c.uni(streamDecoder, []byte{0x01}) }, wire.DecoderStreamError},
-	} {
-		c := dialBare(t, addr)
-		row.do(c)
-		if code := c.closedWith(); code != row.want {
-			t.Errorf("%s: closed with %v", row.name, code)
-		}
-	}
-	c := dialBare(t, addr)
-	c.uni(0x21, []byte("grease"))
-	c.uni(streamControl, settings)
-	if got, err := c.exchange(get("/")); err != nil || len(got) == 0 {
-		t.Errorf("after a stream without a meaning: %v", err)
-	}
-}
-
-// When the streams are there that every client may have, no goroutine waits for more.
-func TestUniStreamsEnd(t *testing.T) {
-	c := dialRaw(t, serve(t, &sluice.Server{Handler: echo}, Config{}))
-	c.uni(streamEncoder, []byte{0x20})
-	c.uni(streamDecoder, nil)
-	if _, err := c.exchange(get("/")); err != nil {
-		t.Fatal(err)
-	}
-	stacks := make([]byte, 1<<20)
-	if !nettest.Poll(10*time.Second, func() bool {
-		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*conn).acceptUni(")
-	}) {
-		t.Error("more are waited for")
-	}
-	if c.uni(streamEncoder, nil); c.Context().Err() != nil {
-		t.Error("the connection has ended")
 	}
 }
 

@@ -32,6 +32,18 @@ func (s *serving) sweep(now int64) {
 	}
 }
 
+// sweepUniLocked lets the client's unidirectional streams rest while there are no requests and nothing
+// arrives.
+func (c *conn) sweepUniLocked() {
+	packets := c.quic.ConnectionStats().PacketsReceived
+	if c.open == 0 && packets == c.packets {
+		c.uni.rest()
+	} else {
+		c.uni.resume()
+	}
+	c.packets = packets
+}
+
 // sweep ends the waits of c's streams that are late, and reports whether c has had no request
 // for too long.
 func (c *conn) sweep(now int64) (isIdle bool) {
@@ -40,6 +52,7 @@ func (c *conn) sweep(now int64) (isIdle bool) {
 	if c.giveCreditLocked(len(c.spent)); c.open == 0 {
 		c.spent = nil
 	}
+	c.sweepUniLocked()
 	for x := c.streams; x != nil; x = x.next {
 		if x.isLate(now) {
 			x.expire()
