@@ -89,10 +89,13 @@ func Command() *cobra.Command {
 	return command.New("h3", "Compare servers of HTTP/3", flags, run)
 }
 
+// idlePause is how long connections have been idle when their memory is measured.
+const idlePause = 4 * time.Second
+
 func flags(flags *pflag.FlagSet) func() (options, error) {
 	o := options{programs: make(map[string]string)}
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds, after one to warm up")
-	flags.IntVar(&o.requests, "requests", 20_000, "requests of a server in a round; a tenth where answers are large")
+	flags.IntVar(&o.requests, "requests", 20_000, "requests of a server in a round, a tenth where answers are large; 0: none")
 	flags.IntVar(&o.handshakes, "handshakes", 500, "connections of a round that are opened for one request each; 0: none")
 	flags.IntVar(&o.conns, "conns", 2000, "idle connections; 0: none")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
@@ -100,8 +103,8 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	nginxProgram := flags.String("nginx", "nginx", "`program` of nginx; one without ngx_http_v3_module is left out")
 	caddyProgram := flags.String("caddy", "caddy", "`program` of Caddy; it is left out if there is none")
 	return func() (_ options, err error) {
-		if o.rounds < 1 || o.requests < 1000 || o.handshakes < 0 || o.conns < 0 {
-			return o, fmt.Errorf("--rounds %d --requests %d --handshakes %d --conns %d: want at least one round of 1000 requests", o.rounds, o.requests, o.handshakes, o.conns)
+		if o.rounds < 1 || o.requests != 0 && o.requests < 1000 || o.handshakes < 0 || o.conns < 0 {
+			return o, fmt.Errorf("--rounds %d --requests %d --handshakes %d --conns %d: want at least one round, of 1000 requests or none", o.rounds, o.requests, o.handshakes, o.conns)
 		}
 		if o.cases, err = command.Choose("case", *pattern, allCases, func(c loadCase) string { return c.name }); err != nil {
 			return o, err
@@ -117,8 +120,10 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 		return d, err
 	}
 	d.Title = "HTTP/3 over the wire"
-	if err := addLoads(ctx, o, &d); err != nil {
-		return d, err
+	if o.requests > 0 {
+		if err := addLoads(ctx, o, &d); err != nil {
+			return d, err
+		}
 	}
 	if o.handshakes > 0 {
 		if err := addHandshakes(ctx, o, &d); err != nil {
@@ -188,14 +193,14 @@ func addIdle(ctx context.Context, o options, d *report.Document) error {
 	s := report.Section{
 		Title: fmt.Sprintf("%d connections, idle after one request", o.conns),
 		Head:  []string{"server", "bytes/connection", "goroutines/connection"},
-		Notes: []string{"Anonymous memory (heap and stacks) after a garbage collection, beyond what the server has after its first connection."},
+		Notes: []string{"Anonymous memory (heap and stacks) after a garbage collection, beyond what the server has after its first connection. The connections were idle for " + idlePause.String() + "."},
 	}
 	for _, kind := range o.kinds {
 		if kind != ownKind && kind != quicGo {
 			continue
 		}
 		command.Progress("idle: %s", kind)
-		bytes, goroutines, err := measureIdle(ctx, kind, o.conns, time.Second)
+		bytes, goroutines, err := measureIdle(ctx, kind, o.conns, idlePause)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
