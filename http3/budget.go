@@ -15,7 +15,8 @@ const (
 	costMalformed = 5
 	costIgnored   = 1 // a frame or stream without a meaning, and every skippedPerToken bytes of it
 	costRefused   = 1
-	costTinyData  = 1 // DATA of less than tinyData bytes, of a body that is kept
+	costLargeHead = 20 // a head beyond the limits: its packets were received, and it is answered
+	costTinyData  = 1  // DATA of less than tinyData bytes, of a body that is kept
 )
 
 const (

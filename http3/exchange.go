@@ -186,9 +186,11 @@ func (x *exchange) endOfBody(length int64) error {
 	return nil
 }
 
-// refuse makes serve answer with err instead of calling a handler.
+// refuse makes serve answer with err, which is that of a head beyond the limits, instead of calling a
+// handler.
 func (x *exchange) refuse(err error) {
 	x.failure = err
+	x.charge(costLargeHead)
 	x.requestHeader.SetVersion(3) // ErrorHandler sees it
 }
 

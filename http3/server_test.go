@@ -307,6 +307,19 @@ func TestBudget(t *testing.T) {
 			s.CancelRead(quic.StreamErrorCode(wire.RequestCancelled))
 			return nil
 		}},
+		{"large heads", func(c *rawConn, i int) error {
+			if i > 2*budgetSize/costLargeHead {
+				return errors.New("they are not charged")
+			}
+			s, err := c.OpenStreamSync(c.Context())
+			if err != nil {
+				return err
+			}
+			_, _ = s.Write(head("GET", "/", "x-long", strings.Repeat("x", 200<<10))) // it may want no more
+			_ = s.Close()
+			_, err = io.ReadAll(s)
+			return err
+		}},
 	} {
 		c := dialRaw(t, addr)
 		for i := range 20000 {
@@ -318,7 +331,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: closed with %v", row.name, code)
 		}
 	}
-	if got := v.Stats().Calmed; got != 3 {
+	if got := v.Stats().Calmed; got != 4 {
 		t.Errorf("%d were calmed", got)
 	}
 }
