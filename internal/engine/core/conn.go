@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -167,11 +168,18 @@ func (c *conn) rebind(p place, fd int) bool {
 }
 
 // rest makes c, whose connection isUsual and sleeps, ready for rebind. It changes what
-// requests have left, which is less than reset does.
+// requests have left, which is less than reset does. The worker's buffers stay, until the worker
+// lends them to another conn, or has others.
 func (c *conn) rest() {
-	c.keepGrown(c.worker)
-	c.Unread, c.Out, c.Can = nil, nil, 0
-	c.connMarks = connMarks{}
+	w := c.worker
+	c.keepGrown(w)
+	if unsafe.SliceData(c.Out) != unsafe.SliceData(w.output.B) {
+		c.Out, w.lent = nil, nil
+	}
+	if c.Unread != nil {
+		c.Unread = nil
+	}
+	c.Can, c.connMarks = 0, connMarks{}
 	if invariants.Enabled {
 		c.checkRest()
 	}
@@ -208,7 +216,7 @@ func (c *conn) isBlocked() bool { return c.wait >= waitRoom }
 
 // attach lends the worker's buffers to c.
 func (c *conn) attach(w *worker) {
-	c.worker = w
+	c.worker, w.lent = w, c
 	size := c.driver.options.ReadBufferSize
 	if w.input == nil {
 		w.input = buf.Get(size)

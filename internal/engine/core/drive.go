@@ -52,16 +52,23 @@ func (s *spell) yield(until int64, now func() int64, gosched func()) int64 {
 // another worker may own c.
 func (c *conn) serve() {
 	for {
-		next := c.turn()
-		if next == engine.Read && c.wait == waitRoom && c.TakesInput() {
-			next = c.feedBlocked()
+		var next engine.Next
+		if c.isUsual && !c.slot().has(flagInput|flagOutput|reasonFlags) {
+			next = c.pump()
+		} else {
+			next = c.turn()
 		}
-		if next != engine.Read && !c.finish(next) {
-			return
-		}
-		if c.wait == waitTurn || c.wait == waitWorker {
-			c.giveTurn()
-			return
+		if next != engine.Read || !c.isUsual { // otherwise it waits for input
+			if next == engine.Read && c.wait == waitRoom && c.TakesInput() {
+				next = c.feedBlocked()
+			}
+			if next != engine.Read && !c.finish(next) {
+				return
+			}
+			if c.wait == waitTurn || c.wait == waitWorker {
+				c.giveTurn()
+				return
+			}
 		}
 		if c.park() {
 			return
@@ -73,9 +80,6 @@ func (c *conn) serve() {
 // further events.
 func (c *conn) turn() engine.Next {
 	s := c.slot()
-	if c.isUsual && !s.has(flagInput|flagOutput|reasonFlags) {
-		return c.pump()
-	}
 	had := s.take(flagInput | flagOutput)
 	if c.tlsConn != nil {
 		c.tlsConn.isDrained = false
@@ -221,10 +225,20 @@ func (c *conn) pump() engine.Next {
 		if c.worker.isWide {
 			room = c.widened(room)
 		}
-		n, err := c.receive(room)
+		var n int
+		var err error
+		if c.tlsConn == nil { // receive; the call would cost every request
+			var errno syscall.Errno
+			if n, errno = c.driver.source.Recv(c.fd, room); n <= 0 {
+				err = receiveError(errno)
+			}
+			c.isDrained = n < len(room)
+		} else {
+			n, err = c.tlsConn.receive(room)
+			c.isDrained = false
+		}
 		switch {
 		case n > 0:
-			c.isDrained = n < len(room) && c.tlsConn == nil
 			if c.worker.isWide {
 				room = c.narrowed(room[:n])
 			}
@@ -265,13 +279,21 @@ func (c *conn) receive(p []byte) (int, error) {
 		return c.tlsConn.receive(p)
 	}
 	n, errno := c.driver.source.Recv(c.fd, p)
-	switch {
-	case n > 0 || errno == syscall.EAGAIN:
+	if n > 0 {
 		return n, nil
-	case errno == 0:
-		return 0, io.EOF
 	}
-	return 0, os.NewSyscallError("recv", errno)
+	return 0, receiveError(errno)
+}
+
+// receiveError returns the error of a Recv that has read nothing; nil if there is no input.
+func receiveError(errno syscall.Errno) error {
+	switch errno {
+	case syscall.EAGAIN:
+		return nil
+	case 0:
+		return io.EOF
+	}
+	return os.NewSyscallError("recv", errno)
 }
 
 // Began implements drive.Host.
@@ -292,7 +314,17 @@ func (c *conn) Flush(then engine.Next) drive.Written {
 		return drive.WroteAll
 	}
 	c.isHeld = false
-	return c.flush(then)
+	if !c.isUsual || then != engine.Read || c.hasFile() || len(c.Out) > longOutput {
+		return c.flush(then)
+	}
+	if len(c.Out) > 0 { // flush, in fewer instructions
+		n, errno := c.driver.source.Send(c.fd, c.Out, false)
+		if n < len(c.Out) {
+			return c.flushRest(then, n, errno)
+		}
+		c.Out = c.Out[:0]
+	}
+	return drive.WroteAll
 }
 
 func (c *conn) flush(then engine.Next) drive.Written {
@@ -302,11 +334,16 @@ func (c *conn) flush(then engine.Next) drive.Written {
 	if len(c.Out) > longOutput {
 		c.beginStall() // even if it never blocks
 	}
-	for len(c.Out) > 0 {
-		n, errno := c.sendOut(then)
-		if n == len(c.Out) {
-			break
-		}
+	n, errno := 0, syscall.Errno(0)
+	if len(c.Out) > 0 {
+		n, errno = c.sendOut(then)
+	}
+	return c.flushRest(then, n, errno)
+}
+
+// flushRest goes on after a call has sent n bytes of Out.
+func (c *conn) flushRest(then engine.Next, n int, errno syscall.Errno) drive.Written {
+	for n < len(c.Out) {
 		c.keepGrown(c.worker)
 		c.Out = c.Out[n:]
 		switch errno {
@@ -318,6 +355,7 @@ func (c *conn) flush(then engine.Next) drive.Written {
 			c.Fail(os.NewSyscallError("send", errno))
 			return drive.WroteNot
 		}
+		n, errno = c.sendOut(then)
 	}
 	if c.hasFile() && !c.flushFile() {
 		return c.wrote(c.isBlocked()) // or it failed

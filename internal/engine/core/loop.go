@@ -79,9 +79,7 @@ func (l *loop) pass(events []Event) (again bool) {
 	last, now := l.passed.Load(), clock.Nanos()
 	l.passed.Store(now)
 	asked := l.probes.take()
-	for i := range events {
-		l.dispatch(&events[i])
-	}
+	l.dispatch(events)
 	if len(l.intake.servings) > 0 {
 		l.queueReady(now - last)
 		again = l.intake.pass()
@@ -114,23 +112,31 @@ func (l *loop) queueReady(elapsed int64) (isLeft bool) {
 	return len(l.ready) > 0
 }
 
-// dispatch handles one event.
-func (l *loop) dispatch(event *Event) {
-	fd, gen := int(int32(event.Token)), generation(event.Token)
-	if gen == 0 {
-		l.intake.add(l.driver.servingAt(uint16(fd)))
-		return
+// dispatch handles events, and adds the connections that it claims to ready.
+func (l *loop) dispatch(events []Event) {
+	d, ready := l.driver, l.ready
+	for i := range events {
+		event := &events[i]
+		fd, gen := int(int32(event.Token)), generation(event.Token)
+		if gen == 0 {
+			l.intake.add(d.servingAt(uint16(fd)))
+			continue
+		}
+		p := d.table.find(fd)
+		if p.chunk == nil {
+			continue
+		}
+		claimed, woken := p.slot().deliverInput(gen, event.Flags), uint64(0)
+		if !claimed {
+			claimed, woken = p.slot().deliver(gen, event.Flags)
+		}
+		if claimed {
+			ready = append(ready, int32(fd))
+		} else if woken != 0 {
+			p.wake(fd, gen, woken)
+		}
 	}
-	p := l.driver.table.find(fd)
-	if p.chunk == nil {
-		return
-	}
-	claimed, woken := p.slot().deliver(gen, event.Flags)
-	if claimed {
-		l.ready = append(l.ready, int32(fd))
-	} else if woken != 0 {
-		p.wake(fd, gen, woken)
-	}
+	l.ready = ready
 }
 
 // wake signals the goroutines of a busy connection whose waits have ended.

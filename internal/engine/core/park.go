@@ -8,15 +8,19 @@ import "github.com/sluicehttp/sluice/internal/engine"
 // connection is idle, has ended, was claimed again, or is in a batch; c must not be used. If it
 // returns false, the connection has something to do, and the worker still owns it.
 func (c *conn) park() bool {
-	if !c.slot().has(flagAdded) { // once; the call would cost every request
+	s := c.slot()
+	if !s.has(flagAdded) { // once; the call would cost every request
 		if err := c.add(); err != nil {
 			c.Fail(err)
 			c.end(engine.Abort)
 			return true
 		}
 	}
-	parked := c.preparePark()
-	if c.isHeld && (parked != 0 || c.slot().has(flagInput|flagPrompt|flagKill)) {
+	var parked uint64
+	if !c.isUsual || c.Pause() {
+		parked = c.preparePark()
+	}
+	if c.isHeld && (parked != 0 || s.has(flagInput|flagPrompt|flagKill)) {
 		c.sendHeld()
 		if c.Err != nil {
 			c.end(engine.Abort)
@@ -24,7 +28,7 @@ func (c *conn) park() bool {
 		}
 		parked = c.preparePark()
 	}
-	if c.slot().has(flagInput|flagKill) && !c.isBlocked() {
+	if s.has(flagInput|flagKill) && !c.isBlocked() {
 		return false
 	}
 	isFree := c.wait == waitHello
@@ -32,18 +36,26 @@ func (c *conn) park() bool {
 		if c.isReceiver() {
 			parked = flagReceives
 		}
-		isFree = isFree || c.sleep() && !c.driver.options.NetConnIsKept
+		if c.isReused { // sleep; the call would cost every request
+			c.retire()
+			isFree = true
+		} else {
+			isFree = isFree || c.sleep() && !c.driver.options.NetConnIsKept
+		}
 		if !c.isUsual {
 			c.slim()
 		}
 	}
-	expiry := c.setExpiry()
+	expiry := s.expiry.Load()
+	if !c.isUsual || c.isDated && (c.deadline != 0 || expiry != 0) {
+		expiry = c.setExpiry()
+	}
 	if c.isHeld {
 		c.hold(parked, isFree, expiry)
 		return true
 	}
 
-	w, s, d, fd := c.worker, c.slot(), c.driver, c.fd
+	w, d, fd := c.worker, c.driver, c.fd
 	if !isFree || !c.isUsual { // otherwise rest does it
 		c.detach()
 	}
@@ -71,7 +83,9 @@ func (c *conn) park() bool {
 	if isFree {
 		w.keep(c)
 	}
-	d.released(fd, s, gen, expiry)
+	if expiry != 0 || d.life.Has(engine.StageShutDown) { // the call would cost every request
+		d.released(fd, s, gen, expiry)
+	}
 	return true
 }
 
@@ -146,13 +160,10 @@ func (c *conn) sleep() bool {
 	if !c.Can.Has(engine.CanSleep) {
 		return false
 	}
-	if c.Can.Has(engine.CanReuse) && (c.isReused || c.worker.spare == nil && !c.driver.options.NetConnIsKept) {
-		if !c.isReused {
-			c.releaseRetired() // it is of another kind, or the last connection did not need it
-			c.retired = retired{c.Protocol, c.Protocol.(engine.Reusable), c.Can, c.serving}
-		}
-		c.slot().memo = c.retired.reusable.Retire()
-		c.Protocol, c.isReused = nil, false
+	if c.Can.Has(engine.CanReuse) && c.worker.spare == nil && !c.driver.options.NetConnIsKept {
+		c.releaseRetired() // it is of another kind, or the last connection did not need it
+		c.retired = retired{c.Protocol, c.Protocol.(engine.Reusable), c.Can, c.serving}
+		c.retire()
 		return true
 	}
 	memo, ok := c.Protocol.(engine.Sleeper).Sleep()
@@ -160,6 +171,12 @@ func (c *conn) sleep() bool {
 		c.slot().memo, c.Protocol = memo, nil
 	}
 	return ok
+}
+
+// retire puts retired.protocol to sleep, which is the Protocol.
+func (c *conn) retire() {
+	c.slot().memo = c.retired.reusable.Retire()
+	c.Protocol, c.isReused = nil, false
 }
 
 // releaseRetired gives a Protocol that sleeps in c back.

@@ -68,13 +68,26 @@ type ring[T any] struct {
 
 func (r *ring[T]) push(item T) {
 	if r.count == len(r.items) {
-		grown := make([]T, max(2*len(r.items), 64))
-		n := copy(grown, r.items[r.head:])
-		copy(grown[n:], r.items[:r.head])
-		r.items, r.head = grown, 0
+		r.grow()
 	}
 	r.items[(r.head+r.count)&(len(r.items)-1)] = item
 	r.count++
+}
+
+func (r *ring[T]) pushAll(items []T) {
+	for len(r.items)-r.count < len(items) {
+		r.grow()
+	}
+	n := copy(r.items[(r.head+r.count)&(len(r.items)-1):], items)
+	copy(r.items, items[n:])
+	r.count += len(items)
+}
+
+func (r *ring[T]) grow() {
+	grown := make([]T, max(2*len(r.items), 64))
+	n := copy(grown, r.items[r.head:])
+	copy(grown[n:], r.items[:r.head])
+	r.items, r.head = grown, 0
 }
 
 func (r *ring[T]) pop() T {
@@ -118,6 +131,10 @@ func (q *runQueue) push(fds ...int32) {
 }
 
 func (q *runQueue) pushLocked(fds []int32) {
+	if q.limit == 0 && len(fds) > 0 {
+		q.ready.pushAll(fds)
+		return
+	}
 	for _, fd := range fds {
 		if q.limit > 0 && q.neverBlocks(fd) {
 			q.quick++
@@ -217,16 +234,20 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		q.taskEndedLocked()
 	}
 	for hasSent, hasGathered := false, false; ; {
-		if w.role == roleSpare {
+		switch w.role {
+		case roleSpare:
 			q.isSpare, w.role = false, roleRegular
-		}
-		if w.role == roleReserve {
+		case roleReserve:
 			return q.nextQuickLocked()
 		}
 		if q.limit > 0 && q.workers-q.absent > q.limit {
 			return 0, q.leaveLocked() // w was exempt, and its place was taken
 		}
-		if fd, ok := q.popLocked(w); ok {
+		fd, ok := q.popUsualLocked()
+		if !ok {
+			fd, ok = q.popLocked(w)
+		}
+		if ok {
 			var spare *worker
 			isNew := false
 			if !q.isSpare { // mostly there is one; spareLocked would say so
@@ -264,12 +285,22 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	}
 }
 
+// popUsualLocked is popLocked for the usual case, in fewer instructions: the next item is
+// a connection, and not the last item.
+func (q *runQueue) popUsualLocked() (fd int, ok bool) {
+	r := &q.ready
+	if r.count < 2 || q.ahead.count|q.delayed.count != 0 || r.items[r.head] < 0 {
+		return 0, false
+	}
+	fd = int(r.items[r.head])
+	r.head = (r.head + 1) & (len(r.items) - 1)
+	r.count--
+	q.inARow = 0
+	return fd, true
+}
+
 // popLocked takes the next item; mu is held. False: there is none.
 func (q *runQueue) popLocked(w *worker) (fd int, ok bool) {
-	if q.ready.count > 0 && q.ahead.count+q.delayed.count == 0 && q.ready.items[q.ready.head] >= 0 { // the usual case, in fewer instructions
-		q.inARow = 0
-		return int(q.ready.pop()), true
-	}
 	for q.queuedLocked() > 0 {
 		item, isAhead := q.popItemLocked()
 		switch {

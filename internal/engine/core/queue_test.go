@@ -39,9 +39,17 @@ func TestRingKeepsOrder(t *testing.T) {
 	var r ring[int32]
 	next, want := int32(0), int32(0)
 	for round := range 200 {
+		var some []int32
 		for range round * 7 % 53 {
-			r.push(next)
+			some = append(some, next)
 			next++
+		}
+		if round%2 == 0 {
+			r.pushAll(some)
+			some = nil
+		}
+		for _, item := range some {
+			r.push(item)
 		}
 		for range min(round*5%47, r.count) {
 			if got := r.pop(); got != want {

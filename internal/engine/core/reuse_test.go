@@ -125,3 +125,41 @@ func TestRebind(t *testing.T) {
 		}
 	}
 }
+
+// TestBuffersStay: a conn at rest keeps the worker's buffers until another conn has them, or the worker has
+// others. Output that the worker does not keep does not stay.
+func TestBuffersStay(t *testing.T) {
+	d := swept()
+	d.options.ReadBufferSize = 4096
+	for name, test := range map[string]struct {
+		change func(w *worker, c *conn)
+		stay   bool
+	}{
+		"nothing":                 {func(*worker, *conn) {}, true},
+		"longer output":           {func(w *worker, c *conn) { c.Out = make([]byte, 0, keptOutputSize) }, true},
+		"output that is not kept": {func(w *worker, c *conn) { c.Out = make([]byte, 0, keptOutputSize+1) }, false},
+		"a part of it":            {func(w *worker, c *conn) { c.Out = c.Out[:9][9:] }, false},
+	} {
+		w := &worker{loop: d.loops[0]}
+		c := &conn{connState: connState{driver: d, serving: &serving{}, phase: phaseOpen, isUsual: true}}
+		c.attach(w)
+		test.change(w, c)
+		c.rest()
+		if stay := c.worker == w && w.lent == c; stay != test.stay {
+			t.Errorf("%s: they stay: %v", name, stay)
+		}
+		if test.stay && (&c.In[0] != &w.input.B[:1][0] || len(c.In) != 4096 || len(c.Out) != 0 || &c.Out[:1][0] != &w.output.B[:1][0]) {
+			t.Errorf("%s: they are others", name)
+		}
+		if other := (&conn{connState: connState{driver: d}}); test.stay {
+			other.attach(w)
+			if w.lent == c {
+				t.Errorf("%s: another conn has them", name)
+			}
+			c.attach(w)
+			if w.dropBuffers(); w.lent != nil {
+				t.Errorf("%s: they are gone", name)
+			}
+		}
+	}
+}

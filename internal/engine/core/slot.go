@@ -123,6 +123,14 @@ func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 	}
 }
 
+// deliverInput is deliver for what most events tell, in fewer instructions: input for a connection
+// that waits for it. If it returns false, nothing is delivered.
+func (s *slot) deliverInput(gen uint32, flags uint64) (claimed bool) {
+	word := s.word.Load()
+	return flags|flagOutput == flagInput|flagOutput && word&(stateMask|flagBlocked) == stateIdle && generation(word) == gen &&
+		s.word.CompareAndSwap(word, word&^stateMask|stateBusy)
+}
+
 // ignores reports whether a waiting connection ignores flags: room when it has
 // nothing to write, or input when it waits for room. In the second case it reads
 // after it has written, unless it is duplex.

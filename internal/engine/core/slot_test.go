@@ -69,6 +69,15 @@ func TestDeliver(t *testing.T) {
 			t.Errorf("%s: claimed %v, woken %b, word %b; want %v, %b, %b",
 				test.name, claimed, woken, after, test.claimed, test.woken, test.after)
 		}
+		s = slotWith(test.state)
+		isUsual := test.claimed && test.flags&^flagOutput == flagInput && test.state&flagBlocked == 0
+		want := test.state
+		if isUsual {
+			want = test.after
+		}
+		if claimed := s.deliverInput(test.gen, test.flags); claimed != isUsual || s.word.Load()&^(testGen<<generationShift) != want {
+			t.Errorf("%s, as input: claimed %v, word %b", test.name, claimed, s.word.Load())
+		}
 	}
 }
 

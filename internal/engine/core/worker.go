@@ -20,6 +20,7 @@ type worker struct {
 	input   *buf.Buffer
 	output  *buf.Buffer
 	wide    *buf.Buffer // in place of input during serve; see wideInput
+	lent    *conn       // was the last to get input and output; nil: they have changed since
 	isWide  bool        // the last message of a Receiver fits into wide, and not into input
 	peer    netConn     // lent to Acceptor's Admit and Release
 	claimed []int32     // see sendBatches
@@ -87,10 +88,16 @@ func (w *worker) serve(fd int) {
 	p := d.table.find(fd)
 	c := p.conn().Load()
 	if c == nil {
-		c = w.borrow(p, fd)
+		if c = w.spare; c != nil && c.isUsual && c.rebind(p, fd) {
+			w.spare = nil
+		} else {
+			c = w.borrow(p, fd)
+		}
 	}
 	w.conn = c
-	c.attach(w)
+	if c.worker != w || w.lent != c {
+		c.attach(w)
+	}
 	c.serve()
 	w.conn = nil
 	if w.wide != nil {
@@ -98,16 +105,13 @@ func (w *worker) serve(fd int) {
 	}
 }
 
-// borrow returns a conn for the connection at p, which has none.
+// borrow returns a conn for the connection at p, which has none, and cannot have the spare by rebind.
 func (w *worker) borrow(p place, fd int) *conn {
 	d, c := w.loop.driver, w.spare
 	w.spare = nil
-	switch {
-	case c == nil:
+	if c == nil {
 		c = d.conns.get()
-	case c.isUsual && c.rebind(p, fd):
-		return c
-	case c.isUsual:
+	} else if c.isUsual {
 		c.reset()
 	}
 	c.bind(d, p, fd)
@@ -156,6 +160,7 @@ func (w *worker) pause() {
 
 // dropBuffers releases the buffers. The worker gets others when they are needed.
 func (w *worker) dropBuffers() {
+	w.lent = nil
 	if w.input != nil {
 		w.input.Release()
 		w.input = nil

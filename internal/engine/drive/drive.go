@@ -129,7 +129,15 @@ func (s *State) begin(p engine.Protocol, isSuccessor bool) engine.Next {
 // Drive feeds in to the protocol, and runs the requests that it completes, until the
 // protocol wants more input or something else.
 func (s *State) Drive(in []byte) engine.Next {
-	return s.settle(s.feed(in))
+	next := s.feed(in)
+	if next == engine.Read && s.After == engine.Read { // write, in fewer instructions
+		written := s.host.Flush(engine.Read)
+		if written == WroteAll && s.After == engine.Read {
+			return engine.Read
+		}
+		return s.follow(s.wrote(engine.Read, written))
+	}
+	return s.settle(next)
 }
 
 // Prompted calls the protocol's Prompted, if it has it.
@@ -265,7 +273,12 @@ func (s *State) write(next engine.Next) engine.Next {
 	if then == engine.Read {
 		then = s.After
 	}
-	switch s.host.Flush(then) {
+	return s.wrote(next, s.host.Flush(then))
+}
+
+// wrote is the end of write.
+func (s *State) wrote(next engine.Next, written Written) engine.Next {
+	switch written {
 	case WroteNot:
 		return engine.Abort
 	case WroteSome:
@@ -281,17 +294,23 @@ func (s *State) write(next engine.Next) engine.Next {
 }
 
 // settle does next and what follows from it, as far as the protocol is concerned.
-// It is a loop, because one read may contain any number of switches.
 func (s *State) settle(next engine.Next) engine.Next {
+	if next == engine.Run {
+		next = s.run()
+	}
+	if next != engine.Abort && next != waiting {
+		next = s.write(next)
+	}
+	return s.follow(next)
+}
+
+// follow is the end of settle, after a write that returned next. It is a loop, because one read may
+// contain any number of switches.
+func (s *State) follow(next engine.Next) engine.Next {
 	for {
-		if next == engine.Run {
-			next = s.run()
-		}
-		if next != engine.Abort && next != waiting {
-			next = s.write(next)
-		}
 		switch next {
 		case engine.Run: // a request was completed during the write
+			next = s.run()
 		case engine.Switch:
 			if next = s.succeed(); next != engine.Read || len(s.Unread) == 0 {
 				return next
@@ -306,6 +325,9 @@ func (s *State) settle(next engine.Next) engine.Next {
 			return engine.Read
 		default:
 			return next
+		}
+		if next != engine.Abort && next != waiting {
+			next = s.write(next)
 		}
 	}
 }

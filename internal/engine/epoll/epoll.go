@@ -182,14 +182,14 @@ func (p *poller) Close() error { return p.file.Close() }
 func (p *poller) pass(uintptr) (done bool) {
 	for {
 		n := wait(p.fd, p.raw)
-		taken := 0
-		for i := range n {
-			if p.raw[i].Fd != noToken {
-				p.events[taken] = eventOf(&p.raw[i])
+		events, raw, taken := p.events, p.raw[:n], 0
+		for i := range raw {
+			if raw[i].Fd != noToken {
+				events[taken] = eventOf(&raw[i])
 				taken++
 			}
 		}
-		again := p.handle(p.events[:taken])
+		again := p.handle(events[:taken])
 		if again && p.wakeLater() || !again && n < len(p.raw) {
 			return false
 		}
