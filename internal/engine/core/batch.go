@@ -106,10 +106,10 @@ func (q *runQueue) hasUnsent() bool {
 // is all that there is to send, all input is read, and no event but input has made the
 // connection busy.
 func (c *conn) canHold() bool {
-	if !c.worker.mayHold || c.After != engine.Read || !c.isDrained || c.tlsConn != nil || len(c.Out) == 0 || len(c.Out) > longestHeld {
+	if !c.worker.mayHold || c.After != engine.Read || !c.isDrained || len(c.Out) == 0 || len(c.Out) > longestHeld || len(c.Unread) > 0 || c.hasFile() {
 		return false
 	}
-	if len(c.Unread) > 0 || c.hasFile() || c.pendingOut != nil || c.stalledSince != 0 || c.phase != phaseOpen || c.taker != nil {
+	if !c.isUsual && (c.tlsConn != nil || c.pendingOut != nil || c.stalledSince != 0 || c.phase != phaseOpen || c.taker != nil) {
 		return false
 	}
 	return c.slot().word.Load()&(flagAdded|flagGone|flagKill) == flagAdded
@@ -146,7 +146,7 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	n, errno := d.source.Send(int(u.fd), out, false)
 	if n < len(out) {
 		w.leaveRest(&u, out[n:], errno)
-	} else if u.letGo(d) {
+	} else if d.letGo(int(u.fd), u.place.slot(), parked, u.gen, expiry) {
 		return
 	}
 	w.loop.queue.push(u.fd)
@@ -154,9 +154,11 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 
 // addHeld adds an entry to a batch. The result false means that all are full or in use.
 func (w *worker) addHeld(u *heldOut, out []byte) bool {
-	all := w.loop.queue.batches
-	for i := range all {
-		if all[(w.number+i)%len(all)].add(u, out) {
+	if w.batch.add(u, out) {
+		return true
+	}
+	for _, b := range w.loop.queue.batches {
+		if b != w.batch && b.add(u, out) {
 			return true
 		}
 	}
@@ -254,11 +256,12 @@ func (w *worker) sendBeforeWork() {
 		w.flushBatches()
 		return
 	}
-	w.claimed = w.claimed[:0]
 	for _, b := range q.batches {
 		isDue, isSlow := b.isDue()
 		if isDue {
+			w.claimed = w.claimed[:0]
 			w.send(b)
+			q.push(w.claimed...)
 		}
 		if isSlow {
 			q.mu.Lock()
@@ -266,7 +269,6 @@ func (w *worker) sendBeforeWork() {
 			q.mu.Unlock()
 		}
 	}
-	q.push(w.claimed...)
 }
 
 // flushBatches sends all batches.
@@ -314,8 +316,11 @@ func (w *worker) send(b *batch) {
 		case u.client != nil:
 			u.client.End(engine.HeldSent, 0, 0)
 			u.client = nil
-		case u.fd >= 0 && !u.letGo(d):
+		case u.fd < 0:
+		case !u.place.slot().release(uint64(u.parked)):
 			w.claimed = append(w.claimed, u.fd)
+		case u.expiry != 0 || d.life.Has(engine.StageShutDown):
+			d.released(int(u.fd), u.place.slot(), u.gen, u.expiry)
 		}
 		u.place = place{}
 	}
@@ -341,9 +346,10 @@ func (b *batch) submitLocked(source Source) []uring.Failure {
 		b.single[0] = uring.Failure{N: n, Errno: errno}
 		return b.single[:]
 	}
+	output := b.output.B
 	for i := range entries {
-		if u := &entries[i]; u.beginLocked() {
-			b.ring.Add(int(u.fd), b.outputLocked(u), uint32(i))
+		if u := &entries[i]; u.client == nil || u.beginLocked() {
+			b.ring.Add(int(u.fd), output[u.start:u.end], uint32(i))
 		}
 	}
 	failed, works := b.ring.Submit()
@@ -352,11 +358,6 @@ func (b *batch) submitLocked(source Source) []uring.Failure {
 		b.ring = nil
 	}
 	return failed
-}
-
-// letGo makes the connection idle; see driver.letGo.
-func (u *heldOut) letGo(d *driver) bool {
-	return d.letGo(int(u.fd), u.place.slot(), uint64(u.parked), u.gen, u.expiry)
 }
 
 // leaveRest makes the connection one that waits for room, with the rest of its output, or

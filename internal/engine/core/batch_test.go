@@ -51,7 +51,7 @@ func newBatching(t *testing.T) *batching {
 	l.queue.batches = l.queue.batches[:1]
 	t.Cleanup(l.closeBatches)
 	d.servings.Store(&[]*serving{{driver: d, acceptor: &script{}}})
-	return &batching{&worker{loop: l}, d, make(map[int32]int)}
+	return &batching{&worker{loop: l, batch: l.queue.batches[0]}, d, make(map[int32]int)}
 }
 
 // connect returns a connection that is busy.

@@ -181,7 +181,11 @@ func (q *runQueue) spareLocked() (w *worker, isNew bool) {
 	}
 	q.workers++
 	q.isSpare = true
-	return &worker{role: roleSpare, number: q.workers, more: make(chan struct{}, 1)}, true
+	w = &worker{role: roleSpare, more: make(chan struct{}, 1)}
+	if n := len(q.batches); n > 0 {
+		w.batch = q.batches[q.workers%n]
+	}
+	return w, true
 }
 
 // reviveLocked makes an idle worker the spare.

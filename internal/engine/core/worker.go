@@ -27,7 +27,7 @@ type worker struct {
 
 	more    chan struct{} // buffered; receives when there is work, or on dismissal
 	below   *worker       // in runQueue.idle
-	number  int           // the batch that it fills first
+	batch   *batch        // that it fills first; nil: there are none
 	role    role          // guarded by runQueue.mu
 	mayHold bool          // a spare worker is runnable, so output may wait in a batch
 	isDone  bool          // run has returned normally
