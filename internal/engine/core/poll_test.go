@@ -16,6 +16,7 @@ import (
 // descriptors. poll(2) tells of states. So a pollSource reports each kind of event
 // once, and then looks for it again when a call has found that there is no more.
 type pollSource struct {
+	sock.Calls
 	mu      sync.Mutex
 	pollers map[int]*poller // of each descriptor
 }
@@ -45,7 +46,7 @@ func (s *pollSource) Backlog(listener int) int {
 }
 
 func (s *pollSource) Recv(fd int, p []byte) (int, syscall.Errno) {
-	n, errno := sock.Recv(fd, p)
+	n, errno := s.Calls.Recv(fd, p)
 	_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1) // see Peek; a detached socket keeps it
 	if errno == syscall.EAGAIN || 0 < n && n < len(p) {
 		s.want(fd, unix.POLLIN)
@@ -64,11 +65,7 @@ func (s *pollSource) Peek(fd int, p []byte) (int, syscall.Errno) {
 }
 
 func (s *pollSource) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
-	send := sock.Send
-	if more {
-		send = sock.SendMore
-	}
-	n, errno := send(fd, p)
+	n, errno := s.Calls.Send(fd, p, more)
 	if errno == syscall.EAGAIN {
 		s.want(fd, unix.POLLOUT)
 	}

@@ -31,8 +31,8 @@ func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) 
 	return core.New("epoll", &source{}, options, fallback)
 }
 
-// A source implements core.Source.
-type source struct{}
+// A source implements core.Source. The methods that each request calls are sock's.
+type source struct{ sock.Calls }
 
 var _ core.Source = (*source)(nil)
 
@@ -47,19 +47,8 @@ func (*source) Accept(listener int, peer *sock.Address) (int, syscall.Errno) {
 // Backlog implements core.Source.
 func (*source) Backlog(listener int) int { return sock.Backlog(listener) }
 
-// Recv implements core.Source.
-func (*source) Recv(fd int, p []byte) (int, syscall.Errno) { return sock.Recv(fd, p) }
-
 // Peek implements core.Source.
 func (*source) Peek(fd int, p []byte) (int, syscall.Errno) { return sock.Peek(fd, p) }
-
-// Send implements core.Source.
-func (*source) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
-	if more {
-		return sock.SendMore(fd, p)
-	}
-	return sock.Send(fd, p)
-}
 
 // SendBuffers implements core.Source.
 func (*source) SendBuffers(fd int, v *net.Buffers) (int64, syscall.Errno) {

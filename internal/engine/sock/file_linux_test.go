@@ -138,8 +138,8 @@ func TestSendFileWithout(t *testing.T) {
 
 func TestSendMore(t *testing.T) {
 	a, b := pair(t)
-	for _, call := range []func(int, []byte) (int, syscall.Errno){SendMore, Send} {
-		if n, errno := call(a, []byte("abc")); n != 3 || errno != 0 {
+	for _, more := range []bool{true, false} {
+		if n, errno := new(Calls).Send(a, []byte("abc"), more); n != 3 || errno != 0 {
 			t.Fatalf("%d, %v", n, errno)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 const longestSend = 256 << 10
 
 // Recv reads into p, which is not empty. 0 bytes and no error are a FIN.
-func Recv(fd int, p []byte) (int, syscall.Errno) {
+func (*Calls) Recv(fd int, p []byte) (int, syscall.Errno) {
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
 			uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
@@ -34,19 +34,13 @@ func Recv(fd int, p []byte) (int, syscall.Errno) {
 }
 
 // Send writes as much of p, which is not empty, as goes without waiting, 256 KiB at
-// most.
-func Send(fd int, p []byte) (int, syscall.Errno) {
-	return send(fd, p, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT)
-}
-
-// SendMore is Send where more follows at once, which may share a packet with p.
-func SendMore(fd int, p []byte) (int, syscall.Errno) {
-	return send(fd, p, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT|messageMore)
-}
-
-const messageMore = 0x8000 // MSG_MORE
-
-func send(fd int, p []byte, flags uintptr) (int, syscall.Errno) {
+// most. If more is set, more follows at once, which may share a packet with p.
+func (*Calls) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
+	const messageMore = 0x8000 // MSG_MORE
+	flags := uintptr(syscall.MSG_NOSIGNAL | syscall.MSG_DONTWAIT)
+	if more {
+		flags |= messageMore
+	}
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
 			uintptr(unsafe.Pointer(&p[0])), uintptr(min(len(p), longestSend)), flags, 0, 0)

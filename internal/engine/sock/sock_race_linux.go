@@ -12,17 +12,14 @@ import (
 // neither through a system call of ours.
 
 // Recv reads into p, which is not empty. 0 bytes and no error are a FIN.
-func Recv(fd int, p []byte) (int, syscall.Errno) {
+func (*Calls) Recv(fd int, p []byte) (int, syscall.Errno) {
 	return retry(syscall.Read, fd, p)
 }
 
 // Send writes as much of p, which is not empty, as goes without waiting.
-func Send(fd int, p []byte) (int, syscall.Errno) {
+func (*Calls) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
 	return retry(syscall.Write, fd, p)
 }
-
-// SendMore is Send where more follows at once.
-func SendMore(fd int, p []byte) (int, syscall.Errno) { return Send(fd, p) }
 
 func retry(call func(int, []byte) (int, error), fd int, p []byte) (int, syscall.Errno) {
 	for {

@@ -33,7 +33,7 @@ func TestBlockingSocket(t *testing.T) {
 		}},
 		{"Send", func() syscall.Errno { _, errno := Send(a, make([]byte, 9000)); return errno }},
 		{"long Send", func() syscall.Errno { _, errno := Send(a, make([]byte, 2*longestSend)); return errno }},
-		{"SendMore", func() syscall.Errno { _, errno := SendMore(a, make([]byte, 9000)); return errno }},
+		{"Send of more", func() syscall.Errno { _, errno := new(Calls).Send(a, make([]byte, 9000), true); return errno }},
 		{"SendBuffers", func() syscall.Errno {
 			_, errno := SendBuffers(a, &net.Buffers{make([]byte, 5000), make([]byte, 5000)})
 			return errno
