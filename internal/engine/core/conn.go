@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -173,7 +172,7 @@ func (c *conn) rebind(p place, fd int) bool {
 func (c *conn) rest() {
 	w := c.worker
 	c.keepGrown(w)
-	if unsafe.SliceData(c.Out) != unsafe.SliceData(w.output.B) {
+	if cap(c.Out) == 0 || &c.Out[:1][0] != &w.output.B[:1][0] {
 		c.Out, w.lent = nil, nil
 	}
 	if c.Unread != nil {
@@ -607,6 +606,17 @@ func (c *conn) BeginRun() {
 
 // EndRun implements drive.Host. It ends the notice and the blocking connection.
 func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
+	if !c.isUsual { // otherwise it is neither watched nor has a runState
+		next = c.endRun(next)
+	}
+	if c.slot().has(flagKill) {
+		c.Fail(c.driver.killCause())
+		return engine.Abort, false
+	}
+	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
+}
+
+func (c *conn) endRun(next engine.Next) engine.Next {
 	c.endWatch()
 	if run := c.run; run != nil {
 		if run.end() && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
@@ -617,11 +627,7 @@ func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 	if c.tlsConn != nil {
 		c.tlsConn.waits = false
 	}
-	if c.slot().has(flagKill) {
-		c.Fail(c.driver.killCause())
-		return engine.Abort, false
-	}
-	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
+	return next
 }
 
 // endWatch ends the notice of c's Run.

@@ -197,8 +197,8 @@ func (c *conn) expired() engine.Next {
 	return c.TimedOut()
 }
 
-// pump reads and drives until the socket is drained.
-func (c *conn) pump() engine.Next {
+// pumpUnread sends and drives what pump has left.
+func (c *conn) pumpUnread() engine.Next {
 	if c.isHeld {
 		c.sendHeld()
 		if c.Err != nil {
@@ -216,12 +216,25 @@ func (c *conn) pump() engine.Next {
 		}
 	}
 	c.dropHeld() // even if a Run has used all of it
+	return engine.Read
+}
+
+// pump reads and drives until the socket is drained.
+func (c *conn) pump() engine.Next {
+	if !c.isUsual || c.Protocol != nil { // otherwise it has nothing
+		if next := c.pumpUnread(); next != engine.Read || c.isBlocked() {
+			return next
+		}
+	}
 	var until int64
 	for pass := 1; ; pass++ {
-		if c.Can.Has(engine.CanStop) && c.Stops() {
-			return engine.Read // ReadOn is an event
+		room := c.In
+		if c.Can != 0 {
+			if c.Can.Has(engine.CanStop) && c.Stops() {
+				return engine.Read // ReadOn is an event
+			}
+			room = c.Room()
 		}
-		room := c.Room()
 		if c.worker.isWide {
 			room = c.widened(room)
 		}

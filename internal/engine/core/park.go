@@ -7,6 +7,7 @@ import "github.com/sluicehttp/sluice/internal/engine"
 // park releases a connection that has nothing to do. If it returns true, the
 // connection is idle, has ended, was claimed again, or is in a batch; c must not be used. If it
 // returns false, the connection has something to do, and the worker still owns it.
+// long: the steps of package core's table, in their order, as each request takes them
 func (c *conn) park() bool {
 	s := c.slot()
 	if !s.has(flagAdded) { // once; the call would cost every request
