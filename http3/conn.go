@@ -37,6 +37,7 @@ type conn struct {
 	open    int            // their number
 	spent   []*quic.Stream // ended ones whose credit was not given back
 	rested  int            // of spent: those that had ended before the oldest open one began
+	heads   int            // bytes of the heads and trailer sections of all streams
 	tunnels int            // those that hijack handlers have
 	idle    int64          // since when there are none, in Nanos
 	next    uint64         // the first id that was not accepted
@@ -188,6 +189,7 @@ func (c *conn) ended(x *exchange) {
 		x.next.prev = x.prev
 	}
 	c.open--
+	c.heads, x.head = c.heads-x.head, 0
 	c.keepCreditLocked(x.quic)
 	if x.outlived {
 		c.tunnels--

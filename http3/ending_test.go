@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
@@ -155,5 +157,68 @@ func TestReadDeadlineLosesNothing(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Errorf("not all arrives: %d", total.Load())
+	}
+}
+
+// The heads of the open requests of a connection have a common limit, while they arrive as well.
+// Requests beyond it may be sent again.
+func TestHeadsOfConn(t *testing.T) {
+	goOn := make(chan bool)
+	v, addr := serveHTTP3(t, &sluice.Server{ReadBufferSize: 64 << 10, Handler: func(*sluice.RequestCtx) { <-goOn }}, Config{})
+	c := dialRaw(t, addr)
+	const size, streams = 16000, 100
+	whole := get("/", "x", strings.Repeat("x", size))
+	for name, sent := range map[string][]byte{"complete": whole, "arriving": whole[:len(whole)-1]} {
+		rejected := make(chan bool, streams)
+		for range streams {
+			s := c.open(sent)
+			if len(sent) == len(whole) {
+				s.Close()
+			}
+			go func() {
+				_, err := io.ReadAll(s)
+				var reset *quic.StreamError
+				rejected <- errors.As(err, &reset) && h3.Code(reset.ErrorCode) == h3.RequestRejected
+				s.CancelWrite(quic.StreamErrorCode(h3.RequestCancelled))
+			}()
+		}
+		const most = maxHeads / size
+		for range streams - most - 1 {
+			select {
+			case is := <-rejected:
+				if !is {
+					t.Errorf("%s: a request has ended, and was not rejected", name)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: too few requests are rejected", name)
+			}
+		}
+		for _, c := range v.all() {
+			c.mu.Lock()
+			if c.heads > maxHeads+64<<10 {
+				t.Errorf("%s: heads of %d bytes", name, c.heads)
+			}
+			c.mu.Unlock()
+		}
+		if name == "complete" {
+			for v.Stats().Streams > 0 {
+				select {
+				case goOn <- true:
+				case <-time.After(time.Millisecond):
+				}
+			}
+		} else {
+			v.sweep(clock.Nanos() + int64(time.Minute))
+		}
+		if !nettest.Poll(10*time.Second, func() bool { return v.Stats().Streams == 0 }) {
+			t.Fatalf("%s: streams remain", name)
+		}
+		for _, c := range v.all() {
+			c.mu.Lock()
+			if c.heads != 0 {
+				t.Errorf("%s: %d bytes are counted at the end", name, c.heads)
+			}
+			c.mu.Unlock()
+		}
 	}
 }

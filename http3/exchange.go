@@ -106,7 +106,11 @@ func (x *exchange) receive() error {
 	w := x.scratch
 	w.decoder.Limits, w.decoder.AcceptsConnect = limits, !serving.config.DisableWebSocket
 	err = w.decoder.Decode(section, fieldlist.Request, &x.requestHeader.Table, &w.head)
+	keepErr := x.keepFields(&x.requestHeader.Table)
 	x.dropSection()
+	if keepErr != nil {
+		return keepErr
+	}
 	if violation := h3.Violation(err); violation != nil {
 		return x.violated(violation)
 	}

@@ -97,7 +97,7 @@ func TestStateAfterTheEnd(t *testing.T) {
 
 // A section that was announced takes the memory of what has arrived.
 func TestAnnouncedSection(t *testing.T) {
-	s := &stream{}
+	s := &stream{conn: &conn{open: 1}}
 	defer s.dropSection()
 	s.frames.Left = 60 << 10
 	s.keepSection([]byte{0, 0})

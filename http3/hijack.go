@@ -83,6 +83,7 @@ func (x *exchange) hijack(o server.Outcome) (outlived bool) {
 	}
 	t, handler := x.openTunnel(), x.request.Hijacker()
 	x.endRequest()
+	x.letGo()
 	if !t.Tunnel.Outlive() {
 		return false
 	}
@@ -114,6 +115,7 @@ func (x *exchange) serveProtocol(c net.Conn) (outlived bool) {
 
 // openProtocol returns the protocol that has taken the stream over.
 func (x *exchange) openProtocol(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+	defer x.letGo()
 	defer x.endRequest() // others may have it while the stream goes on
 	return x.request.Open(c, out)
 }

@@ -128,7 +128,10 @@ func (s *stream) readHead(max int) (section []byte, isTooLong bool, err error) {
 			case isEnd && isFirst:
 				return piece, false, nil
 			default:
-				if s.keepSection(piece); isEnd {
+				if err := s.keepSection(piece); err != nil {
+					return nil, false, err
+				}
+				if isEnd {
 					return s.section, false, nil
 				}
 			}
@@ -148,13 +151,61 @@ func (s *stream) readHead(max int) (section []byte, isTooLong bool, err error) {
 
 // keepSection keeps the next piece of a section. Its memory grows with what arrives: clients
 // announce long sections on all streams for nothing.
-func (s *stream) keepSection(piece []byte) {
+func (s *stream) keepSection(piece []byte) error {
+	if err := s.keep(len(piece)); err != nil {
+		return err
+	}
 	if s.room == nil {
 		s.room = buf.Get(min(len(piece)+int(s.frames.Left), max(len(piece), inputSize)))
 		s.section = s.room.B[:0]
 	}
 	s.section = append(s.section, piece...)
 	s.room.B = s.section
+	return nil
+}
+
+// maxHeads is how many bytes the heads and trailer sections of all open requests of a connection
+// may have, as with HTTP/2. One request may have as many as the limits of heads allow.
+const maxHeads = 1 << 20
+
+// keep counts n bytes of the head or the trailer section. If there are too many, it resets the
+// stream, and returns errReset.
+func (s *stream) keep(n int) error {
+	if s.hold(n) {
+		return nil
+	}
+	code := h3.RequestRejected
+	if s.isStream { // a handler has begun
+		code = h3.ExcessiveLoad
+	}
+	s.input = inputLost
+	s.reset(code)
+	s.charge(costRefused)
+	return errReset
+}
+
+// hold adds n to what the connection counts for s, and reports whether that is admitted.
+func (s *stream) hold(n int) bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.head += n
+	c.heads += n
+	return c.heads <= maxHeads || c.open == 1
+}
+
+// letGo ends what hold has counted.
+func (s *stream) letGo() {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heads, s.head = c.heads-s.head, 0
+}
+
+// keepFields counts t in the place of the section that it was decoded from.
+func (s *stream) keepFields(t *field.Table) error {
+	const fieldSize = 32 // about what a field needs beside its bytes
+	return s.keep(len(t.Raw()) + fieldSize*t.Len() - len(s.section))
 }
 
 // beginFrame admits the frame whose header was read.
@@ -273,7 +324,9 @@ func (s *stream) parse(dst, in []byte) (n, used int, err error) {
 				return 0, used, s.violated(h3.ErrBodyLength)
 			}
 		case partSection:
-			s.keepSection(piece)
+			if err := s.keepSection(piece); err != nil {
+				return n, used, err
+			}
 			if isEnd {
 				if err := s.readTrailer(); err != nil {
 					return n, used, err
@@ -302,7 +355,12 @@ func (s *stream) readTrailer() error {
 	s.trailer = &field.Table{}
 	w.decoder.Limits, w.decoder.AcceptsConnect = s.conn.serving.cfg.Limits, false
 	err := w.decoder.Decode(s.section, fieldlist.Trailer, s.trailer, nil)
+	keepErr := s.keepFields(s.trailer)
 	s.dropSection()
+	if keepErr != nil {
+		s.trailer = nil
+		return keepErr
+	}
 	if err != nil {
 		s.trailer = nil
 		if violation := h3.Violation(err); violation != nil {

@@ -33,6 +33,7 @@ type stream struct {
 	part      part
 	section   []byte // of HEADERS that have not arrived, from the pools
 	room      *buf.Buffer
+	head      int // bytes that conn.heads counts
 	input     inputState
 	isStream  bool  // the handler reads the body
 	isTunnel  bool  // a tunnel or a bodyConn has used it
@@ -113,7 +114,7 @@ func (s *stream) forget() {
 	s.frames, s.message, s.part = h3.FrameReader{}, h3.Message{}, partNone
 	s.inOrder, s.hasPriority, s.isUpdated = 0, false, false
 	s.input, s.output, s.isStream = inputOpen, outputNone, false
-	s.declared, s.received, s.trailer, s.keptDue = -1, 0, nil, 0
+	s.declared, s.received, s.trailer, s.keptDue, s.head = -1, 0, nil, 0, 0
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
 	s.watch.end()
 	s.watch.isGone, s.writeErr = false, nil
