@@ -127,10 +127,10 @@ func (p *fakeProtocol) Acquire(call streams.Call) (streams.Stream, error) {
 	return &fakeStream{protocol: p, fakeAcquire: next}, nil
 }
 
-func (p *fakeProtocol) Announced(lines [][]byte) { p.announced = lines }
-func (p *fakeProtocol) Misdirected() bool        { return p.isMoved }
-func (p *fakeProtocol) CloseIdle()               { p.closed = true }
-func (p *fakeProtocol) Counts() (open, idle int) { return 3, 2 }
+func (p *fakeProtocol) Announced(lines [][]byte, _ []byte) { p.announced = lines }
+func (p *fakeProtocol) Misdirected() bool                  { return p.isMoved }
+func (p *fakeProtocol) CloseIdle()                         { p.closed = true }
+func (p *fakeProtocol) Counts() (open, idle int)           { return 3, 2 }
 func (p *fakeProtocol) RoundTrip(hc *HostClient, req *Request, resp *Response) (bool, error) {
 	return streams.RoundTrip(p, hc, req, resp)
 }

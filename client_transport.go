@@ -244,7 +244,7 @@ func (c *HostClient) passAltSvc(peers streams.Peers, resp *Response, err error) 
 	if !c.IsTLS || err != nil || len(resp.Header.Peek(HeaderAltSvc)) == 0 {
 		return
 	}
-	peers.Announced(resp.Header.PeekAll(HeaderAltSvc))
+	peers.Announced(resp.Header.PeekAll(HeaderAltSvc), resp.Header.Peek(HeaderAge))
 }
 
 // attachedCall is a streamCall over a protocol of another module.

@@ -219,9 +219,10 @@ func (o *origins) port(addr, assumed string) string {
 	return known.port
 }
 
-// learn applies the lines of Alt-Svc of a response.
-func (o *origins) learn(addr, host string, lines [][]byte) {
+// learn applies the lines of Alt-Svc of a response with this Age, from a cache if it is not empty.
+func (o *origins) learn(addr, host string, lines [][]byte, age []byte) {
 	alt, kind := readAltSvc(lines, host)
+	since, _ := readAge(age) // one that is not valid counts as none
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.known[addr]
@@ -235,7 +236,7 @@ func (o *origins) learn(addr, host string, lines [][]byte) {
 		}
 		return
 	}
-	known.port, known.until = alt.port, time.Now().Add(alt.age)
+	known.port, known.until = alt.port, time.Now().Add(alt.age-since)
 	o.putLocked(addr, known)
 }
 

@@ -104,7 +104,7 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("%s: port %q, want %q", what, got, port)
 			}
 		}
-		learn := func(line string) { o.learn(addr, "a.example", lines(line)) }
+		learn := func(line string) { o.learn(addr, "a.example", lines(line), nil) }
 		expect("unknown", "")
 		if got := o.port(addr, "443"); got != "443" {
 			t.Errorf("assumed: %q", got)
@@ -157,11 +157,35 @@ func TestOrigins(t *testing.T) {
 	})
 }
 
+// TestOriginsAge: what a cache has kept since its response was made holds for a shorter time (RFC
+// 7838 section 3.1).
+func TestOriginsAge(t *testing.T) {
+	for age, left := range map[string]time.Duration{
+		"": 60, "0": 60, "59": 1, "60": 0, "99999999999999999999": 0, "-1": 60, "1, 2": 60, "x": 60,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var o origins
+			o.learn("a:443", "a", lines(`h3=":444"; ma=60`), []byte(age))
+			for _, step := range []struct {
+				at      time.Duration
+				isKnown bool
+			}{{0, left > 0}, {left*time.Second - 1, left > 0}, {left * time.Second, false}} {
+				time.Sleep(max(step.at, 0))
+				if got := o.port("a:443", ""); (got != "") != step.isKnown {
+					t.Errorf("Age %q, after %v: port %q", age, step.at, got)
+				}
+				o = origins{}
+				o.learn("a:443", "a", lines(`h3=":444"; ma=60`), []byte(age))
+			}
+		})
+	}
+}
+
 // TestOriginsBound: there are never more than maxOrigins.
 func TestOriginsBound(t *testing.T) {
 	var o origins
 	for i := range 2 * maxOrigins {
-		o.learn(fmt.Sprint(i), "a", lines(`h3=":443"`))
+		o.learn(fmt.Sprint(i), "a", lines(`h3=":443"`), nil)
 		if len(o.known) > maxOrigins {
 			t.Fatal(len(o.known))
 		}

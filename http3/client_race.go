@@ -154,9 +154,9 @@ func (p *peers) streamOn(m *pool.Member[*clientConn], isLast bool) *clientStream
 }
 
 // Announced implements streams.Peers.
-func (p *peers) Announced(lines [][]byte) {
+func (p *peers) Announced(lines [][]byte, age []byte) {
 	if p.transport.Mode != Only && p.name != "" {
-		p.transport.origins.learn(p.host.Addrs[0], p.name, lines)
+		p.transport.origins.learn(p.host.Addrs[0], p.name, lines, age)
 	}
 }
 

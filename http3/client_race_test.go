@@ -32,6 +32,7 @@ type racers struct {
 	client    *sluice.HostClient
 	overTCP   atomic.Int32 // requests
 	altSvc    atomic.Value // string
+	age       string       // of responses over TCP
 
 	mu     sync.Mutex
 	events []string // "udp" and "tcp": dialed
@@ -43,6 +44,7 @@ func newRacers(t *testing.T, port net.Addr) *racers {
 	r.announce(`h3=":` + strconv.Itoa(port.(*net.UDPAddr).Port) + `"; ma=3600`)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		r.overTCP.Add(1)
+		w.Header().Set("Age", r.age)
 		if value := r.altSvc.Load().(string); value != "" {
 			w.Header().Set("Alt-Svc", value)
 		}
@@ -99,6 +101,15 @@ func answer(response []byte) func(s *quic.Stream) {
 		_, _ = io.Copy(io.Discard, s)
 		_, _ = s.Write(response)
 		_ = s.Close()
+	}
+}
+
+// TestOldAltSvc: a cache's response that is older than ma announces nothing.
+func TestOldAltSvc(t *testing.T) {
+	r := newRacers(t, &net.UDPAddr{Port: 443})
+	r.age = "3601"
+	if r.learn(); r.isKnown() {
+		t.Error("an alternative that has expired is known")
 	}
 }
 
@@ -259,7 +270,7 @@ func TestRaceBothFail(t *testing.T) {
 	hole := listenUDP(t)
 	transport := &Transport{headStart: time.Millisecond, patience: 300 * time.Millisecond}
 	host, _, _ := net.SplitHostPort(addr)
-	transport.origins.learn(addr, host, lines(`h3=":`+strconv.Itoa(hole.LocalAddr().(*net.UDPAddr).Port)+`"`))
+	transport.origins.learn(addr, host, lines(`h3=":`+strconv.Itoa(hole.LocalAddr().(*net.UDPAddr).Port)+`"`), nil)
 	c := &sluice.HostClient{Addr: addr, IsTLS: true, Transport: transport, TLSConfig: &tls.Config{InsecureSkipVerify: true}}
 	var req sluice.Request
 	req.SetRequestURI("https://" + addr + "/")

@@ -66,8 +66,9 @@ type Peers interface {
 	// Acquire returns a Stream with a place on a connection, which it may open. The error is
 	// ErrElsewhere, pool.ErrFull, the end of the call, or why no connection could be opened.
 	Acquire(call Call) (Stream, error)
-	// Announced gets the lines of Alt-Svc (RFC 7838) of a response over TLS.
-	Announced(lines [][]byte)
+	// Announced gets the lines of Alt-Svc (RFC 7838) of a response over TLS, and its Age (RFC
+	// 9111 section 5.1), which is empty if it has none.
+	Announced(lines [][]byte, age []byte)
 	// Misdirected says that a response over this protocol had the status 421, and reports
 	// whether the request is to be sent again: not over this protocol any more.
 	Misdirected() bool
