@@ -124,8 +124,11 @@ func (d *download) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := d.resp.BodyStream().Read(p)
-	if err == io.EOF { // now the trailer fields have arrived
+	switch {
+	case err == io.EOF: // now the trailer fields have arrived
 		forwardTrailers(&d.resp.Header, &d.ctx.Response.Header)
+	case err != nil && (*exchange)(d).isEnded(): // by the client, which is no fault to log
+		err = sluice.ErrAbortHandler
 	}
 	return n, err
 }

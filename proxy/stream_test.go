@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -496,6 +498,45 @@ func TestEarlyAnswerHTTP2(t *testing.T) {
 		send(t, conn, strings.Replace(post(chunked, "3\r\none\r\n"), " / ", " /no ", 1))
 		if body := bodyOf(t, answerTo(t, r, 403)); body != "no" {
 			t.Errorf("%q", body)
+		}
+	}
+}
+
+// TestCancelledDownload: the client's end of a response is no fault, and nothing is logged.
+func TestCancelledDownload(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	to := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "first")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		ended <- struct{}{}
+	})
+	for _, scheme := range []string{"http", "h2c"} {
+		for _, mode := range []sluice.HTTP2Mode{sluice.HTTP2Off, sluice.HTTP2Only} {
+			for _, engine := range engines {
+				var logged bytes.Buffer
+				logger := log.New(&logged, "", 0)
+				p := newProxy(t, Options{To: []string{strings.Replace(to, "http", scheme, 1)}, Logger: logger})
+				s := &sluice.Server{Engine: engine, Handler: p.Handle, Logger: logger}
+				client := &sluice.Client{HTTP2: mode, StreamResponseBody: true}
+				req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+				req.SetRequestURI("http://" + serveUntilEnd(t, s.Serve, s.Shutdown))
+				if err := client.Do(req, resp); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(resp.BodyStream(), make([]byte, len("first"))); err != nil {
+					t.Error(err)
+				}
+				_ = resp.CloseBodyStream()
+				wait(t, ended, "the request to the upstream does not end")
+				if err := s.Shutdown(); err != nil { // what the handler logs is there
+					t.Error(err)
+				}
+				if logged.Len() > 0 && !strings.HasPrefix(logged.String(), "connections are served") {
+					t.Errorf("%s, mode %d, %v: %s", scheme, mode, engine, &logged)
+				}
+				client.CloseIdleConnections()
+			}
 		}
 	}
 }
