@@ -59,9 +59,9 @@ type stream struct {
 
 	wait        atomic.Int64 // when what the stream waits for is late, in Nanos; 0: it does not wait
 	waitsFor    atomic.Uint32
-	taken       atomic.Int64 // when the client has taken something of a large part, in Nanos
-	isReset     atomic.Bool  // by either side
-	interrupted atomic.Bool  // ReadBody fails
+	taken       atomic.Bool // the client has taken something of a large part since the last sweep
+	isReset     atomic.Bool // by either side
+	interrupted atomic.Bool // ReadBody fails
 }
 
 // A part is what a frame has that has begun.
@@ -118,10 +118,12 @@ func (s *stream) forget() {
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
 	s.watch.end()
 	s.watch.isGone, s.writeErr = false, nil
-	s.readDue.Store(false)
+	for _, flag := range [...]*atomic.Bool{&s.readDue, &s.isReset, &s.interrupted, &s.taken} {
+		if flag.Load() { // it is rare, and to write it costs more
+			flag.Store(false)
+		}
+	}
 	s.wait.Store(0)
-	s.isReset.Store(false)
-	s.interrupted.Store(false)
 }
 
 // dropInput releases the memory of unread input.
@@ -151,17 +153,23 @@ func (s *stream) dropOutput() {
 
 // expect says what the stream waits for, and until when.
 func (s *stream) expect(what uint32, due int64) {
-	s.waitsFor.Store(what)
+	if s.waitsFor.Load() != what {
+		s.waitsFor.Store(what)
+	}
 	s.wait.Store(due)
 }
 
 // isLate reports whether what s waits for is late at the time now. It then waits no longer.
 func (s *stream) isLate(now int64) bool {
 	due := s.wait.Load()
-	if due == 0 || due > now || s.waitsFor.Load() == waitWrite && s.taken.Load()+int64(s.stall) > now {
+	switch {
+	case due == 0:
+		return false
+	case s.waitsFor.Load() == waitWrite && s.taken.Swap(false):
+		s.wait.CompareAndSwap(due, now+int64(s.stall))
 		return false
 	}
-	return s.wait.CompareAndSwap(due, 0)
+	return due <= now && s.wait.CompareAndSwap(due, 0)
 }
 
 // expire ends a wait that is late. conn.mu is locked, so that s has not ended.
