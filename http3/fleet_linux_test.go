@@ -16,12 +16,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/quic-go/quic-go"
 	peer "github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/qlog"
+	"github.com/quic-go/quic-go/qlogwriter"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
@@ -226,6 +229,27 @@ type fleetClient struct {
 	worker    string // that has answered on the connection
 	conns     int    // that were opened
 	repeated  int    // requests that the server has sent elsewhere
+	hellos    hellos // more than conns: so many handshakes were repeated
+}
+
+// hellos counts the ClientHellos that the connections of a client send: its trace of them.
+type hellos struct{ atomic.Int64 }
+
+func (h *hellos) trace(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return h }
+func (h *hellos) AddProducer() qlogwriter.Recorder                                { return h }
+func (h *hellos) Close() error                                                    { return nil }
+
+// RecordEvent implements qlogwriter.Recorder.
+func (h *hellos) RecordEvent(e qlogwriter.Event) {
+	sent, ok := e.(qlog.PacketSent)
+	if !ok || sent.Header.PacketType != qlog.PacketTypeInitial {
+		return
+	}
+	for _, frame := range sent.Frames {
+		if part, ok := frame.Frame.(*qlog.CryptoFrame); ok && part.Offset == 0 {
+			h.Add(1)
+		}
+	}
 }
 
 // newClient returns a client of the fleet.
@@ -257,7 +281,7 @@ func (c *fleetClient) get(path string) (worker string, err error) {
 	defer cancel()
 	for {
 		if c.conn == nil {
-			conn, err := c.transport.Dial(ctx, c.addr, c.tls, nil)
+			conn, err := c.transport.Dial(ctx, c.addr, c.tls, &quic.Config{Tracer: c.hellos.trace})
 			if err != nil {
 				return "", fmt.Errorf("dial: %w", err)
 			}

@@ -36,7 +36,7 @@ func TestRestartsOfHTTP3(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			f := startFleet(t, role)
 			var stop atomic.Bool
-			var answered, conns, repeated, rebound atomic.Int64
+			var answered, conns, hellos, repeated, rebound atomic.Int64
 			generations := make([]atomic.Int64, *fleetClients) // of the workers that have answered last
 			var clients sync.WaitGroup
 			for i := range generations {
@@ -59,6 +59,7 @@ func TestRestartsOfHTTP3(t *testing.T) {
 						}
 					}
 					conns.Add(int64(c.conns))
+					hellos.Add(c.hellos.Load())
 					repeated.Add(int64(c.repeated))
 				})
 			}
@@ -75,8 +76,11 @@ func TestRestartsOfHTTP3(t *testing.T) {
 			}
 			stop.Store(true)
 			clients.Wait()
-			t.Logf("%d restarts: %d requests on %d connections; %d were repeated, as the server said; ports changed %d times",
-				*fleetRestarts, answered.Load(), conns.Load(), repeated.Load(), rebound.Load())
+			t.Logf("%d restarts: %d requests on %d connections; %d were repeated, as the server said; %d handshakes were; ports changed %d times",
+				*fleetRestarts, answered.Load(), conns.Load(), repeated.Load(), hellos.Load()-conns.Load(), rebound.Load())
+			if hellos.Load() < conns.Load() {
+				t.Errorf("%d ClientHellos, %d connections", hellos.Load(), conns.Load())
+			}
 			if repeated.Load() > conns.Load() {
 				t.Errorf("%d requests repeated, %d connections", repeated.Load(), conns.Load())
 			}
