@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ const (
 	connectCommand   = "connect"   // and a loadSpec: open its connections, with a request on each
 	loadCommand      = "load"      // and a loadSpec: make its requests on them
 	handshakeCommand = "handshake" // and a loadSpec: make connections with one request
+	besideCommand    = "beside"    // and a loadSpec: make requests beside one whose handler sleeps
 	closeCommand     = "close"     // close the connections
 )
 
@@ -53,7 +55,8 @@ type loadSpec struct {
 // A loadResult is what became of it.
 type loadResult struct {
 	Good, Failures int
-	Packets        uint64 // received
+	Packets        uint64           // received
+	Waits          [3]time.Duration // of the requests beside one whose handler sleeps: median, 99th percentile, longest
 }
 
 // A client has connections to one server.
@@ -82,6 +85,7 @@ func newClient([]byte) (s process.Service, err error) {
 		Serve: func(net.Listener) error { select {} },
 		Answers: map[string]func(argument string) (any, error){
 			connectCommand: with(c.connect), loadCommand: with(c.load), handshakeCommand: with(c.handshakes),
+			besideCommand: with(c.beside),
 			closeCommand: func(string) (any, error) {
 				c.close()
 				return true, nil
@@ -139,7 +143,7 @@ func (c *client) dialAll(l loadSpec, use func(conn *quic.Conn) error) error {
 
 func (c *client) connect(l loadSpec) (any, error) {
 	var mu sync.Mutex
-	message, err := l.message()
+	message, err := l.message(peers.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +159,7 @@ func (c *client) connect(l loadSpec) (any, error) {
 
 // handshakes makes connections with one request each. A connection that fails is a failure.
 func (c *client) handshakes(l loadSpec) (any, error) {
-	message, err := l.message()
+	message, err := l.message(peers.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +176,7 @@ func (c *client) handshakes(l loadSpec) (any, error) {
 }
 
 func (c *client) load(l loadSpec) (any, error) {
-	message, err := l.message()
+	message, err := l.message(peers.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +195,47 @@ func (c *client) load(l loadSpec) (any, error) {
 		})
 	}
 	running.Wait()
-	return loadResult{int(good.Load()), int(failures.Load()), c.received() - before}, nil
+	return loadResult{Good: int(good.Load()), Failures: int(failures.Load()), Packets: c.received() - before}, nil
+}
+
+// beside makes a request whose handler sleeps on the first connection, and until its answer
+// comes, requests of l.Streams-1 others, each of which has one at a time.
+func (c *client) beside(l loadSpec) (any, error) {
+	slow, err := l.message(peers.SleepPath + peers.Query)
+	if err != nil {
+		return nil, err
+	}
+	quick, err := l.message(peers.InstantPath + peers.Query)
+	if err != nil {
+		return nil, err
+	}
+	conn := c.conns[0]
+	var isOver atomic.Bool
+	var running sync.WaitGroup
+	var failures atomic.Int64
+	waits := make([][]time.Duration, l.Streams-1)
+	for i := range waits {
+		running.Go(func() {
+			for !isOver.Load() {
+				start := time.Now()
+				if err := burst(conn, quick, l, 1); err != nil {
+					failures.Add(1)
+					return
+				}
+				waits[i] = append(waits[i], time.Since(start))
+			}
+		})
+	}
+	err = burst(conn, slow, l, 1)
+	isOver.Store(true)
+	running.Wait()
+	all := slices.Concat(waits...)
+	slices.Sort(all)
+	r := loadResult{Good: len(all), Failures: int(failures.Load())}
+	if last := len(all) - 1; last >= 0 {
+		r.Waits = [3]time.Duration{all[last/2], all[last*99/100], all[last]}
+	}
+	return r, err
 }
 
 // received returns how many packets the connections have received.
@@ -202,15 +246,15 @@ func (c *client) received() (n uint64) {
 	return n
 }
 
-// message returns the bytes of a request.
-func (l loadSpec) message() ([]byte, error) {
+// message returns the bytes of a request for target.
+func (l loadSpec) message(target string) ([]byte, error) {
 	method := "GET"
 	if l.BodySize > 0 {
 		method = "POST"
 	}
 	var section bytes.Buffer
 	e := qpack.NewEncoder(&section)
-	fields := []qpack.HeaderField{{Name: ":method", Value: method}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "127.0.0.1"}, {Name: ":path", Value: peers.Target}, {Name: "user-agent", Value: "bench"}}
+	fields := []qpack.HeaderField{{Name: ":method", Value: method}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "127.0.0.1"}, {Name: ":path", Value: target}, {Name: "user-agent", Value: "bench"}}
 	if l.BodySize > 0 {
 		fields = append(fields, qpack.HeaderField{Name: "content-length", Value: fmt.Sprint(l.BodySize)})
 	}

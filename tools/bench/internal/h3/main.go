@@ -1,10 +1,11 @@
 // Package h3 compares servers of HTTP/3 by their CPU time per request, packets, allocations,
 // and memory. Run it in the bench module, on Linux with taskset and two CPUs:
 //
-//	go -C tools/bench run . h3 [--rounds N] [--requests N] [--case REGEXP] [--servers LIST] [--nginx PROGRAM] [--caddy PROGRAM]
+//	go -C tools/bench run . h3 [--rounds N] [--requests N] [--sleep DURATION] [--case REGEXP] [--servers LIST] [--nginx PROGRAM] [--caddy PROGRAM]
 //
-// Every server is a process pinned to CPU 0, the client is one pinned to CPU 1. On each of its
-// connections, the client sends a burst of requests at once, and then reads their answers.
+// Every server is a process pinned to CPU 0, the client is one pinned to CPU 1, unless the case
+// says that both have all CPUs. On each of its connections, the client sends a burst of requests
+// at once, and then reads their answers.
 // All servers of a case are alive at once, and take turns in random order in every round;
 // ratios are medians of the rounds' ratios.
 //
@@ -28,6 +29,7 @@ import (
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
 
@@ -55,6 +57,15 @@ type loadCase struct {
 	name           string
 	conns, streams int // streams: requests of a burst
 	peer           peers.Options
+	isSpread       bool // server and client run on every CPU
+}
+
+// cpu returns where a process runs that has a CPU of its own, unless c is spread.
+func (c *loadCase) cpu(own int) int {
+	if c.isSpread {
+		return process.AnyCPU
+	}
+	return own
 }
 
 // requests returns how many requests a server gets in a round, where options say wanted: whole
@@ -68,17 +79,19 @@ func (c *loadCase) requests(wanted int) int {
 }
 
 var allCases = []loadCase{
-	{"1 connection × 100", 1, 100, peers.Options{}},
-	{"64 × 10", 64, 10, peers.Options{}},
-	{"64 × 1", 64, 1, peers.Options{}},
-	{"POST of 1 KB, 64 × 10", 64, 10, peers.Options{BodySize: 1 << 10}},
-	{"100 KB, 16 × 4", 16, 4, peers.Options{Answer: peers.AnswerLarge}},
+	{name: "1 connection × 100", conns: 1, streams: 100},
+	{name: "1 connection × 100, all CPUs for both", conns: 1, streams: 100, isSpread: true},
+	{name: "64 × 10", conns: 64, streams: 10},
+	{name: "64 × 1", conns: 64, streams: 1},
+	{name: "POST of 1 KB, 64 × 10", conns: 64, streams: 10, peer: peers.Options{BodySize: 1 << 10}},
+	{name: "100 KB, 16 × 4", conns: 16, streams: 4, peer: peers.Options{Answer: peers.AnswerLarge}},
 }
 
 // options are the command's flags.
 type options struct {
 	rounds, requests  int
 	handshakes, conns int
+	sleep             time.Duration
 	kinds             []string
 	cases             []loadCase
 	programs          map[string]string // by kind
@@ -98,6 +111,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.IntVar(&o.requests, "requests", 20_000, "requests of a server in a round, a tenth where answers are large; 0: none")
 	flags.IntVar(&o.handshakes, "handshakes", 500, "connections of a round that are opened for one request each; 0: none")
 	flags.IntVar(&o.conns, "conns", 2000, "idle connections; 0: none")
+	flags.DurationVar(&o.sleep, "sleep", time.Second, "how long one handler sleeps beside the other requests of a connection; 0: none")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
 	servers := flags.String("servers", strings.Join(allKinds, ","), "servers to compare; "+baseline+" always is")
 	nginxProgram := flags.String("nginx", "nginx", "`program` of nginx; one without ngx_http_v3_module is left out")
@@ -122,6 +136,11 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	d.Title = "HTTP/3 over the wire"
 	if o.requests > 0 {
 		if err := addLoads(ctx, o, &d); err != nil {
+			return d, err
+		}
+	}
+	if o.sleep > 0 {
+		if err := addBeside(ctx, o, &d); err != nil {
 			return d, err
 		}
 	}
@@ -164,6 +183,31 @@ func addLoads(ctx context.Context, o options, d *report.Document) error {
 			}
 			s.Rows = append(s.Rows, row)
 		}
+	}
+	d.Sections = append(d.Sections, s)
+	return nil
+}
+
+// addBeside adds the section of requests beside one whose handler sleeps.
+func addBeside(ctx context.Context, o options, d *report.Document) error {
+	const streams = 100
+	s := report.Section{
+		Title: fmt.Sprintf("%d requests at a time on the connection of one whose handler sleeps %v, medians of the rounds", streams-1, o.sleep),
+		Head:  []string{"server", "median ms", "99th percentile ms", "longest ms", "failures"},
+	}
+	samples, err := measureBeside(ctx, o, streams, o.sleep)
+	if err != nil {
+		return err
+	}
+	for _, kind := range o.kinds {
+		if samples[kind] == nil {
+			continue
+		}
+		row := []string{kind}
+		for i := range samples[kind][0].waits {
+			row = append(row, fmt.Sprintf("%.2f", report.Median(column(samples[kind], func(s sample) float64 { return s.waits[i] }))))
+		}
+		s.Rows = append(s.Rows, append(row, fmt.Sprint(failuresOf(samples[kind]))))
 	}
 	d.Sections = append(d.Sections, s)
 	return nil

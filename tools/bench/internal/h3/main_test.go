@@ -74,6 +74,13 @@ func TestMeasure(t *testing.T) {
 	}
 	all, err := measureHandshakes(t.Context(), o)
 	check("handshakes", all, err)
+	all, err = measureBeside(t.Context(), o, 10, 50*time.Millisecond)
+	check("beside", all, err)
+	for kind, got := range all {
+		if w := got[0].waits; w[0] <= 0 || w[1] < w[0] || w[2] < w[1] {
+			t.Errorf("%s: the others waited %v ms", kind, w)
+		}
+	}
 	for _, kind := range []string{ownKind, quicGo} {
 		bytes, goroutines, err := measureIdle(t.Context(), kind, 20, time.Millisecond)
 		if err != nil || bytes < 1000 || goroutines < 1 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
@@ -17,6 +18,7 @@ import (
 type sample struct {
 	cpu, packets, allocations float64 // per request; CPU in µs
 	failures                  int
+	waits                     [3]float64 // of loadResult, in ms
 }
 
 func (s sample) cpuOf() float64         { return s.cpu }
@@ -60,16 +62,16 @@ func (c *contender) ask(name string, l loadSpec, answer any) error {
 var errAbsent = errors.New("not here")
 
 // start starts a server and a client for it.
-func start(ctx context.Context, o options, kind string, peer peers.Options, folder string) (c *contender, err error) {
+func start(ctx context.Context, o options, kind string, load loadCase, folder string) (c *contender, err error) {
 	if kind == nginxKind || kind == caddyKind {
-		c, err = startProgram(ctx, kind, o.programs[kind], peer, folder)
+		c, err = startProgram(ctx, kind, o.programs[kind], load, folder)
 	} else {
-		c, err = startServer(ctx, kind, peer)
+		c, err = startServer(ctx, kind, load)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.client, err = process.StartService(ctx, process.Options{CPU: clientCPU}, clientRole, nil)
+	c.client, err = process.StartService(ctx, process.Options{CPU: load.cpu(clientCPU)}, clientRole, nil)
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
@@ -78,8 +80,12 @@ func start(ctx context.Context, o options, kind string, peer peers.Options, fold
 	return c, nil
 }
 
-func startServer(ctx context.Context, kind string, peer peers.Options) (*contender, error) {
-	server, err := process.StartService(ctx, process.Options{CPU: serverCPU, Procs: 1}, serverRole, serverConfig{kind, peer})
+func startServer(ctx context.Context, kind string, load loadCase) (*contender, error) {
+	o := process.Options{CPU: load.cpu(serverCPU), Procs: 1}
+	if load.isSpread {
+		o.Procs = 0
+	}
+	server, err := process.StartService(ctx, o, serverRole, serverConfig{kind, load.peer})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +96,7 @@ func startServer(ctx context.Context, kind string, peer peers.Options) (*contend
 }
 
 // rounds starts the servers, and has each take a turn in each round.
-func rounds(ctx context.Context, o options, title string, peer peers.Options, prepare, turn func(c *contender) (sample, error)) (all map[string][]sample, err error) {
+func rounds(ctx context.Context, o options, load loadCase, prepare, turn func(c *contender) (sample, error)) (all map[string][]sample, err error) {
 	folder, err := os.MkdirTemp("", "h3")
 	if err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func rounds(ctx context.Context, o options, title string, peer peers.Options, pr
 		err = errors.Join(err, os.RemoveAll(folder))
 	}()
 	for _, kind := range o.kinds {
-		server, err := start(ctx, o, kind, peer, folder)
+		server, err := start(ctx, o, kind, load, folder)
 		if errors.Is(err, errAbsent) {
 			continue
 		}
@@ -116,7 +122,7 @@ func rounds(ctx context.Context, o options, title string, peer peers.Options, pr
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
 	}
-	return command.Rounds(title, o.rounds, names, func(i int, _ bool) (sample, error) { return turn(alive[i]) })
+	return command.Rounds(load.name, o.rounds, names, func(i int, _ bool) (sample, error) { return turn(alive[i]) })
 }
 
 // measure starts a case's servers, runs its rounds, and stops them.
@@ -130,7 +136,7 @@ func measure(ctx context.Context, o options, c loadCase) (map[string][]sample, e
 		l.Addr = server.addr
 		return l
 	}
-	return rounds(ctx, o, c.name, c.peer, func(server *contender) (s sample, err error) {
+	return rounds(ctx, o, c, func(server *contender) (s sample, err error) {
 		return s, server.ask(connectCommand, to(server), new(bool))
 	}, func(server *contender) (sample, error) {
 		return server.turn(loadCommand, to(server))
@@ -139,8 +145,23 @@ func measure(ctx context.Context, o options, c loadCase) (map[string][]sample, e
 
 // measureHandshakes is measure for connections with one request.
 func measureHandshakes(ctx context.Context, o options) (map[string][]sample, error) {
-	return rounds(ctx, o, "handshakes", peers.Options{}, func(*contender) (s sample, err error) { return s, nil }, func(server *contender) (sample, error) {
+	return rounds(ctx, o, loadCase{name: "handshakes"}, func(*contender) (s sample, err error) { return s, nil }, func(server *contender) (sample, error) {
 		return server.turn(handshakeCommand, loadSpec{Addr: server.addr, Conns: o.handshakes, Want: len(peers.Body)})
+	})
+}
+
+// measureBeside is measure for requests on one connection with streams of which one has a handler
+// that sleeps.
+func measureBeside(ctx context.Context, o options, streams int, sleep time.Duration) (map[string][]sample, error) {
+	load := loadCase{name: "beside a handler that sleeps", peer: peers.Options{Handler: peers.Handler{Mixed: true, Sleep: sleep}}}
+	o.kinds = slices.DeleteFunc(slices.Clone(o.kinds), func(kind string) bool { return kind == nginxKind || kind == caddyKind })
+	to := func(server *contender) loadSpec {
+		return loadSpec{Addr: server.addr, Conns: 1, Streams: streams, Want: len(peers.Body)}
+	}
+	return rounds(ctx, o, load, func(server *contender) (s sample, err error) {
+		return s, server.ask(connectCommand, to(server), new(bool))
+	}, func(server *contender) (sample, error) {
+		return server.turn(besideCommand, to(server))
 	})
 }
 
@@ -176,8 +197,11 @@ func (c *contender) turn(name string, l loadSpec) (s sample, err error) {
 	return sample{
 		cpu: float64((after - before).Nanoseconds()) / 1000 / good, packets: float64(r.Packets) / good,
 		allocations: float64(allocated[1]-allocated[0]) / good, failures: r.Failures,
+		waits: [3]float64{milliseconds(r.Waits[0]), milliseconds(r.Waits[1]), milliseconds(r.Waits[2])},
 	}, nil
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 // measureIdle returns what an idle connection costs a server. The pause is for what follows the
 // requests.

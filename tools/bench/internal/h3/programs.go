@@ -17,7 +17,8 @@ import (
 
 // startProgram starts nginx or Caddy. errAbsent: there is none with HTTP/3, or it cannot do the
 // case.
-func startProgram(ctx context.Context, kind, program string, peer peers.Options, folder string) (*contender, error) {
+func startProgram(ctx context.Context, kind, program string, load loadCase, folder string) (*contender, error) {
+	peer := load.peer
 	program, err := nginx.Find(program)
 	if err != nil || kind == nginxKind && !hasHTTP3(ctx, program) {
 		return nil, errAbsent
@@ -49,7 +50,7 @@ func startProgram(ctx context.Context, kind, program string, peer peers.Options,
 	if err := os.WriteFile(filepath.Join(folder, "config"), []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	server, err := process.StartServer(ctx, serverCPU, addr, program, arguments...)
+	server, err := process.StartServer(ctx, load.cpu(serverCPU), addr, program, arguments...)
 	if err != nil {
 		return nil, err
 	}
