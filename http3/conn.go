@@ -74,7 +74,7 @@ func (s *serving) serveConn(q *quic.Conn) {
 		if err == errEnding {
 			code = h3.NoError
 		}
-		_ = q.CloseWithError(quic.ApplicationErrorCode(code), err.Error())
+		s.refuse(q, code, err.Error())
 		return
 	}
 	c := &conn{serving: s, quic: q, net: n, facts: facts, idle: clock.Nanos()}
@@ -82,8 +82,8 @@ func (s *serving) serveConn(q *quic.Conn) {
 	c.uni = newUniStreams(q, c)
 	c.workers = s.attachment.Workers(facts.ID)
 	if err = c.openControl(); err != nil {
-		_ = q.CloseWithError(quic.ApplicationErrorCode(h3.StreamCreationError), "no control stream")
 		s.attachment.Release(n, err)
+		s.refuse(q, h3.StreamCreationError, "no control stream")
 		return
 	}
 	s.add(c)

@@ -222,3 +222,32 @@ func TestHeadsOfConn(t *testing.T) {
 		}
 	}
 }
+
+// A connection that a server has admitted just before Shutdown serves what its client has sent.
+func TestShutdownWhileAdmitted(t *testing.T) {
+	admitted, sent := make(chan bool), make(chan bool)
+	var v *serving
+	s := &sluice.Server{Handler: echo}
+	s.ConnState = func(_ net.Conn, state sluice.ConnState) {
+		if state != sluice.StateNew {
+			return
+		}
+		admitted <- true
+		<-sent
+		go s.Shutdown()
+		nettest.Poll(10*time.Second, func() bool {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.isEnding
+		})
+	}
+	v, addr := serveHTTP3(t, s, Config{})
+	c := dialRaw(t, addr)
+	<-admitted
+	r := c.open(get("/"))
+	r.Close()
+	sent <- true
+	if answer, err := io.ReadAll(r); err != nil || !bytes.Contains(answer, statusLine("200")) {
+		t.Errorf("%q, %v", answer, err)
+	}
+}

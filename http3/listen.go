@@ -257,6 +257,9 @@ func (v *serving) run(sockets []socket, config *tls.Config) error {
 			c.close()
 		}
 	}
+	for range len(listeners) - 1 {
+		<-failed // what they have accepted counts
+	}
 	_ = v.waitEmpty(context.Background())
 	return err
 }
@@ -268,6 +271,9 @@ func (v *serving) accept(l listener) error {
 		if err != nil {
 			return err
 		}
+		v.mu.Lock()
+		v.arriving++
+		v.mu.Unlock()
 		go v.serveConn(q)
 	}
 }

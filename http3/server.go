@@ -110,7 +110,9 @@ type serving struct {
 	mu        sync.Mutex
 	listeners []listener
 	conns     map[*conn]struct{}
+	arriving  int  // connections that were accepted, and are neither in conns nor refused
 	isEnding  bool // Shutdown was called
+	isCut     bool // and has not waited until the end
 	changed   sync.Cond
 
 	windowMu sync.Mutex
@@ -189,11 +191,24 @@ var (
 func (v *serving) add(c *conn) {
 	v.mu.Lock()
 	v.conns[c] = struct{}{}
-	isEnding := v.isEnding
+	v.arriving--
+	isEnding, isCut := v.isEnding, v.isCut
 	v.mu.Unlock()
-	if isEnding { // it was admitted before
-		c.endAfterRequests()
+	switch { // it was admitted before
+	case isCut:
+		c.close()
+	case isEnding:
+		c.leave()
 	}
+}
+
+// refuse ends a connection that is not added.
+func (v *serving) refuse(q *quic.Conn, code h3.Code, why string) {
+	_ = q.CloseWithError(quic.ApplicationErrorCode(code), why)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.arriving--
+	v.changed.Broadcast()
 }
 
 // remove removes a connection, which has ended with err; nil: in order.

@@ -105,6 +105,9 @@ func (s *serving) Shutdown(ctx context.Context) error {
 	s.CloseOnNextResponse()
 	err := s.waitEmpty(ctx)
 	if err != nil {
+		s.mu.Lock()
+		s.isCut = true
+		s.mu.Unlock()
 		for _, c := range s.all() {
 			c.close()
 		}
@@ -123,7 +126,7 @@ func (s *serving) waitEmpty(ctx context.Context) error {
 	defer stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.conns) > 0 {
+	for len(s.conns)+s.arriving > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
