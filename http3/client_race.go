@@ -214,14 +214,18 @@ func (p *peers) open(addr string, trace *dial.Trace, failed chan<- error) {
 				p.opened(d.conn)
 				return
 			}
-			err := p.elsewhere(d.err)
-			if tcp != nil {
-				if failure := <-tcp; failure != nil {
-					p.giveUp(failure, failed)
-					return
-				}
+			if p.transport.Mode == Only {
+				p.giveUp(d.err, failed)
+				return
 			}
-			p.failed()
+			if tcp == nil {
+				tcp = p.openTCP()
+			}
+			err := <-tcp
+			if err == nil { // it is not the network
+				p.failed()
+				err = streams.ErrElsewhere
+			}
 			p.giveUp(err, failed)
 			return
 		}

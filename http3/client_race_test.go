@@ -178,8 +178,8 @@ func TestRaceBlackhole(t *testing.T) {
 	}
 }
 
-// TestRaceQUICFails: TCP is dialed at once when QUIC has failed.
-func TestRaceQUICFails(t *testing.T) {
+// refuseQUIC returns an address at which every handshake fails at once.
+func refuseQUIC(t *testing.T) net.Addr {
 	socket := listenUDP(t)
 	transport := &quic.Transport{Conn: socket}
 	ln, err := transport.Listen(serverTLS(t, "another protocol"), nil)
@@ -190,7 +190,12 @@ func TestRaceQUICFails(t *testing.T) {
 		_ = ln.Close()
 		_ = transport.Close()
 	})
-	r := newRacers(t, socket.LocalAddr())
+	return socket.LocalAddr()
+}
+
+// TestRaceQUICFails: TCP is dialed at once when QUIC has failed.
+func TestRaceQUICFails(t *testing.T) {
+	r := newRacers(t, refuseQUIC(t))
 	r.learn()
 	r.expect("refused", "HTTP/1.1", 200)
 	if got := r.dials(); got != "udp tcp" || r.isKnown() {
@@ -261,25 +266,33 @@ func TestRaceTCPFirst(t *testing.T) {
 	r.expect("after QUIC is served", "HTTP/3.0", 200)
 }
 
-// TestRaceBothFail: the error is that of TCP, and QUIC is tried again.
+// TestRaceBothFail: the error is that of TCP, and QUIC is tried again, whichever fails first.
 func TestRaceBothFail(t *testing.T) {
 	addr, err := nettest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	hole := listenUDP(t)
-	transport := &Transport{headStart: time.Millisecond, patience: 300 * time.Millisecond}
 	host, _, _ := net.SplitHostPort(addr)
-	transport.origins.learn(addr, host, lines(`h3=":`+strconv.Itoa(hole.LocalAddr().(*net.UDPAddr).Port)+`"`), nil)
-	c := &sluice.HostClient{Addr: addr, IsTLS: true, Transport: transport, TLSConfig: &tls.Config{InsecureSkipVerify: true}}
-	var req sluice.Request
-	req.SetRequestURI("https://" + addr + "/")
-	var dial *sluice.ErrDialWithUpstream
-	if err := c.Do(&req, &sluice.Response{}); !errors.As(err, &dial) || !strings.Contains(err.Error(), "refused") {
-		t.Error(err)
-	}
-	if transport.origins.port(addr, "") == "" {
-		t.Error("the server is broken, although it may be the network")
+	for _, tc := range []struct {
+		name      string
+		quic      net.Addr
+		headStart time.Duration
+	}{
+		{"TCP first", listenUDP(t).LocalAddr(), time.Millisecond},
+		{"QUIC first", refuseQUIC(t), never},
+	} {
+		transport := &Transport{headStart: tc.headStart, patience: 300 * time.Millisecond}
+		transport.origins.learn(addr, host, lines(`h3=":`+strconv.Itoa(tc.quic.(*net.UDPAddr).Port)+`"`), nil)
+		c := &sluice.HostClient{Addr: addr, IsTLS: true, Transport: transport, TLSConfig: &tls.Config{InsecureSkipVerify: true}}
+		var req sluice.Request
+		req.SetRequestURI("https://" + addr + "/")
+		var dial *sluice.ErrDialWithUpstream
+		if err := c.Do(&req, &sluice.Response{}); !errors.As(err, &dial) || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if transport.origins.port(addr, "") == "" {
+			t.Errorf("%s: the server is broken, although it may be the network", tc.name)
+		}
 	}
 }
 
