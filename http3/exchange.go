@@ -262,6 +262,9 @@ func (x *exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	if f.IsShown {
 		x.responseHeader.Show(x.framing)
 	}
+	if !isLast || len(p) > collected {
+		x.mergePriority()
+	}
 	switch {
 	case !f.HasContent:
 		return x.stream.sendHead(x, false, true)

@@ -29,6 +29,19 @@ func (x *exchange) readPriority() {
 	}
 }
 
+// mergePriority applies the field of the response to what the client has named (RFC 9218 section 8).
+func (x *exchange) mergePriority() {
+	t := &x.responseHeader.Table
+	at := t.Find(field.Other, priorityName, 0)
+	if at < 0 {
+		return
+	}
+	c := x.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.prioritizeLocked(fieldlist.ParsePriority(ascii.TrimOWS(t.Value(at)), x.priority))
+}
+
 // prioritize applies a PRIORITY_UPDATE for the stream id, which may be still to come.
 func (c *conn) prioritize(id uint64, p fieldlist.Priority) {
 	c.mu.Lock()
@@ -67,8 +80,8 @@ func (s *stream) takeTurns(n int) {
 	}
 }
 
-// prioritizeLocked makes p, which the client has named, the priority of s.
+// prioritizeLocked makes p, which the client or the handler has named, the priority of s.
 func (s *stream) prioritizeLocked(p fieldlist.Priority) {
-	s.hasPriority = true
+	s.priority, s.hasPriority = p, true
 	s.quic.SetPriority(int8(p.Urgency), p.IsIncremental)
 }

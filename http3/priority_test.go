@@ -18,18 +18,25 @@ func TestPriorities(t *testing.T) {
 		if string(ctx.Path()) != "/small" {
 			ctx.SetBodyString(large)
 		}
+		if own := ctx.QueryArgs().Peek("own"); len(own) > 0 {
+			ctx.Response.Header.SetBytesV("Priority", own)
+		}
 	}}, Config{})
 	for _, row := range []struct {
 		name    string
 		fields  []string
 		update  []byte
-		isFirst bool // the second answer
+		own     string // of the second answer
+		isFirst bool   // the second answer
 	}{
-		{"urgent", []string{"priority", "u=0"}, nil, true},
-		{"background", []string{"priority", "u=7"}, nil, false},
-		{"update", nil, []byte("u=0"), true},
-		{"update after a rest", nil, []byte("u=0"), true},
-		{"update over field", []string{"priority", "u=7"}, []byte("u=0"), true},
+		{"urgent", []string{"priority", "u=0"}, nil, "", true},
+		{"background", []string{"priority", "u=7"}, nil, "", false},
+		{"update", nil, []byte("u=0"), "", true},
+		{"update after a rest", nil, []byte("u=0"), "", true},
+		{"update over field", []string{"priority", "u=7"}, []byte("u=0"), "", true},
+		{"the answer's own", []string{"priority", "u=7"}, nil, "u=0", true},
+		{"the answer's own is merged", []string{"priority", "u=0"}, nil, "i", true},
+		{"the answer's own, background", nil, nil, "u=7", false},
 	} {
 		c := dialRaw(t, addr)
 		update := func() {
@@ -45,7 +52,7 @@ func TestPriorities(t *testing.T) {
 			update()
 		}
 		first := c.open(get("/"))
-		second := c.open(get("/", row.fields...))
+		second := c.open(get("/?own="+row.own, row.fields...))
 		first.Close()
 		second.Close()
 		ended := make(chan int, 2)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/wire/field"
+	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -51,10 +52,11 @@ type stream struct {
 	stall        time.Duration // the StallTimeout
 	limiter      func(int) int // progressed; nil: it was not used yet
 	bytesWritten int
-	inOrder      int   // bytes of large content
-	hasPriority  bool  // that the client has named; conn.mu guards it, as the next one
-	isUpdated    bool  // by PRIORITY_UPDATE, which counts more than the field of the request
-	writeErr     error // why writing has failed
+	inOrder      int                // bytes of large content
+	priority     fieldlist.Priority // conn.mu guards it, as the next two
+	hasPriority  bool               // priority was named by the client or the handler
+	isUpdated    bool               // by PRIORITY_UPDATE, which counts more than the field of the request
+	writeErr     error              // why writing has failed
 	watch        peerWatch
 
 	wait        atomic.Int64 // when what the stream waits for is late, in Nanos; 0: it does not wait
@@ -103,6 +105,7 @@ const (
 // open makes s the stream q of c.
 func (s *stream) open(c *conn, q *quic.Stream) {
 	s.conn, s.quic, s.id = c, q, uint64(q.StreamID())
+	s.priority = fieldlist.DefaultPriority()
 	s.declared, s.stall = -1, c.serving.config.StallTimeout
 }
 

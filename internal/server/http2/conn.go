@@ -285,7 +285,7 @@ func (c *Conn) priorityReceived(ev *h2.Event) {
 	}
 }
 
-// prioritize gives s the priority that the peer has named.
+// prioritize gives s the priority that the peer or the handler has named.
 func (c *Conn) prioritize(s *Stream, p fieldlist.Priority) {
 	c.ready.Place(&s.node, p)
 	s.inOrder = math.MaxInt

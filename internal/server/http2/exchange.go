@@ -430,6 +430,9 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	if f.IsShown {
 		x.responseHeader.Show(x.framing)
 	}
+	if !isLast || len(p) > directSize {
+		x.stream.mergePriority(&x.responseHeader.Table)
+	}
 	switch {
 	case !f.HasContent:
 		return x.stream.SendHead(x, false, true)

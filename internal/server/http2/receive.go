@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -442,6 +443,19 @@ func (s *Stream) armWait(due int64) {
 
 // ErrReset is returned when the peer has reset the stream, or the connection has ended.
 var ErrReset = errors.New("http2: stream was reset")
+
+// mergePriority applies the field of a response, if it has one, to what the peer has named (RFC 9218
+// section 8).
+func (s *Stream) mergePriority(response *field.Table) {
+	i := response.Find(field.Other, priorityName, 0)
+	if i < 0 {
+		return
+	}
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prioritize(s, fieldlist.ParsePriority(ascii.TrimOWS(response.Value(i)), s.node.Priority()))
+}
 
 // priorityName is the field of RFC 9218 section 5.
 var priorityName = []byte("priority")
