@@ -57,6 +57,11 @@ const (
 	XForwardedFor
 	XForwardedHost
 	XForwardedProto
+	UpgradeInsecureRequests
+	SecFetchDest
+	SecFetchMode
+	SecFetchSite
+	SecFetchUser
 	numIDs
 )
 
@@ -101,6 +106,13 @@ var canonical = [numIDs][]byte{
 	XForwardedFor:     []byte("X-Forwarded-For"),
 	XForwardedHost:    []byte("X-Forwarded-Host"),
 	XForwardedProto:   []byte("X-Forwarded-Proto"),
+
+	UpgradeInsecureRequests: []byte("Upgrade-Insecure-Requests"),
+
+	SecFetchDest: []byte("Sec-Fetch-Dest"),
+	SecFetchMode: []byte("Sec-Fetch-Mode"),
+	SecFetchSite: []byte("Sec-Fetch-Site"),
+	SecFetchUser: []byte("Sec-Fetch-User"),
 }
 
 // Canonical returns the normalised name of id. The caller must not change it.
@@ -128,7 +140,7 @@ func words(name []byte) spelling {
 // seat hashes a name in any case. No two known names have the same seat
 // (TestNoTwoNamesShareASeat). The factor was found by trial.
 func (s spelling) seat() uint64 {
-	return ((s.first | fold) ^ bits.RotateLeft64(s.last|fold, 7)) * 0x6c129af7f2440eff >> 57
+	return ((s.first | fold) ^ bits.RotateLeft64(s.last|fold, 7)) * 0x83e3a5ca599362b3 >> 57
 }
 
 // isSame reports whether a word of a name equals one of a known name, which consists of
