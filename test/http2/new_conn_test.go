@@ -97,3 +97,30 @@ func testEndOfNewConn(t *testing.T, n harness.Network, end func(*sluice.Server),
 		}
 	}
 }
+
+// TestHTTP2ConnOfClosingServer: a connection that a server accepts, and whose handshake it makes,
+// after CloseOnNextResponse has a request answered, and tells its client then.
+func TestHTTP2ConnOfClosingServer(t *testing.T) {
+	harness.OnEachHTTP2Network(t, func(t *testing.T, n harness.Network) {
+		r := harness.ServeHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBody(ctx.Request.Body()) }})
+		first := r.HTTP2Client()
+		for i := range 4 {
+			if i == 1 {
+				r.Server.Control().CloseOnNextResponse()
+			}
+			resp, err := first.Post(n.Scheme()+"://h/", "text/plain", strings.NewReader("body"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := readAll(t, resp); got != "body" {
+				t.Errorf("got %q", got)
+			}
+		}
+		f := r.Frames()
+		f.Head(1, "GET", "/", true)
+		got := f.Describe() + f.Describe()
+		if strings.Count(got, "200 .") != 1 || strings.Count(got, "GOAWAY") != 2 || !strings.HasSuffix(got, "end") {
+			t.Errorf("got %q", got)
+		}
+	})
+}
