@@ -27,10 +27,10 @@ func (b *blockingConn) LocalAddr() net.Addr { return b.addresses.LocalAddr() }
 func (b *blockingConn) RemoteAddr() net.Addr { return b.addresses.RemoteAddr() }
 
 // InterruptRead implements engine.BlockingHost.
-func (b *blockingConn) InterruptRead(time.Time) { notify(b.signals.input) }
+func (b *blockingConn) InterruptRead(time.Time) { b.signals.input.tell() }
 
 // InterruptWrite implements engine.BlockingHost.
-func (b *blockingConn) InterruptWrite(time.Time) { notify(b.signals.output) }
+func (b *blockingConn) InterruptWrite(time.Time) { b.signals.output.tell() }
 
 // CloseWrite implements engine.BlockingHost.
 func (b *blockingConn) CloseWrite() error {

@@ -44,7 +44,7 @@ func (c *conn) park() bool {
 			isFree = isFree || c.sleep() && !c.driver.options.NetConnIsKept
 		}
 		if !c.isUsual {
-			c.slim()
+			c.slim(isFree)
 		}
 	}
 	expiry := s.expiry.Load()
@@ -115,9 +115,10 @@ func (d *driver) released(fd int, s *slot, gen, expiry uint32) {
 	}
 }
 
-// slim drops what an idle connection does not need; it is made again on demand.
-func (c *conn) slim() {
-	if c.signals.Load() != nil {
+// slim drops what an idle connection does not need; it is made again on demand. If the conn is
+// free, the next connection needs some of it.
+func (c *conn) slim(isFree bool) {
+	if !isFree && c.signals.Load() != nil {
 		c.signals.Store(nil)
 	}
 	if c.driver.options.NetConnIsKept {

@@ -12,16 +12,32 @@ import (
 // Waiting during a Run: a goroutine of the handler waits for its socket. One
 // goroutine may wait for input while another waits for room.
 
-// signals are told when a wait may be over. A spurious one does no harm.
-type signals struct {
-	input, output chan struct{} // buffered
+// signals are told when a wait may be over. A spurious one does no harm: an earlier connection
+// of the conn may have been meant.
+type signals struct{ input, output signal }
+
+// A signal ends the waits of one direction, of which there is one at a time.
+type signal struct {
+	told  chan struct{} // buffered
+	timer *time.Timer   // stopped while nobody waits; nil: not made yet
+}
+
+// expiresAt returns what yields at limit, unless timer is stopped before.
+func (s *signal) expiresAt(limit int64) <-chan time.Time {
+	d := time.Duration(limit - clock.Nanos())
+	if s.timer == nil {
+		s.timer = time.NewTimer(d)
+	} else {
+		s.timer.Reset(d)
+	}
+	return s.timer.C
 }
 
 // waiters returns c.signals, and makes it if it is nil.
 func (c *conn) waiters() *signals {
 	s := c.signals.Load()
 	if s == nil {
-		made := &signals{make(chan struct{}, 1), make(chan struct{}, 1)}
+		made := &signals{signal{told: make(chan struct{}, 1)}, signal{told: make(chan struct{}, 1)}}
 		if c.signals.CompareAndSwap(nil, made) {
 			return made
 		}
@@ -37,16 +53,16 @@ func (c *conn) signal(woken uint64) {
 		return
 	}
 	if woken&flagReadWait != 0 {
-		notify(s.input)
+		s.input.tell()
 	}
 	if woken&flagWriteWait != 0 {
-		notify(s.output)
+		s.output.tell()
 	}
 }
 
-func notify(c chan struct{}) {
+func (s *signal) tell() {
 	select {
-	case c <- struct{}{}:
+	case s.told <- struct{}{}:
 	default:
 	}
 }
@@ -60,7 +76,7 @@ func (c *conn) awaitInput() error {
 	case c.run != nil && c.run.blocking != nil:
 		limit = c.run.blocking.ReadLimit(limit)
 	}
-	err := c.await(flagReadWait, flagInput, c.waiters().input, limit)
+	err := c.await(flagReadWait, flagInput, &c.waiters().input, limit)
 	if err == nil && c.run != nil && c.run.blocking != nil && c.run.blocking.IsOver() {
 		return os.ErrDeadlineExceeded // what is there now is the next request
 	}
@@ -75,14 +91,14 @@ func (c *conn) awaitRoom(limit int64) error {
 	case c.run != nil && c.run.blocking != nil:
 		limit = c.run.blocking.WriteLimit(limit)
 	}
-	err := c.await(flagWriteWait, flagOutput, c.waiters().output, limit)
+	err := c.await(flagWriteWait, flagOutput, &c.waiters().output, limit)
 	c.isStuck = err == os.ErrDeadlineExceeded
 	return err
 }
 
 // await waits for the event whose flag is event. wait is the flag that says so.
 // It may return early; the caller tries again.
-func (c *conn) await(wait, event uint64, signal <-chan struct{}, limit int64) error {
+func (c *conn) await(wait, event uint64, s *signal, limit int64) error {
 	if limit != 0 && clock.Nanos() >= limit {
 		return os.ErrDeadlineExceeded
 	}
@@ -98,12 +114,11 @@ func (c *conn) await(wait, event uint64, signal <-chan struct{}, limit int64) er
 	}
 	var expired <-chan time.Time
 	if limit != 0 {
-		timer := time.NewTimer(time.Duration(limit - clock.Nanos()))
-		defer timer.Stop()
-		expired = timer.C
+		expired = s.expiresAt(limit)
+		defer s.timer.Stop()
 	}
 	select {
-	case <-signal:
+	case <-s.told:
 		c.slot().take(wait)
 		return nil // or woken in order to look at the limit again
 	case <-expired:
