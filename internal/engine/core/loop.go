@@ -29,6 +29,7 @@ type loop struct {
 	// The loop's goroutine has what follows, but for the mutex of probes.
 	_      cacheLine
 	ready  []int32 // claimed, and not queued yet
+	queued int     // connections, since queue.sinceLast
 	intake intake
 	probes probes
 }
@@ -92,8 +93,9 @@ func (l *loop) pass(events []Event) (again bool) {
 }
 
 // While handlers wait, perhaps for something that the next look at the network finds, a pass queues
-// no more than portion connections. If all requests that are there were begun before one of them
-// went on, none would be in the processor's cache any more when its turn comes.
+// no more connections than begin portion requests: one each, or as many tasks as the last ones. If
+// all requests that are there were begun before one of them went on, none would be in the
+// processor's cache any more when its turn comes.
 const (
 	portion = 32
 	// If passes are so far apart, handlers compute, or others have the processor. Nanoseconds.
@@ -104,9 +106,13 @@ const (
 // next pass. elapsed is the time since the last one began, in nanoseconds.
 func (l *loop) queueReady(elapsed int64) (isLeft bool) {
 	n := len(l.ready)
-	if n > portion && elapsed < portionPatience && l.queue.handlersWait() {
-		n = portion
+	if n > 1 && elapsed < portionPatience {
+		if handlersWait, tasks := l.queue.sinceLast(); handlersWait {
+			n = min(n, max(portion*l.queued/max(l.queued, tasks, 1), 1))
+		}
+		l.queued = 0
 	}
+	l.queued += n
 	l.queue.push(l.ready[:n]...)
 	l.ready = l.ready[:copy(l.ready, l.ready[n:])]
 	return len(l.ready) > 0

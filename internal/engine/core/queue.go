@@ -33,6 +33,7 @@ type runQueue struct {
 	later   int               // turns of tasks in ready and delayed
 	inARow  int               // items of ahead since the last one of the others
 	running int               // tasks that a worker has begun
+	begun   int               // tasks, since sinceLast
 	idle    *worker           // a stack: the last one to stop has a warm stack and cache
 	parked  int               // length of idle
 	workers int               // goroutines, parked ones included
@@ -198,12 +199,14 @@ func (q *runQueue) reviveLocked() *worker {
 	return w
 }
 
-// handlersWait reports whether nothing is queued, and some handlers have not returned. The caller is
-// not a worker; if there is one P, these handlers wait or were just woken.
-func (q *runQueue) handlersWait() bool {
+// sinceLast reports whether nothing is queued, and some handlers have not returned, and how many
+// tasks workers have begun since the last call. The caller is not a worker; if there is one P, these
+// handlers wait or were just woken.
+func (q *runQueue) sinceLast() (handlersWait bool, tasks int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.busyLocked() > 0 && q.queuedLocked() == 0
+	tasks, q.begun = q.begun, 0
+	return q.busyLocked() > 0 && q.queuedLocked() == 0, tasks
 }
 
 // busyLocked returns the number of workers that are neither idle nor the spare.
@@ -319,6 +322,7 @@ func (q *runQueue) popLocked(w *worker) (fd int, ok bool) {
 		if q.tasks.count > 0 {
 			w.task = q.tasks.pop()
 			q.running++
+			q.begun++
 			return 0, true
 		}
 	}

@@ -141,18 +141,22 @@ func TestConnectionsAreQueuedInPortions(t *testing.T) {
 		name                         string
 		busy, ready, queued, portion int
 		elapsed                      int64
+		tasks                        int // of the last 10 connections
 	}{
-		{"a handler waits", 1, 3 * portion, 0, portion, 0},
-		{"it waits, and few connections are ready", 1, portion, 0, portion, 0},
-		{"no handler waits", 0, 3 * portion, 0, 3 * portion, 0},
-		{"others are queued", 1, 3 * portion, 1, 3 * portion, 0},
-		{"the last pass was long ago", 1, 3 * portion, 0, 3 * portion, portionPatience},
+		{"a handler waits", 1, 3 * portion, 0, portion, 0, 0},
+		{"it waits, and few connections are ready", 1, portion, 0, portion, 0, 0},
+		{"no handler waits", 0, 3 * portion, 0, 3 * portion, 0, 0},
+		{"others are queued", 1, 3 * portion, 1, 3 * portion, 0, 0},
+		{"the last pass was long ago", 1, 3 * portion, 0, 3 * portion, portionPatience, 100},
+		{"streams begin tasks", 1, 3 * portion, 0, portion / 10, 0, 100},
+		{"one for two connections", 1, 3 * portion, 0, portion, 0, 5},
+		{"very many", 1, 3 * portion, 0, 1, 0, 10 * maxAhead},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := &loop{}
 			q := &l.queue
 			q.init(0, time.Second, func(*worker) {})
-			q.workers = test.busy
+			q.workers, q.begun, l.queued = test.busy, test.tasks, 10
 			for fd := range int32(test.ready) {
 				l.ready = append(l.ready, fd)
 			}
