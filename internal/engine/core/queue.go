@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
@@ -55,6 +56,9 @@ type runQueue struct {
 	low         int           // least length of idle since the last sweep
 	timer       *time.Timer   // of the sweep; nil: none is due
 
+	settled     int      // items ahead, the first ones: see outputWaitsLocked
+	alone       int      // connections ahead that do not wait, from now on
+	hasOneP     bool     // of the scheduler
 	isGathering bool     // a runnable worker sends the batches, or looks for work again
 	plainly     int      // connections whose output does not wait, from now on
 	batches     []*batch // what workers fill; none: they send themselves. It never changes while there are workers
@@ -116,7 +120,8 @@ const maxAhead = 256
 func (q *runQueue) init(limit int, maxIdle time.Duration, start func(*worker)) {
 	q.limit, q.maxIdle, q.start = limit, maxIdle, start
 	q.neverBlocks, q.emptied = func(int32) bool { return false }, func() {}
-	q.keep = 2 * runtime.GOMAXPROCS(0)
+	procs := runtime.GOMAXPROCS(0)
+	q.keep, q.hasOneP = 2*procs, procs == 1
 }
 
 // push queues claimed connections.
@@ -167,7 +172,7 @@ func (q *runQueue) hasRoomAheadLocked() bool {
 
 // spareLocked returns a worker to make runnable, if one is needed and available.
 func (q *runQueue) spareLocked() (w *worker, isNew bool) {
-	if q.isSpare || q.queuedLocked() == 0 {
+	if q.isSpare || q.isGathering || q.queuedLocked() == 0 {
 		return nil, false
 	}
 	if q.idle != nil {
@@ -252,7 +257,12 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		}
 		fd, ok := q.popUsualLocked()
 		if !ok {
-			fd, ok = q.popLocked(w)
+			if !q.outputWaitsLocked() {
+				fd, ok = q.popLocked(w)
+			} else if !q.isGathering {
+				q.gatherOutputLocked()
+				continue // w looks again
+			}
 		}
 		if ok {
 			var spare *worker
@@ -306,6 +316,37 @@ func (q *runQueue) popUsualLocked() (fd int, ok bool) {
 	return fd, true
 }
 
+// outputWaitsLocked reports whether the next item is a connection that a task has output for, and
+// which waits for others: handlers that were woken together share packets if they have run.
+func (q *runQueue) outputWaitsLocked() bool {
+	if q.ahead.count == 0 || q.settled > 0 || q.ahead.items[q.ahead.head] < 0 || !q.hasOneP || !q.othersRunLocked() {
+		return false
+	}
+	if q.alone > 0 {
+		q.alone--
+		return false
+	}
+	return true
+}
+
+// gatherOutputLocked lets the handlers run that have been woken. mu is not held meanwhile. If none of
+// them ends, or they take long, the next ones are not waited for.
+func (q *runQueue) gatherOutputLocked() {
+	running, began := q.running, clock.Nanos()
+	q.isGathering = true
+	q.mu.Unlock()
+	runtime.Gosched()
+	q.mu.Lock()
+	q.isGathering = false
+	q.settled = q.ahead.count
+	if q.running >= running || clock.Nanos()-began > outputPatience {
+		q.alone = sentPlainly
+	}
+}
+
+// outputPatience is how long output waits for handlers that do not block. Nanoseconds.
+const outputPatience = 1_000_000
+
 // popLocked takes the next item; mu is held. False: there is none.
 func (q *runQueue) popLocked(w *worker) (fd int, ok bool) {
 	for q.queuedLocked() > 0 {
@@ -334,6 +375,7 @@ func (q *runQueue) popItemLocked() (item int32, isAhead bool) {
 	q.inARow++
 	switch others := q.delayed.count + q.ready.count; {
 	case q.ahead.count > 0 && (q.inARow <= maxAhead || others == 0):
+		q.settled = max(q.settled-1, 0)
 		return q.ahead.pop(), true
 	case q.delayed.count > 0: // it is older
 		item = q.delayed.pop()

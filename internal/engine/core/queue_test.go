@@ -3,12 +3,15 @@
 package core
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // queueOf returns a queue whose workers call serve.
@@ -408,6 +411,119 @@ func TestTasksAreAheadOfOtherConnections(t *testing.T) {
 	if want := []int{1, -1, -1, 10, 2, -1, -1, 20}; !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
 	}
+}
+
+// A gatedTask is a Task that waits, and then has output for a connection.
+type gatedTask struct {
+	gate  chan struct{}
+	begun *atomic.Int64
+	ended func()
+}
+
+func (w *gatedTask) Run() {
+	w.begun.Add(1)
+	<-w.gate
+	w.ended()
+}
+
+func (*gatedTask) Lost(error) {}
+
+// A gathering is a queue whose tasks have output for one connection. Its scheduler has one P.
+type gathering struct {
+	*runQueue
+	begun     atomic.Int64
+	ended     int
+	isClaimed bool
+	seen      chan int // gets ended, when the connection's turn comes
+}
+
+func newGathering(t *testing.T) *gathering {
+	t.Helper()
+	if invariants.Enabled {
+		t.Skip("with the race detector, the scheduler's order is random")
+	}
+	procs := runtime.GOMAXPROCS(1)
+	g := &gathering{runQueue: &runQueue{}, seen: make(chan int, 1)}
+	t.Cleanup(func() {
+		g.close()
+		runtime.GOMAXPROCS(procs)
+	})
+	g.init(0, time.Second, func(w *worker) {
+		go func() {
+			for {
+				_, ok := g.next(w)
+				switch {
+				case !ok:
+					return
+				case w.task != nil:
+					w.task.Run()
+				default:
+					g.isClaimed = false
+					g.seen <- g.ended
+				}
+			}
+		}()
+	})
+	return g
+}
+
+// begin begins tasks that wait for gate, and returns when all do.
+func (g *gathering) begin(tasks int, gate chan struct{}) {
+	all := g.begun.Load() + int64(tasks)
+	for range tasks {
+		g.Go(&gatedTask{gate, &g.begun, g.end})
+	}
+	for g.begun.Load() < all {
+		runtime.Gosched()
+	}
+}
+
+func (g *gathering) end() {
+	g.ended++
+	if !g.isClaimed {
+		g.isClaimed = true
+		g.pushAhead(1)
+	}
+}
+
+// The output of tasks that are woken together goes together.
+func TestOutputOfWokenTasksIsGathered(t *testing.T) {
+	g := newGathering(t)
+	const tasks, rounds = 10, 20
+	together := 0
+	for range rounds {
+		g.ended = 0
+		gate := make(chan struct{})
+		g.begin(tasks, gate)
+		close(gate)
+		first := <-g.seen
+		for last := first; last < tasks; {
+			last = <-g.seen
+		}
+		if first == tasks {
+			together++
+		}
+	}
+	if together < rounds/2 { // once in a while, the scheduler takes a worker before its turn
+		t.Errorf("%d of %d bursts go together", together, rounds)
+	}
+}
+
+// The output of a task that is woken alone does not wait for the others again and again.
+func TestOutputOfOneTaskGoesAlone(t *testing.T) {
+	g := newGathering(t)
+	one, other := make(chan struct{}), make(chan struct{})
+	g.begin(1, other)
+	g.begin(1, one)
+	close(one)
+	<-g.seen
+	g.mu.Lock()
+	if g.alone != sentPlainly {
+		t.Errorf("%d connections do not wait, want %d", g.alone, sentPlainly)
+	}
+	g.mu.Unlock()
+	close(other)
+	<-g.seen
 }
 
 // Beyond the bound, tasks stay in order, and a connection still comes after them.
