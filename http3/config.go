@@ -8,7 +8,8 @@ import (
 // A Config has the limits of HTTP/3 connections. The zero value has the defaults.
 type Config struct {
 	// MaxConcurrentStreams is how many requests a connection may have at once, until their
-	// handlers have returned; 0: 250.
+	// handlers have returned; 0: 250. Up to half of them may be requests that have ended, for a
+	// second at most: the client gets their credit together.
 	MaxConcurrentStreams int
 	// StreamWindow and ConnWindow are how many bytes of bodies a client may send beyond what
 	// was read, for one request and for one connection; 0: 1 MiB and 16 MiB. Connections begin

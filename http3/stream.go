@@ -121,7 +121,7 @@ func (s *stream) forget() {
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
 	s.watch.end()
 	s.watch.isGone, s.writeErr = false, nil
-	for _, flag := range [...]*atomic.Bool{&s.readDue, &s.isReset, &s.interrupted, &s.taken} {
+	for _, flag := range [...]*atomic.Bool{&s.readDue, &s.isReset, &s.interrupted, &s.taken, &s.watch.isUsed} {
 		if flag.Load() { // it is rare, and to write it costs more
 			flag.Store(false)
 		}
@@ -195,6 +195,7 @@ func (s *stream) reset(code h3.Code) {
 
 // A peerWatch calls a function if the client gives a response up.
 type peerWatch struct {
+	isUsed atomic.Bool // set has set a function
 	notice engine.Notice
 	mu     sync.Mutex
 	stop   func() bool // of what waits for the end of the stream; nil: there is none
@@ -209,6 +210,7 @@ func (w *peerWatch) set(ctx context.Context, f func()) {
 	if f == nil {
 		return
 	}
+	w.isUsed.Store(true)
 	w.mu.Lock()
 	w.key++
 	key := w.key
@@ -234,6 +236,9 @@ func (w *peerWatch) gone() {
 
 // end ends what set has arranged.
 func (w *peerWatch) end() {
+	if !w.isUsed.Load() {
+		return
+	}
 	w.mu.Lock()
 	if w.stop != nil {
 		w.stop()
