@@ -222,6 +222,34 @@ func TestDialNotAdmitted(t *testing.T) {
 	noneLeft(t, o.Client)
 }
 
+// TestDialTransports: which Transports open WebSockets over HTTP/3.
+func TestDialTransports(t *testing.T) {
+	versions := make(chan string, 1)
+	e := &websocket.Endpoint{OnMessage: echoMessage, Check: func(ctx *sluice.RequestCtx) error {
+		versions <- string(ctx.Request.Header.Protocol())
+		return nil
+	}}
+	_, addr := serveSockets(t, e, Config{})
+	informed := &Transport{}
+	informed.origins.learn(addr, "127.0.0.1", [][]byte{[]byte(`h3=":` + addr[strings.LastIndexByte(addr, ':')+1:] + `"`)}, nil)
+	for name, transport := range map[string]sluice.RoundTripper{
+		"prefer": &Transport{Mode: Prefer}, "auto": informed, "embedded": struct{ *Transport }{&Transport{Mode: Only}},
+	} {
+		o := dialOptions(t, Only)
+		o.Client.Transport = transport
+		c, err := websocket.Dial(t.Context(), "wss://"+addr+"/ws", o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if version := <-versions; version != "HTTP/3.0" {
+			t.Errorf("%s: %s", name, version)
+		}
+		_ = c.Close(websocket.CodeNormal, "")
+		noneLeft(t, o.Client)
+	}
+}
+
 // A rawSocket serves extended CONNECTs as a test says.
 type rawSocket struct {
 	admits bool
