@@ -228,7 +228,7 @@ func (t *taker) Holder() engine.Holder {
 	if t.wire.isDetached.Load() {
 		return nil
 	}
-	if x, ok := t.exchange.(interface{ Holder() engine.Holder }); ok { // HTTP/1.1
+	if x, ok := t.exchange.(interface{ Holder() engine.Holder }); ok { // not HTTP/3
 		return x.Holder()
 	}
 	return nil
@@ -254,7 +254,7 @@ func (ctx *RequestCtx) connAddrPort() (addr netip.AddrPort) {
 	}
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
-	if x, ok := ctx.exchange.(interface{ RemoteAddrPort() netip.AddrPort }); ok { // HTTP/1.1
+	if x, ok := ctx.exchange.(interface{ RemoteAddrPort() netip.AddrPort }); ok { // not HTTP/3
 		addr = x.RemoteAddrPort()
 	}
 	return addr

@@ -1,15 +1,17 @@
 package proxy
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/engine/uring"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // TestSentTogether: requests of many connections, which the engine sends together, get their own
@@ -31,30 +33,31 @@ func TestSentTogether(t *testing.T) {
 		}
 	})
 	p := newProxy(t, Options{To: []string{up}})
-	s := &sluice.Server{Handler: p.Handle, Engine: sluice.EngineEpoll, IOUring: sluice.IOUringOn, Logger: silent}
+	var isHeld atomic.Bool
+	s := &sluice.Server{Engine: sluice.EngineEpoll, IOUring: sluice.IOUringOn, Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+		isHeld.Store(upgrade.Holder(ctx) != nil)
+		p.Handle(ctx)
+	}}
 	addr := serveUntilEnd(t, s.Serve, s.Shutdown)
-	var clients sync.WaitGroup
-	for c := range 32 {
-		conn := dialFront(t, addr)
-		clients.Go(func() {
-			r := bufio.NewReader(conn)
-			for i := range 100 {
-				name := fmt.Sprintf("/%d/%d", c, i)
-				if _, err := io.WriteString(conn, "GET "+name+" HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-					t.Error(err)
-					return
+	for _, mode := range []sluice.HTTP2Mode{sluice.HTTP2Off, sluice.HTTP2Only} {
+		client := &sluice.HostClient{Addr: addr, HTTP2: mode, MaxIdemponentCallAttempts: 1}
+		var clients sync.WaitGroup
+		for c := range 32 {
+			clients.Go(func() {
+				for i := range 100 {
+					name := fmt.Sprintf("/%d/%d", c, i)
+					status, body, err := client.Get(nil, "http://"+addr+name)
+					if string(body) != name || err != nil || status != http.StatusOK {
+						t.Errorf("%v: %s: %d, %q, %v", mode, name, status, body, err)
+						return
+					}
 				}
-				resp, err := http.ReadResponse(r, nil)
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-					return
-				}
-				if body, err := io.ReadAll(resp.Body); string(body) != name || err != nil || resp.StatusCode != http.StatusOK {
-					t.Errorf("%s: %s, %q, %v", name, resp.Status, body, err)
-					return
-				}
-			}
-		})
+			})
+		}
+		clients.Wait()
+		client.CloseIdleConnections()
+		if uring.Obstacle() == nil && !isHeld.Load() {
+			t.Errorf("%v: nothing may send for the handlers", mode)
+		}
 	}
-	clients.Wait()
 }

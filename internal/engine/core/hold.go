@@ -13,14 +13,13 @@ func (c *conn) Holder() engine.Holder {
 	if len(c.loop.queue.batches) == 0 {
 		return nil
 	}
-	return c.loop
+	return &c.loop.queue
 }
 
 // Hold implements engine.Holder: it adds out to a batch, if a worker is about to look at the
 // queue, which sends the batch when the caller waits.
-func (l *loop) Hold(h *engine.Held, out []byte) bool {
-	q := &l.queue
-	if len(out) > longestHeld {
+func (q *runQueue) Hold(h *engine.Held, out []byte) bool {
+	if len(out) > longestHeld || len(q.batches) == 0 {
 		return false
 	}
 	q.mu.Lock()

@@ -33,7 +33,7 @@ func TestClientsSendInBatches(t *testing.T) {
 			b.answer(answered, "answer")
 		}
 		for i, h := range all {
-			if !b.loop.Hold(h, []byte("ask")) || h.State() != engine.HeldWaits {
+			if !b.loop.queue.Hold(h, []byte("ask")) || h.State() != engine.HeldWaits {
 				t.Fatalf("%d is not taken", i)
 			}
 			if h == recalled {
@@ -66,8 +66,8 @@ func TestClientWithoutRoom(t *testing.T) {
 	woken := 0
 	h, other := b.client(t, &woken), b.client(t, &woken)
 	b.fill(int32(h.FD))
-	b.loop.Hold(h, []byte("ask"))
-	b.loop.Hold(other, []byte("ask"))
+	b.loop.queue.Hold(h, []byte("ask"))
+	b.loop.queue.Hold(other, []byte("ask"))
 	b.sendBatches()
 	if h.State() != engine.HeldCut || h.N != 0 || h.Errno != syscall.EAGAIN || other.State() != engine.HeldSent || woken != 1 {
 		t.Errorf("state %d, %d bytes, %v; the other %d; woken %d times", h.State(), h.N, h.Errno, other.State(), woken)
@@ -89,12 +89,12 @@ func TestHoldRefuses(t *testing.T) {
 		"slow handlers":   {func() { q.isSpare, q.plainly = true, 1 }, "ask"},
 	} {
 		q.isSpare, q.plainly = false, 0
-		if c.set(); b.loop.Hold(h, []byte(c.out)) || h.State() != engine.HeldNot {
+		if c.set(); b.loop.queue.Hold(h, []byte(c.out)) || h.State() != engine.HeldNot {
 			t.Errorf("%s: it is taken", what)
 		}
 	}
 	q.isGathering, q.plainly, q.isSpare = true, 0, false
-	if !b.loop.Hold(h, []byte("ask")) {
+	if !b.loop.queue.Hold(h, []byte("ask")) {
 		t.Error("a worker that gathers does not take it")
 	}
 	b.sendBatches()

@@ -490,6 +490,12 @@ func (x *Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 // HasTarget implements server.Exchange.
 func (x *Exchange) HasTarget() bool { return false }
 
+// Holder returns what may send for the handler; nil: nothing.
+func (x *Exchange) Holder() engine.Holder {
+	h, _ := x.stream.conn.workers.(engine.Holder)
+	return h
+}
+
 // OnPeerGone implements server.Exchange.
 func (x *Exchange) OnPeerGone(f func()) { x.stream.OnGone(f) }
 
