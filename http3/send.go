@@ -177,9 +177,7 @@ func (s *stream) write(p []byte) bool {
 // progressed is called when the client takes up to n bytes more, and returns n. Any goroutine
 // may call it.
 func (s *stream) progressed(n int) int {
-	if !s.taken.Load() {
-		s.taken.Store(true)
-	}
+	s.taken.Store(clock.Nanos())
 	return n
 }
 

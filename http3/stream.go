@@ -61,9 +61,9 @@ type stream struct {
 
 	wait        atomic.Int64 // when what the stream waits for is late, in Nanos; 0: it does not wait
 	waitsFor    atomic.Uint32
-	taken       atomic.Bool // the client has taken something of a large part since the last sweep
-	isReset     atomic.Bool // by either side
-	interrupted atomic.Bool // ReadBody fails
+	taken       atomic.Int64 // when the client has taken something of a large part, in Nanos
+	isReset     atomic.Bool  // by either side
+	interrupted atomic.Bool  // ReadBody fails
 }
 
 // A part is what a frame has that has begun.
@@ -121,7 +121,7 @@ func (s *stream) forget() {
 	s.writeTimeout, s.bytesRead, s.bytesWritten = 0, 0, 0
 	s.watch.end()
 	s.watch.isGone, s.writeErr = false, nil
-	for _, flag := range [...]*atomic.Bool{&s.readDue, &s.isReset, &s.interrupted, &s.taken, &s.watch.isUsed} {
+	for _, flag := range [...]*atomic.Bool{&s.readDue, &s.isReset, &s.interrupted, &s.watch.isUsed} {
 		if flag.Load() { // it is rare, and to write it costs more
 			flag.Store(false)
 		}
@@ -165,14 +165,10 @@ func (s *stream) expect(what uint32, due int64) {
 // isLate reports whether what s waits for is late at the time now. It then waits no longer.
 func (s *stream) isLate(now int64) bool {
 	due := s.wait.Load()
-	switch {
-	case due == 0:
-		return false
-	case s.waitsFor.Load() == waitWrite && s.taken.Swap(false):
-		s.wait.CompareAndSwap(due, now+int64(s.stall))
+	if due == 0 || due > now || s.waitsFor.Load() == waitWrite && s.taken.Load()+int64(s.stall) > now {
 		return false
 	}
-	return due <= now && s.wait.CompareAndSwap(due, 0)
+	return s.wait.CompareAndSwap(due, 0)
 }
 
 // expire ends a wait that is late. conn.mu is locked, so that s has not ended.
