@@ -22,16 +22,16 @@ func TestHTTP2Goroutines(t *testing.T) {
 		var g Group
 		f := startEndpoint(t, e, &Endpoint{OnOpen: g.Add, OnMessage: echoMessage, ReadLimit: 1 << 20, MaxPending: 1 << 20})
 		w := newWire(t, f.addr, 64<<10)
-		first, _ := w.open()
+		first, stream := w.open()
 		first.raw(masked(ws.OpText, "hi"))
 		first.expect("text hi")
 		before := runtime.NumGoroutine()
-		all := []*client{first}
+		all, streams := []*client{first}, []*http2test.Stream{stream}
 		for range 100 {
-			c, _ := w.open()
+			c, s := w.open()
 			c.raw(masked(ws.OpText, "hi"))
 			c.expect("text hi")
-			all = append(all, c)
+			all, streams = append(all, c), append(streams, s)
 		}
 		eventually(t, "the workers end, but for some", func() bool { return runtime.NumGoroutine() < before+30 })
 		for i := range 3 {
@@ -45,8 +45,10 @@ func TestHTTP2Goroutines(t *testing.T) {
 				}
 			}
 		}
-		for _, c := range all {
-			c.raw(masked(ws.OpContinuation, longText[40_000:]))
+		for i, c := range all {
+			rest := masked(ws.OpContinuation, longText[40_000:])
+			eventually(t, "the server gives credit for the rest", func() bool { return streams[i].Window() >= len(rest) })
+			c.raw(rest)
 			c.expect(long("text", longText))
 		}
 	})
