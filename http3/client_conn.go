@@ -44,7 +44,7 @@ type clientConn struct {
 // newClientConn returns the connection info to addr. It has sent SETTINGS.
 func newClientConn(p *peers, info *netConn, addr string) (*clientConn, error) {
 	c := &clientConn{peers: p, quic: info.quic, info: info, addr: addr, settled: make(chan struct{}), streams: make(map[quic.StreamID]*clientStream)}
-	c.uni = newUniStreams(c.quic, c)
+	c.uni.quic, c.uni.owner = c.quic, c
 	c.member = pool.NewMember(c, mostStreams)
 	control, err := c.quic.OpenUniStream()
 	if err == nil {
@@ -63,7 +63,7 @@ func newClientConn(p *peers, info *netConn, addr string) (*clientConn, error) {
 // start begins to read what the server sends. The pool has the connection, which ended tells of
 // its end.
 func (c *clientConn) start() {
-	c.uni.resume()
+	go c.uni.awaitAll()
 	watchControl(c.control, c)
 	context.AfterFunc(c.quic.Context(), c.ended)
 }

@@ -79,7 +79,7 @@ func (s *serving) serveConn(q *quic.Conn) {
 	}
 	c := &conn{serving: s, quic: q, net: n, facts: facts, idle: clock.Nanos()}
 	c.changed.L = &c.mu
-	c.uni = newUniStreams(q, c)
+	c.uni.quic, c.uni.owner = q, c
 	c.workers = s.attachment.Workers(facts.ID)
 	if err = c.openControl(); err != nil {
 		s.attachment.Release(n, err)
@@ -88,7 +88,7 @@ func (s *serving) serveConn(q *quic.Conn) {
 	}
 	s.add(c)
 	go c.serve() // it waits with a small stack: that of this goroutine has grown
-	c.uni.run()
+	c.uni.awaitFirst()
 }
 
 // serve accepts requests until the connection ends.
@@ -119,6 +119,10 @@ func (c *conn) end(err error) {
 	c.mu.Unlock()
 	c.serving.remove(c, err)
 }
+
+// earlyRequests is with how many requests a client's unidirectional streams are looked for: it opens
+// them at the beginning. Later, a sweep finds them.
+const earlyRequests = 4
 
 // accept begins a request.
 func (c *conn) accept(s *quic.Stream) {
@@ -163,6 +167,9 @@ func (c *conn) accept(s *quic.Stream) {
 	c.mu.Unlock()
 	if begins {
 		c.uni.resume() // it may have a PRIORITY_UPDATE
+		if x.facts.Served <= earlyRequests {
+			c.uni.acceptArrived()
+		}
 		c.tellState()
 	}
 	if isLast || c.serving.attachment.IsClosing(&x.facts) {

@@ -45,7 +45,7 @@ func TestIdleMemory(t *testing.T) {
 	if !nettest.Poll(20*time.Second, func() bool {
 		v.sweep(clock.Nanos())
 		all := string(stacks[:runtime.Stack(stacks, true)])
-		accepting, reading = strings.Count(all, "(*conn).serve("), strings.Count(all, "(*uniStreams).accept(")+strings.Count(all, "(*uniReader).read(")
+		accepting, reading = strings.Count(all, "(*conn).serve("), strings.Count(all, "(*uniStreams).awaitFirst(")+strings.Count(all, "(*uniReader).read(")
 		return accepting == 1+conns && reading == 0
 	}) {
 		t.Errorf("%d goroutines accept requests, %d wait for the clients' unidirectional streams", accepting, reading)

@@ -40,6 +40,7 @@ func (c *conn) sweepUniLocked() {
 		c.uni.rest()
 	} else {
 		c.uni.resume()
+		c.uni.acceptArrived()
 	}
 	c.packets = packets
 }

@@ -50,8 +50,8 @@ type uniOwner interface {
 // A parser parses what a peer sends on a critical stream.
 type parser interface{ parse(in []byte) *h3.Error }
 
-// uniStreams are the unidirectional streams of a peer. One goroutine accepts them until all
-// critical ones are there, and one reads each. Later ones stay unaccepted, without credit.
+// uniStreams are the unidirectional streams of a peer. One goroutine reads each. They are accepted
+// until all critical ones are there; later ones stay unaccepted, without credit.
 // The peer sends little on them, so they can rest: then there are no goroutines, and what has
 // arrived is read after resume.
 type uniStreams struct {
@@ -61,45 +61,103 @@ type uniStreams struct {
 	mu        sync.Mutex
 	critical  criticalSet
 	readers   []*uniReader       // of streams that have not ended
-	endAccept context.CancelFunc // nil: no stream is accepted
+	endAccept context.CancelFunc // nil: no goroutine waits for streams
 	isResting bool
 }
 
-// newUniStreams returns streams that rest.
-func newUniStreams(q *quic.Conn, owner uniOwner) uniStreams {
-	return uniStreams{quic: q, owner: owner, isResting: true}
+// awaitAll accepts streams until all critical ones are there.
+func (u *uniStreams) awaitAll() {
+	ctx := u.beginAccept()
+	for {
+		s, err := u.quic.AcceptUniStream(ctx)
+		if err != nil {
+			return
+		}
+		if r := u.add(s); r != nil {
+			go r.read()
+		}
+	}
 }
 
-// run is resume that accepts streams itself.
-func (u *uniStreams) run() {
-	if ctx := u.endRest(); ctx != nil {
-		u.accept(ctx)
+// awaitFirst waits for the first stream, and reads it. The others are accepted if they
+// are there already, and otherwise by acceptArrived.
+func (u *uniStreams) awaitFirst() {
+	s, err := u.quic.AcceptUniStream(u.beginAccept())
+	if err != nil {
+		return
 	}
+	r := u.add(s)
+	u.acceptArrived()
+	if r != nil {
+		r.read()
+	}
+}
+
+// beginAccept returns the context for those who wait for streams. A rest ends it.
+func (u *uniStreams) beginAccept() context.Context {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	if u.isResting {
+		cancel()
+		return ctx
+	}
+	u.endAccept = cancel
+	return ctx
+}
+
+// acceptArrived accepts the streams that have arrived.
+func (u *uniStreams) acceptArrived() {
+	if u.hasAll() {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // it does not wait
+	for !u.hasAll() {
+		s, err := u.quic.AcceptUniStream(ctx)
+		if err != nil {
+			return
+		}
+		if r := u.add(s); r != nil {
+			go r.read()
+		}
+	}
+}
+
+// hasAll reports whether all critical streams are there.
+func (u *uniStreams) hasAll() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.critical == allCritical
+}
+
+// add adds a stream. It returns the reader that the caller is to run; nil: it rests.
+func (u *uniStreams) add(s *quic.ReceiveStream) *uniReader {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := &uniReader{of: u, stream: s, isResting: u.isResting}
+	u.readers = append(u.readers, r)
+	if r.isResting {
+		return nil
+	}
+	return r
 }
 
 // resume ends a rest.
 func (u *uniStreams) resume() {
-	if ctx := u.endRest(); ctx != nil {
-		go u.accept(ctx)
-	}
-}
-
-// endRest ends a rest. It returns a context for accept; nil: it is not to run.
-func (u *uniStreams) endRest() (ctx context.Context) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.isResting {
-		return nil
-	}
+	wasResting := u.isResting
 	u.isResting = false
-	for _, r := range u.readers {
-		_ = r.stream.SetReadDeadline(time.Time{})
-		r.startLocked()
+	if wasResting {
+		for _, r := range u.readers {
+			_ = r.stream.SetReadDeadline(time.Time{})
+			r.startLocked()
+		}
 	}
-	if u.critical != allCritical {
-		ctx, u.endAccept = context.WithCancel(context.Background())
+	u.mu.Unlock()
+	if wasResting {
+		u.acceptArrived()
 	}
-	return ctx
 }
 
 // rest begins a rest. Goroutines that read or accept end soon.
@@ -120,23 +178,6 @@ func (u *uniStreams) endAcceptLocked() {
 	if u.endAccept != nil {
 		u.endAccept()
 		u.endAccept = nil
-	}
-}
-
-// accept accepts streams until ctx ends. Another one may have begun by then.
-func (u *uniStreams) accept(ctx context.Context) {
-	for {
-		s, err := u.quic.AcceptUniStream(ctx)
-		if err != nil {
-			return
-		}
-		r := &uniReader{of: u, stream: s, isResting: true}
-		u.mu.Lock()
-		u.readers = append(u.readers, r)
-		if !u.isResting {
-			r.startLocked()
-		}
-		u.mu.Unlock()
 	}
 }
 
