@@ -37,7 +37,8 @@ import (
 // if they are idempotent (RFC 9110 section 9.2.2) or have an Idempotency-Key,
 // and if the server has answered anything on the connection. A request is sent
 // at most DefaultMaxIdemponentCallAttempts times. Hooks of WithClientTrace are
-// not called.
+// not called. A body does not wait for the status 100, also with "Expect: 100-continue": a
+// request that waits would delay those behind it.
 //
 // With HTTP2, requests are streams of HTTP/2 if the server speaks it: answers come in
 // any order, body streams are sent while they are read, and requests are sent again as
