@@ -160,6 +160,7 @@ func testPromptTarget(t *testing.T, f *fixture) {
 func testCastBlocked(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
+	p.holdLittle(t)
 	target := p.target(t)
 	s.eventuallyIdle(t, 1)
 	text := patternText(much)
