@@ -4,12 +4,9 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
 )
 
@@ -24,16 +21,11 @@ const (
 // A clientTunnel is the net.Conn over the stream of an extended CONNECT that the server has accepted
 // (RFC 9220): the content of DATA frames is its bytes. Its clientStream is never in the pool again.
 type clientTunnel struct {
+	tunnelConn
 	stream *clientStream
-
-	reading sync.Mutex // one Read at a time; locked before mu
-	writing sync.Mutex // one Write at a time; locked before mu
-	out     []byte     // writing guards it
-	// writeErr is why nothing can be written any more; nil: it can. writing guards it.
+	out    []byte // writing guards it, and the next one
+	// writeErr is why nothing can be written any more; nil: it can.
 	writeErr error
-
-	mu       sync.Mutex
-	isClosed bool // the stream is not used any more
 }
 
 var _ net.Conn = (*clientTunnel)(nil)
@@ -48,7 +40,7 @@ func (s *clientStream) Tunnel() net.Conn {
 		s.unwatch = nil
 	}
 	s.params.Context, s.params.ReadTimeout = nil, 0
-	return &clientTunnel{stream: s}
+	return &clientTunnel{tunnelConn: tunnelConn{quic: s.quic}, stream: s}
 }
 
 // dropInput gives the memory of Do back, when all that came with the head was read.
@@ -57,12 +49,6 @@ func (t *clientTunnel) dropInput() {
 		s.in.Release()
 		s.in, s.from, s.to = nil, 0, 0
 	}
-}
-
-func (t *clientTunnel) closed() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.isClosed
 }
 
 // Read implements net.Conn. It returns io.EOF when the server has ended its direction.
@@ -158,10 +144,7 @@ func (t *clientTunnel) Close() error {
 	s.quic.CancelRead(quic.StreamErrorCode(h3.RequestCancelled))
 	t.reading.Lock()
 	defer t.reading.Unlock()
-	if !t.writing.TryLock() {
-		_ = s.quic.SetWriteDeadline(clock.Past())
-		t.writing.Lock()
-	}
+	t.lockWriting()
 	defer t.writing.Unlock()
 	switch t.writeErr {
 	case nil:
@@ -178,31 +161,6 @@ func (t *clientTunnel) Close() error {
 	c.remove(s.quic.StreamID())
 	c.peers.pool.Release(c.peers.settings, c.member)
 	return nil
-}
-
-// SetDeadline implements net.Conn.
-func (t *clientTunnel) SetDeadline(at time.Time) error {
-	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
-}
-
-// SetReadDeadline implements net.Conn.
-func (t *clientTunnel) SetReadDeadline(at time.Time) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isClosed {
-		return net.ErrClosed
-	}
-	return t.stream.quic.SetReadDeadline(at)
-}
-
-// SetWriteDeadline implements net.Conn.
-func (t *clientTunnel) SetWriteDeadline(at time.Time) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isClosed {
-		return net.ErrClosed
-	}
-	return t.stream.quic.SetWriteDeadline(at)
 }
 
 // LocalAddr implements net.Conn.

@@ -13,7 +13,7 @@ import (
 func (x *exchange) openTunnel() *streams.HijackedConn {
 	if x.tunnel == nil {
 		x.isTunnel = true
-		x.tunnel = streams.NewHijackedConn(&tunnel{exchange: x}, x.conn.net, x.isKeyed)
+		x.tunnel = streams.NewHijackedConn(newTunnel(x), x.conn.net, x.isKeyed)
 	}
 	return x.tunnel
 }
@@ -79,7 +79,9 @@ func (x *exchange) hijack(o server.Outcome) (outlived bool) {
 		if x.tunnel != nil { // UserConn was called
 			x.tunnel.Tunnel.Revoke()
 		}
-		return x.serveProtocol(&tunnel{exchange: x, isOwner: true})
+		t := newTunnel(x)
+		t.isOwner = true
+		return x.serveProtocol(t)
 	}
 	t, handler := x.openTunnel(), x.request.Hijacker()
 	x.endRequest()

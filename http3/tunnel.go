@@ -21,27 +21,20 @@ import (
 // A tunnel is the net.Conn over the stream of an extended CONNECT (RFC 9220): the content of
 // DATA frames is its bytes. It is used while the handler runs or, after Outlive, until Close.
 type tunnel struct {
+	tunnelConn
 	exchange *exchange
-
-	mu       sync.Mutex
-	isClosed bool // the stream is not used any more
-	isOwner  bool // Close ends the exchange: Outlive was called, or a protocol has it
-
-	ending  sync.Mutex // whoever took the tunnel has it, until it does not use the stream any more
-	reading sync.Mutex // one Read at a time; locked before mu
-	writing sync.Mutex // one Write at a time; locked before mu
+	isOwner  bool       // Close ends the exchange: Outlive was called, or a protocol has it; mu guards it
+	ending   sync.Mutex // locked from take until the stream is not used any more
 }
 
 var _ streams.Tunnel = (*tunnel)(nil)
 
+func newTunnel(x *exchange) *tunnel {
+	return &tunnel{tunnelConn: tunnelConn{quic: x.quic}, exchange: x}
+}
+
 // errTunnelReset is returned after a reset, and when the connection has ended.
 var errTunnelReset = fmt.Errorf("sluice: the stream was reset: %w", syscall.ECONNRESET)
-
-func (t *tunnel) closed() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.isClosed
-}
 
 // SendHead implements streams.Tunnel.
 func (t *tunnel) SendHead(f streams.Fields, isInterim, isLast bool) bool {
@@ -80,7 +73,7 @@ func (t *tunnel) take() bool {
 // Revoke implements streams.Tunnel.
 func (t *tunnel) Revoke() {
 	if t.take() {
-		_ = t.exchange.quic.SetReadDeadline(clock.Past()) // the client sends no body
+		_ = t.quic.SetReadDeadline(clock.Past()) // the client sends no body
 	} else {
 		t.ending.Lock() // a Close may go on
 	}
@@ -89,14 +82,6 @@ func (t *tunnel) Revoke() {
 	defer t.reading.Unlock()
 	t.lockWriting()
 	defer t.writing.Unlock()
-}
-
-// lockWriting locks t.writing, and ends a Write that waits for the client.
-func (t *tunnel) lockWriting() {
-	if !t.writing.TryLock() {
-		_ = t.exchange.quic.SetWriteDeadline(clock.Past())
-		t.writing.Lock()
-	}
 }
 
 // Close implements net.Conn. It ends the stream after what was written. Without a final head, it
@@ -180,31 +165,6 @@ func (t *tunnel) CloseWrite() error {
 	return nil
 }
 
-// SetDeadline implements net.Conn.
-func (t *tunnel) SetDeadline(at time.Time) error {
-	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
-}
-
-// SetReadDeadline implements net.Conn.
-func (t *tunnel) SetReadDeadline(at time.Time) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isClosed {
-		return net.ErrClosed
-	}
-	return t.exchange.quic.SetReadDeadline(at)
-}
-
-// SetWriteDeadline implements net.Conn.
-func (t *tunnel) SetWriteDeadline(at time.Time) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isClosed {
-		return net.ErrClosed
-	}
-	return t.exchange.quic.SetWriteDeadline(at)
-}
-
 // LocalAddr implements net.Conn.
 func (t *tunnel) LocalAddr() net.Addr { return t.exchange.LocalAddr() }
 
@@ -223,7 +183,7 @@ type bodyConn struct {
 
 func newBodyConn(x *exchange) *bodyConn {
 	b := &bodyConn{}
-	b.exchange, b.isOwner = x, true
+	b.quic, b.exchange, b.isOwner = x.quic, x, true
 	b.change.L = &b.mu
 	b.stop = context.AfterFunc(x.quic.Context(), b.wake)
 	return b
