@@ -66,9 +66,11 @@ type uniStreams struct {
 }
 
 // awaitAll accepts streams until all critical ones are there.
-func (u *uniStreams) awaitAll() {
-	ctx := u.beginAccept()
-	for {
+func (u *uniStreams) awaitAll() { u.acceptUntil(u.beginAccept()) }
+
+// acceptUntil accepts streams until all critical ones are there, or ctx ends and none has arrived.
+func (u *uniStreams) acceptUntil(ctx context.Context) {
+	for !u.hasAll() {
 		s, err := u.quic.AcceptUniStream(ctx)
 		if err != nil {
 			return
@@ -113,15 +115,7 @@ func (u *uniStreams) acceptArrived() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // it does not wait
-	for !u.hasAll() {
-		s, err := u.quic.AcceptUniStream(ctx)
-		if err != nil {
-			return
-		}
-		if r := u.add(s); r != nil {
-			go r.read()
-		}
-	}
+	u.acceptUntil(ctx)
 }
 
 // hasAll reports whether all critical streams are there.
