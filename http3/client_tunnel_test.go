@@ -250,51 +250,34 @@ func TestDialTransports(t *testing.T) {
 	}
 }
 
-// A rawSocket serves extended CONNECTs as a test says.
-type rawSocket struct {
-	admits bool
-	before func(c *quic.Conn) // SETTINGS are sent
-	serve  func(s *quic.Stream)
-}
-
-// start returns the address.
-func (r rawSocket) start(t testing.TB) string {
+// serveTunnels serves extended CONNECTs, and returns the address. before is called before SETTINGS
+// are sent, unless it is nil.
+func serveTunnels(t testing.TB, before func(c *quic.Conn), f func(s *quic.Stream)) string {
 	socket := listenUDP(t)
-	serveConns(t, socket, func(c *quic.Conn) {
-		control, err := c.OpenUniStream()
-		if err != nil {
-			return
-		}
-		if r.before != nil {
-			r.before(c)
-		}
-		_, _ = control.Write(h3.AppendSettings([]byte{streamControl}, h3.Settings{ExtendedConnect: r.admits}))
-		for {
-			s, err := c.AcceptStream(context.Background())
-			if err != nil {
-				return
-			}
-			go r.serve(s)
-		}
-	})
+	serveStreams(t, socket, h3.Settings{ExtendedConnect: true}, before, f)
 	return socket.LocalAddr().String()
 }
 
 // connect asks addr for a tunnel.
-func connect(t testing.TB, ctx context.Context, addr string) (*sluice.HostClient, net.Conn, error) {
+func connect(t testing.TB, addr string) (*sluice.HostClient, net.Conn, error) {
 	c := overHTTP3(t, addr)
+	conn, err := askForTunnel(t.Context(), c)
+	return c, conn, err
+}
+
+// askForTunnel asks the server of c for a tunnel.
+func askForTunnel(ctx context.Context, c *sluice.HostClient) (net.Conn, error) {
 	var req sluice.Request
 	var resp sluice.Response
-	req.SetRequestURI("https://" + addr + "/")
-	conn, err := c.ConnectProtocol(ctx, "test", &req, &resp)
-	return c, conn, err
+	req.SetRequestURI("https://" + c.Addr + "/")
+	return c.ConnectProtocol(ctx, "test", &req, &resp)
 }
 
 // TestTunnelAwaitsSettings: nothing is sent before SETTINGS have come; a call whose context ends
 // first fails.
 func TestTunnelAwaitsSettings(t *testing.T) {
 	goOn, early := make(chan struct{}), make(chan bool, 1)
-	addr := rawSocket{true, func(c *quic.Conn) {
+	addr := serveTunnels(t, func(c *quic.Conn) {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		_, err := c.AcceptStream(ctx)
@@ -303,24 +286,18 @@ func TestTunnelAwaitsSettings(t *testing.T) {
 	}, func(s *quic.Stream) {
 		_, _ = s.Write(headers(":status: 200"))
 		_, _ = io.Copy(s, s) // frames of DATA, and their headers
-	}}.start(t)
+	})
 	c := overHTTP3(t, addr)
-	ask := func(ctx context.Context) (net.Conn, error) {
-		var req sluice.Request
-		var resp sluice.Response
-		req.SetRequestURI("https://" + addr + "/")
-		return c.ConnectProtocol(ctx, "test", &req, &resp)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := askForTunnel(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without SETTINGS: %v", err)
 	}
 	if <-early {
 		t.Error("a stream was opened before SETTINGS")
 	}
 	close(goOn)
-	conn, err := ask(t.Context())
+	conn, err := askForTunnel(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +346,7 @@ func TestTunnelWire(t *testing.T) {
 		{"the end within a frame", concat(ok, data("abc")[:3]), 0, "a", h3.FrameError},
 		{"empty frames without end", concat(ok, bytes.Repeat(data(""), maxIgnored+1)), 0, "", h3.ExcessiveLoad},
 	} {
-		addr := rawSocket{true, nil, func(s *quic.Stream) {
+		addr := serveTunnels(t, nil, func(s *quic.Stream) {
 			skipHead(s)
 			_, _ = s.Write(tc.out)
 			if tc.reset != 0 {
@@ -378,8 +355,8 @@ func TestTunnelWire(t *testing.T) {
 				return
 			}
 			_ = s.Close()
-		}}.start(t)
-		_, conn, err := connect(t, t.Context(), addr)
+		})
+		_, conn, err := connect(t, addr)
 		if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
@@ -407,7 +384,7 @@ func TestTunnelConn(t *testing.T) {
 		ctx.SetStatusCode(101)
 		ctx.Hijack(func(c net.Conn) { _, _ = io.Copy(c, c) })
 	}}
-	client, conn, err := connect(t, t.Context(), serve(t, s, Config{}))
+	client, conn, err := connect(t, serve(t, s, Config{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,14 +438,14 @@ func TestTunnelConn(t *testing.T) {
 // TestTunnelCloseEndsCalls: Close ends a Read and a Write that wait, and resets what is not whole.
 func TestTunnelCloseEndsCalls(t *testing.T) {
 	reset := make(chan error, 1)
-	addr := rawSocket{true, nil, func(s *quic.Stream) {
+	addr := serveTunnels(t, nil, func(s *quic.Stream) {
 		skipHead(s)
 		_, _ = s.Write(headers(":status: 200"))
 		<-s.Context().Done() // the client wants no more
 		_, err := io.Copy(io.Discard, s)
 		reset <- err
-	}}.start(t)
-	_, conn, err := connect(t, t.Context(), addr)
+	})
+	_, conn, err := connect(t, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -503,24 +480,14 @@ func TestTunnelCloseEndsCalls(t *testing.T) {
 
 // TestTunnelOfLostConnection: Read and Write fail.
 func TestTunnelOfLostConnection(t *testing.T) {
-	lose := make(chan struct{})
-	socket := listenUDP(t)
-	serveConns(t, socket, func(c *quic.Conn) {
-		control, _ := c.OpenUniStream()
-		_, _ = control.Write(h3.AppendSettings([]byte{streamControl}, h3.Settings{ExtendedConnect: true}))
-		s, err := c.AcceptStream(context.Background())
-		if err != nil {
-			return
-		}
+	conns := make(chan *quic.Conn, 1)
+	client, conn, err := connect(t, serveTunnels(t, func(c *quic.Conn) { conns <- c }, func(s *quic.Stream) {
 		_, _ = s.Write(headers(":status: 200"))
-		<-lose
-		_ = c.CloseWithError(quic.ApplicationErrorCode(h3.InternalError), "")
-	})
-	client, conn, err := connect(t, t.Context(), socket.LocalAddr().String())
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(lose)
+	_ = (<-conns).CloseWithError(quic.ApplicationErrorCode(h3.InternalError), "")
 	var failed *Error
 	if _, err := conn.Read(make([]byte, 1)); !errors.As(err, &failed) || failed.Code != uint64(h3.InternalError) {
 		t.Errorf("Read: %v", err)
@@ -538,8 +505,9 @@ func TestTunnelOfLostConnection(t *testing.T) {
 
 // TestConnectErrors: the error of the mode Only says why.
 func TestConnectErrors(t *testing.T) {
-	addr := rawSocket{false, nil, func(*quic.Stream) { t.Error("a stream was opened") }}.start(t)
-	_, _, err := connect(t, t.Context(), addr)
+	socket := listenUDP(t)
+	serveRaw(t, socket, func(*quic.Stream) { t.Error("a stream was opened") })
+	_, _, err := connect(t, socket.LocalAddr().String())
 	if !errors.Is(err, ErrNotHTTP3) || !errors.Is(err, streams.ErrNoConnect) {
 		t.Error(err)
 	}

@@ -40,12 +40,21 @@ var smallResponse = concat(headers(":status: 200", "content-length: 5"), data("h
 // serveRaw accepts connections and gives each stream to f, on a goroutine of its own.
 func serveRaw(t testing.TB, socket net.PacketConn, f func(s *quic.Stream)) {
 	t.Helper()
+	serveStreams(t, socket, h3.Settings{}, nil, f)
+}
+
+// serveStreams is serveRaw with settings. before is called before they are sent, unless it is nil.
+func serveStreams(t testing.TB, socket net.PacketConn, settings h3.Settings, before func(c *quic.Conn), f func(s *quic.Stream)) {
+	t.Helper()
 	serveConns(t, socket, func(c *quic.Conn) {
 		control, err := c.OpenUniStream()
 		if err != nil {
 			return
 		}
-		_, _ = control.Write(h3.AppendSettings([]byte{0}, h3.Settings{}))
+		if before != nil {
+			before(c)
+		}
+		_, _ = control.Write(h3.AppendSettings([]byte{streamControl}, settings))
 		for {
 			s, err := c.AcceptStream(context.Background())
 			if err != nil {
