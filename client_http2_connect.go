@@ -68,7 +68,7 @@ func (c *HostClient) connectProtocol(call *clientCall, protocol string, req *Req
 	return c.askForTunnel(call, func() tunnelAnswer { return c.askHTTP2(call, protocol, req, resp) })
 }
 
-// A tunnelAnswer is what came of asking for another protocol.
+// A tunnelAnswer is the result of asking for another protocol.
 type tunnelAnswer struct {
 	conn     net.Conn      // nil: the response refuses, or err is not nil
 	outcome  streamOutcome // streamInvalid: err is final

@@ -203,7 +203,7 @@ func (p *peers) open(addr string, trace *dial.Trace, failed chan<- error) {
 				p.openLate(quic, failed)
 				return
 			}
-			if d := <-quic; d.err == nil { // QUIC is all that is left
+			if d := <-quic; d.err == nil { // only QUIC may still connect
 				p.opened(d.conn)
 			} else {
 				p.giveUp(err, failed) // as without HTTP/3; it may be the network

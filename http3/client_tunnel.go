@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// tunnelInput is how many bytes of a clientTunnel are read at once, but those of a larger frame
-	// of DATA into the memory of Read: it is held while a Read waits.
+	// tunnelInput is how many bytes of a clientTunnel are read at once, except those of a larger
+	// frame of DATA, which are read into the memory of Read. A Read holds as much while it waits.
 	tunnelInput = 1 << 10
 	// smallWrite is how many bytes are copied to be sent with the header of their frame.
 	smallWrite = 4 << 10

@@ -106,7 +106,7 @@ func (c *conn) serve() {
 // end ends what c has, when no more requests come because of err.
 func (c *conn) end(err error) {
 	err = c.endReason(err)
-	c.telling.Lock() // ConnState is told one thing at a time
+	c.telling.Lock() // ConnState is called for one change at a time
 	c.mu.Lock()
 	c.phase = phaseClosed
 	c.telling.Unlock()

@@ -3,7 +3,7 @@ package http3
 import "github.com/quic-go/quic-go"
 
 // The credit of a request is given back after its handler has returned. If the client has
-// acknowledged the response by then, the credit travels with the next response; if not, it takes a
+// acknowledged the response by then, the credit is sent with the next response; if not, it takes a
 // packet of its own when the acknowledgement comes. So credits are kept until other requests have
 // come, or half of all are kept, or until the next sweep.
 

@@ -72,7 +72,7 @@ func TestWriteDeadlineRemoved(t *testing.T) {
 	}
 }
 
-// ConnState learns one thing at a time of a connection, and its end last.
+// ConnState is called for one change of a connection at a time, and for its end last.
 func TestStatesInOrder(t *testing.T) {
 	idle, goOn, closed := make(chan bool), make(chan bool), make(chan bool, 1)
 	v, addr := serveHTTP3(t, &sluice.Server{Handler: echo, ConnState: func(_ net.Conn, state sluice.ConnState) {

@@ -261,7 +261,7 @@ func TestSweep(t *testing.T) {
 		}
 		passed := time.Duration(0)
 		hasEnded := nettest.Poll(10*time.Second, func() bool {
-			if isWaiting(row.waits)() { // the client may still take what has been under way
+			if isWaiting(row.waits)() { // the client may still take what was sent before
 				passed += row.late + 3*time.Second
 				v.sweep(after(passed))
 			}

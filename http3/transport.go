@@ -49,7 +49,7 @@ func (m Mode) String() string {
 // complete (no 0-RTT), and server push is not accepted.
 //
 // Extended CONNECT (RFC 9220) of Client.ConnectProtocol, which websocket.Dial uses, goes over HTTP/3,
-// too, if the server admits that; otherwise over HTTP/2, but in the mode Only. For that, a
+// too, if the server admits that; otherwise over HTTP/2, except in the mode Only. For that, a
 // RoundTripper that wraps a Transport must embed it.
 //
 // Errors of HTTP/3 match *Error. A connection that ended without a response is

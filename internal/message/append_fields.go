@@ -12,8 +12,8 @@ import (
 type FieldEncoder interface {
 	AppendStatus(dst []byte, status int) []byte
 	// AppendServer appends the fields that a server adds to its responses, Server and Alt-Svc
-	// (RFC 7838 section 3), unless they are empty. They are valid, and nobody changes their bytes
-	// any more: an Encoder may know them by their place in the memory.
+	// (RFC 7838 section 3), unless they are empty. They are valid, and their bytes do not
+	// change: an Encoder may compare their addresses instead.
 	AppendServer(dst, server, altSvc []byte) []byte
 	AppendRequest(dst []byte, r fieldlist.RequestFields) []byte
 	AppendField(dst []byte, id field.ID, name, value []byte) []byte

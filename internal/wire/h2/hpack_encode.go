@@ -126,7 +126,7 @@ func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 }
 
 // AppendServer appends Server and Alt-Svc, unless they are empty. Their bytes must not change
-// after that: the Pairs retain them, and know them by their place in the memory.
+// after that: the Pairs retain them, and compare their addresses.
 func (e *Encoder) AppendServer(dst, server, altSvc []byte) []byte {
 	if len(server) > 0 {
 		if i := e.indexOf(e.pairs.server.Load(), server); i >= 0 {
