@@ -1,26 +1,18 @@
 package http3
 
-import (
-	"github.com/sluicehttp/sluice/internal/wire/ascii"
-	"github.com/sluicehttp/sluice/internal/wire/field"
-	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
-)
+import "github.com/sluicehttp/sluice/internal/wire/fieldlist"
 
 // inOrderSize is how much content a response sends before those of later requests, if the
 // client has named no priority.
 const inOrderSize = 256 << 10
 
-// priorityName is a field of requests and responses (RFC 9218 section 5). It is never written to.
-var priorityName = []byte("priority")
-
-// readPriority applies the field of a request.
+// readPriority applies the field of a request (RFC 9218 section 5).
 func (x *exchange) readPriority() {
-	t := &x.requestHeader.Table
-	at := t.Find(field.Other, priorityName, 0)
-	if at < 0 {
+	value, ok := fieldlist.PriorityField(&x.requestHeader.Table)
+	if !ok {
 		return
 	}
-	p := fieldlist.ParsePriority(ascii.TrimOWS(t.Value(at)), fieldlist.DefaultPriority())
+	p := fieldlist.ParsePriority(value, fieldlist.DefaultPriority())
 	c := x.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,15 +23,14 @@ func (x *exchange) readPriority() {
 
 // mergePriority applies the field of the response to what the client has named (RFC 9218 section 8).
 func (x *exchange) mergePriority() {
-	t := &x.responseHeader.Table
-	at := t.Find(field.Other, priorityName, 0)
-	if at < 0 {
+	value, ok := fieldlist.PriorityField(&x.responseHeader.Table)
+	if !ok {
 		return
 	}
 	c := x.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x.prioritizeLocked(fieldlist.ParsePriority(ascii.TrimOWS(t.Value(at)), x.priority))
+	x.prioritizeLocked(fieldlist.ParsePriority(value, x.priority))
 }
 
 // prioritize applies a PRIORITY_UPDATE for the stream id, which may be still to come.

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/fieldlist"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
@@ -202,8 +201,8 @@ func (c *Conn) readPriority(s *Stream) {
 		c.ready.Place(&s.node, base)
 	}
 	if t := s.exchange.fields(); t.Len() > 0 {
-		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
-			c.prioritize(s, fieldlist.ParsePriority(t.Value(i), base))
+		if value, ok := fieldlist.PriorityField(t); ok {
+			c.prioritize(s, fieldlist.ParsePriority(value, base))
 		}
 	}
 	if p, ok := c.early.Take(s.id); ok {
@@ -447,18 +446,15 @@ var ErrReset = errors.New("http2: stream was reset")
 // mergePriority applies the field of a response, if it has one, to what the peer has named (RFC 9218
 // section 8).
 func (s *Stream) mergePriority(response *field.Table) {
-	i := response.Find(field.Other, priorityName, 0)
-	if i < 0 {
+	value, ok := fieldlist.PriorityField(response)
+	if !ok {
 		return
 	}
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.prioritize(s, fieldlist.ParsePriority(ascii.TrimOWS(response.Value(i)), s.node.Priority()))
+	c.prioritize(s, fieldlist.ParsePriority(value, s.node.Priority()))
 }
-
-// priorityName is the field of RFC 9218 section 5.
-var priorityName = []byte("priority")
 
 // Trailer returns the trailer fields of a streamed body after io.EOF; nil: there are
 // none.

@@ -1,5 +1,10 @@
 package fieldlist
 
+import (
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
+)
+
 // A Priority is what RFC 9218 section 4 says of a response.
 type Priority struct {
 	Urgency       uint8 // from 0, the most urgent, to 7
@@ -12,6 +17,18 @@ func DefaultPriority() Priority { return Priority{Urgency: 3} }
 
 // LowestUrgency is the least urgent of all.
 const LowestUrgency = 7
+
+// PriorityField returns what ParsePriority parses of a message, and whether there is such a field.
+func PriorityField(t *field.Table) (value []byte, ok bool) {
+	i := t.Find(field.Other, priorityName, 0)
+	if i < 0 {
+		return nil, false
+	}
+	return ascii.TrimOWS(t.Value(i)), true
+}
+
+// priorityName is the field of RFC 9218 section 5. It is never written to.
+var priorityName = []byte("priority")
 
 // ParsePriority returns base with what the field value says: a dictionary of RFC 8941
 // with the members u and i. A member with a wrong type or out of range counts as
