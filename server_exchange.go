@@ -44,7 +44,7 @@ func (r *servedRequest) Headers() (*message.RequestHeader, *message.ResponseHead
 func (r *servedRequest) Begin(f *server.Facts, start int64) {
 	r.facts, r.start = *f, start
 	// A handler may have replaced the Response of the request before.
-	if h := &r.Response.Header.m; f.IsTLS || r.cfg.preparesResponses || h.DefaultAltSvc != nil || len(h.DefaultServer) != len(r.cfg.name) {
+	if h := &r.Response.Header.m; f.IsTLS || r.cfg.preparesResponses || !h.HasDefaults(r.cfg.name, nil) {
 		(*RequestCtx)(r).prepareResponse()
 	}
 }

@@ -52,6 +52,11 @@ func (h *ResponseHeader) startFor(f *Framing) *headStart {
 	return s
 }
 
+// HasDefaults reports whether DefaultServer and DefaultAltSvc are these bytes of the memory.
+func (h *ResponseHeader) HasDefaults(server, altSvc []byte) bool {
+	return isSame(h.DefaultServer, server) && isSame(h.DefaultAltSvc, altSvc)
+}
+
 // isSame reports whether a and b are the same bytes of the memory.
 func isSame(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -191,6 +192,28 @@ func TestServerDefaultFields(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestResponseOfAnotherServer: a handler may assign the Response of another server's request. The
+// next response has the name of its own server.
+func TestResponseOfAnotherServer(t *testing.T) {
+	var other *sluice.Response
+	r := harness.Serve(t, harness.InMemory(), &sluice.Server{Name: "first", Handler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/other" { // an assignment, which go vet would refuse
+			reflect.ValueOf(&ctx.Response).Elem().Set(reflect.ValueOf(other).Elem())
+		}
+	}})
+	harness.Serve(t, harness.InMemory(), &sluice.Server{Name: "later", Handler: func(ctx *sluice.RequestCtx) {
+		other = &ctx.Response
+		p := r.Dial()
+		p.Get("/other")
+		if got := p.Get("/").Header.Get("Server"); got != "first" {
+			t.Errorf("Server is %q", got)
+		}
+	}}).Dial().Get("/")
+	if other == nil {
+		t.Error("the other handler was not called")
 	}
 }
 
