@@ -38,7 +38,7 @@ import (
 // and if the server has answered anything on the connection. A request is sent
 // at most DefaultMaxIdemponentCallAttempts times. Hooks of WithClientTrace are
 // not called. A body does not wait for the status 100, also with "Expect: 100-continue": a
-// request that waits would delay those behind it.
+// request that waits would delay those that follow it.
 //
 // With HTTP2, requests are streams of HTTP/2 if the server speaks it: answers come in
 // any order, body streams are sent while they are read, and requests are sent again as

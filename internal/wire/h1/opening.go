@@ -45,7 +45,7 @@ const (
 func (o *Opening) isPromising() bool { return o != nil && o.wait > openingLife-openingTries }
 
 // isRecalled reports whether all fields of a head are from an Opening, which has those of a
-// valid head: if Host is among them, no check that needs the whole head is left.
+// valid head: if Host is among them, no other check needs the whole head.
 func (p *HeadParser) isRecalled(t *field.Table) bool {
 	return p.recalled > 0 && p.recalled == t.Len() && t.Index(field.Host) >= 0
 }
