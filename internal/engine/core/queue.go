@@ -142,7 +142,7 @@ func (q *runQueue) pushLocked(fds []int32) {
 		return
 	}
 	for _, fd := range fds {
-		if q.limit > 0 && q.neverBlocks(fd) {
+		if q.neverBlocks(fd) {
 			q.quick++
 			fd = quickBase - fd
 		}
