@@ -136,7 +136,7 @@ func (p *poller) openWaker(fd uintptr) {
 	if errno != 0 {
 		return
 	}
-	event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: noToken}
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTriggered, Fd: noToken}
 	if change(int(fd), syscall.EPOLL_CTL_ADD, int(waker), &event) != 0 {
 		_ = syscall.Close(int(waker))
 		return
@@ -187,8 +187,11 @@ func (p *poller) pass(uintptr) (done bool) {
 	}
 }
 
+// edgeTriggered is EPOLLET, which package syscall has as a negative number.
+const edgeTriggered = 1 << 31
+
 // eventMask is what a descriptor is registered for, once and for all.
-const eventMask = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31 // EPOLLET
+const eventMask = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | edgeTriggered
 
 // Add implements core.Poller.
 func (p *poller) Add(fd int, token uint64) error {
