@@ -59,7 +59,8 @@ func at(now int64) *stamp {
 // 5.6.7). Nothing changes it later.
 func Date(now int64) *[len(dateLayout)]byte { return &at(now).date }
 
-// DateUntil is Date, and says from when until when the date may be used.
+// DateUntil is Date, and returns also the range in which the date may be used, in Nanos: from
+// is in it, until is not.
 func DateUntil(now int64) (date *[len(dateLayout)]byte, from, until int64) {
 	s := at(now)
 	return &s.date, s.from(), s.until

@@ -24,15 +24,15 @@ type key struct {
 	isEncrypted    bool // the ClientHello was
 }
 
-// keptFacts is how many facts a Table may have beside those of open connections.
+// keptFacts is how many facts a Table may keep without an open connection.
 const keptFacts = 64
 
-// A Table has the facts of open connections, so that they share them, and some of those that
-// were open. The zero value is ready to use.
+// A Table has the facts of open connections, so that they share them, and keeps some after the
+// connections have ended. The zero value is ready to use.
 type Table struct {
 	mu   sync.Mutex
 	all  map[key]*Facts
-	last *Facts // of all: those that get has returned last; nil: none
+	last *Facts // one of all: what get returned last; nil: none
 }
 
 // get returns the facts of a connection. They are counted out by Drop.

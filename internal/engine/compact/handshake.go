@@ -86,7 +86,8 @@ func (h *Handshake) Withholds(p []byte) bool {
 
 // End ends the handshake, also one that has failed. If the connection can be compact, it
 // returns it; it is over below, and c must not be used any more. Otherwise it returns what was
-// received and not handed on. After an error the connection cannot go on. h is used no more.
+// received and not handed on. After an error the connection cannot go on. h must not be used
+// any more.
 func (h *Handshake) End(c *tls.Conn, below net.Conn) (compact *Conn, ahead []byte, err error) {
 	compact, err = h.end(c, below)
 	h.forget()

@@ -499,7 +499,7 @@ func TestTicketsAreForeseen(t *testing.T) {
 	}
 }
 
-// A Handshake serves again, with its configuration, and has nothing of the one before.
+// A Handshake is reused with its configuration, and keeps nothing else of the last connection.
 func TestHandshakeServesAgain(t *testing.T) {
 	config := serverConfig(t)
 	l := NewListener(config)
@@ -522,8 +522,8 @@ func TestHandshakeServesAgain(t *testing.T) {
 	t.Error("none has served again")
 }
 
-// Connections share their facts, also with those that were before them. A Table has few of
-// the latter, however many names clients ask for.
+// Connections share their facts, also with earlier connections that have ended. A Table keeps few
+// facts of ended connections, however many names clients ask for.
 func TestFacts(t *testing.T) {
 	l := NewListener(serverConfig(t))
 	var all []*Conn

@@ -21,7 +21,7 @@ type Listener struct {
 	config *tls.Config
 	choose func(*tls.ClientHelloInfo) (*tls.Config, error) // the program's; nil: it chooses none
 	facts  Table
-	spare  sync.Pool // of *Handshake: they have ended, and nothing refers to them
+	spare  sync.Pool // of *Handshake that have ended and are not referred to
 }
 
 // A Carrier is the connection below crypto/tls while that makes a handshake for a Listener.
@@ -79,11 +79,11 @@ func (l *Listener) Begin() *Handshake {
 	return &Handshake{listener: l, proof: make([]byte, 0, proofRoom)}
 }
 
-// configFor returns the configuration of one handshake: a copy of the Listener's, or of the
-// program's choice. That copy has the keys of tickets that the program has set by now, so it is
-// made for each handshake. The other one serves again, since nobody can change the Listener's.
-// If the program has set no keys, crypto/tls uses those of the Listener's in any case, and
-// replaces them in time.
+// configFor returns the configuration of one handshake: a copy of the program's choice, or of
+// the Listener's configuration. A copy of the program's choice is made for each handshake, because
+// the program may have set new ticket keys. A copy of the Listener's is reused with its Handshake,
+// because the Listener's never changes. If the program has set no keys, crypto/tls uses the
+// Listener's, and replaces them in time.
 func (l *Listener) configFor(hello *tls.ClientHelloInfo) (chosen *tls.Config, err error) {
 	if l.choose != nil {
 		chosen, err = l.choose(hello)

@@ -56,8 +56,8 @@ type Poller interface {
 	// Run calls handle with the events, as they come, until Close. It also calls
 	// handle after every Wake, and soon after handle has returned true, perhaps
 	// without events. handle does not retain events. Run lets other goroutines run
-	// between two calls of handle. If handle has returned true, those run first, as far as
-	// possible, that a look at the network wakes.
+	// between two calls of handle. If handle has returned true, the goroutines that
+	// a look at the network wakes run before the next call, as far as possible.
 	Run(handle func(events []Event) (again bool))
 	// Wake makes Run call handle. It fails after Close.
 	Wake() error

@@ -12,17 +12,17 @@ import (
 // Waiting during a Run: a goroutine of the handler waits for its socket. One
 // goroutine may wait for input while another waits for room.
 
-// signals are told when a wait may be over. A spurious one does no harm: an earlier connection
-// of the conn may have been meant.
+// signals are told when a wait may be over. A spurious signal does no harm: it may have been sent
+// for an earlier connection of the conn.
 type signals struct{ input, output signal }
 
 // A signal ends the waits of one direction, of which there is one at a time.
 type signal struct {
 	told  chan struct{} // buffered
-	timer *time.Timer   // stopped while nobody waits; nil: not made yet
+	timer *time.Timer   // stopped between waits; nil: not made yet
 }
 
-// expiresAt returns what yields at limit, unless timer is stopped before.
+// expiresAt returns a channel that receives at limit, unless timer is stopped before.
 func (s *signal) expiresAt(limit int64) <-chan time.Time {
 	d := time.Duration(limit - clock.Nanos())
 	if s.timer == nil {

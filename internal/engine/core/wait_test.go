@@ -15,7 +15,7 @@ func TestSignalServesAgain(t *testing.T) {
 	<-s.expiresAt(clock.Nanos())
 	s.timer.Stop()
 	s.expiresAt(clock.Nanos())
-	time.Sleep(time.Millisecond) // it expires, and nobody sees it
+	time.Sleep(time.Millisecond) // it expires, and the channel is not read
 	s.timer.Stop()
 	select {
 	case <-s.expiresAt(clock.Nanos() + int64(time.Hour)):

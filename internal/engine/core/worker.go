@@ -46,9 +46,9 @@ const (
 	roleDismissed      // it ends when it finds nothing to do
 )
 
-// turnsInARow is after how many turns a worker yields to other goroutines: timers, the loop, and
-// goroutines that wait for other sockets. A connection is connectionTurns: it may have many
-// requests. A task is one turn, because the answers of a burst share packets if they come together.
+// A worker yields to other goroutines after turnsInARow: to timers, the loop, and goroutines that
+// wait for other sockets. A connection counts as connectionTurns, because it may have many requests.
+// A task is one turn, because the answers of a burst share packets if they come together.
 const (
 	turnsInARow     = 256
 	connectionTurns = 4

@@ -144,7 +144,7 @@ func (p *poller) openWaker(fd uintptr) {
 	p.waker = int(waker)
 }
 
-// noToken is the lower half of the waker's token: that of no descriptor, and of no listener.
+// noToken is the lower half of the waker's token. No descriptor and no listener has it.
 const noToken = -1
 
 // wakeLater makes the epoll instance ready, so that the next look at the network wakes Run. It
