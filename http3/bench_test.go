@@ -111,17 +111,25 @@ func TestAllocations(t *testing.T) {
 			return ours - oursBefore, theirs - theirsBefore, places
 		}
 		count(few)
-		ours, theirs, before := count(few)
-		oursAfter, theirsAfter, after := count(few + many)
-		perRequest := float64(oursAfter-ours) / (many * size)
-		t.Logf("%s: %.3f allocations of ours, %.1f of quic-go on both sides", name, perRequest, float64(theirsAfter-theirs)/(many*size))
-		if perRequest > 0.75 { // one for each is 1; the pools are of processors, which makes some more
+		// On a busy machine the long run may have more requests at a time than the short one, so it
+		// fills the pools with more. What each request allocates is in every try.
+		for tries := 5; ; tries-- {
+			ours, theirs, before := count(few)
+			oursAfter, theirsAfter, after := count(few + many)
+			perRequest := float64(oursAfter-ours) / (many * size)
+			t.Logf("%s: %.3f allocations of ours, %.1f of quic-go on both sides", name, perRequest, float64(theirsAfter-theirs)/(many*size))
+			if perRequest <= 0.75 { // one for each is 1; the pools are of processors, which makes some more
+				break
+			}
 			for place, n := range after {
 				if n -= before[place]; n > many {
 					t.Logf("%6d %s", n, place)
 				}
 			}
-			t.Errorf("%s: %.3f allocations of a request", name, perRequest)
+			if tries == 1 {
+				t.Errorf("%s: %.3f allocations of a request", name, perRequest)
+				break
+			}
 		}
 		c.CloseWithError(0, "")
 	}
