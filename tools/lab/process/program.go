@@ -5,8 +5,10 @@ package process
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -37,6 +39,22 @@ func StartServer(ctx context.Context, cpu int, addr, name string, args ...string
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
+}
+
+// StartCommand starts a server as a command line says, in which {addr} stands for the address
+// where it is to listen, and {port} for its port. more are further words and what they stand
+// for, in turn.
+func StartCommand(ctx context.Context, cpu int, line string, more ...string) (p *Program, addr string, err error) {
+	if addr, err = FreeAddress(ctx); err != nil {
+		return nil, "", err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	words := strings.Fields(strings.NewReplacer(append(more, "{addr}", addr, "{port}", port)...).Replace(line))
+	p, err = StartServer(ctx, cpu, addr, words[0], words[1:]...)
+	return p, addr, err
 }
 
 // CPU returns the CPU time of the program and of the processes that it started.

@@ -67,6 +67,7 @@ type options struct {
 	conns     int    // of broadcasts, and idle
 	untilIdle time.Duration
 	kinds     []string
+	others    map[string]string // commands of --program by their kinds
 	cases     []echoCase
 	broadcast bool
 }
@@ -83,6 +84,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.IntVar(&o.conns, "conns", 10_000, "connections of a server that are idle, and get broadcasts")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
 	flags.StringVar(&o.before, "before", "", "a `program` bench of another commit, in which epoll is measured, too")
+	programs := flags.StringArray("program", nil, "a further server that echoes, as `NAME=COMMAND`: a program with its arguments, in which {addr} or {port} is where it is to listen")
 	servers := flags.String("servers", strings.Join(allKinds, ","), "servers to compare; "+echoBaseline+" always is")
 	return func() (_ options, err error) {
 		if o.rounds < 1 || o.duration <= 0 {
@@ -98,9 +100,14 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.cases = chosen; chosen[len(chosen)-1].name == broadcastName {
 			o.broadcast, o.cases = true, chosen[:len(chosen)-1]
 		}
-		if o.kinds, err = peers.ParseKinds(*servers+","+echoBaseline, allKinds); o.before != "" {
+		if o.kinds, err = peers.ParseKinds(*servers+","+echoBaseline, allKinds); err != nil {
+			return o, err
+		}
+		if o.before != "" {
 			o.kinds = append(o.kinds, before)
 		}
+		names, commands, err := command.ParsePrograms(*programs, append([]string{before, bare}, allKinds...))
+		o.kinds, o.others = append(o.kinds, names...), commands
 		return o, err
 	}
 }
@@ -162,12 +169,14 @@ func machineNote() string {
 	return fmt.Sprintf("Machine: %s. A server has one of the CPUs and the client another. gws is %s.", report.Machine(), command.ModuleVersion("github.com/lxzan/gws"))
 }
 
-func withoutFloor(kinds []string) []string {
-	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == floor })
+// broadcasters returns the kinds that broadcast: neither the floor nor programs of others.
+func (o options) broadcasters() []string {
+	kinds := slices.DeleteFunc(slices.Clone(o.kinds), func(kind string) bool { return kind == floor || o.others[kind] != "" })
+	return append(kinds, broadcastBaseline)
 }
 
 func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
-	o.kinds = append(withoutFloor(o.kinds), broadcastBaseline)
+	o.kinds = o.broadcasters()
 	all, err := measureBroadcast(ctx, o)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package websockets
 
 import (
+	"log"
+	"net"
 	"os"
 	"slices"
 	"testing"
@@ -11,24 +13,41 @@ import (
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
+// otherRole is the argument that makes this program one of --program.
+const otherRole = "echo"
+
+// echoOn serves an address.
+func echoOn(addr string) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return newGWS().Serve(ln)
+}
+
 func TestMain(m *testing.M) {
 	roles := servers.Roles()
 	for name, role := range Roles() {
 		roles[name] = role
 	}
 	process.Main(roles)
+	if len(os.Args) == 3 && os.Args[1] == otherRole {
+		if err := echoOn(os.Args[2]); err != nil {
+			log.Fatal(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := command.Parse(flags, "--rounds", "2", "--duration", "10ms", "--conns", "20", "--case", "32 B", "--servers", "epoll,coder")
+	o, err := command.Parse(flags, "--rounds", "2", "--duration", "10ms", "--conns", "20", "--case", "32 B", "--servers", "epoll,coder", "--program", "other=x {port}")
 	if err != nil || o.rounds != 2 || o.duration != 10*time.Millisecond || o.conns != 20 || len(o.cases) != 1 || !o.broadcast {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	if want := []string{epoll, coder, echoBaseline}; !slices.Equal(o.kinds, want) {
+	if want := []string{epoll, coder, echoBaseline, "other"}; !slices.Equal(o.kinds, want) {
 		t.Errorf("servers %q, want %q", o.kinds, want)
 	}
-	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "0s"}, {"--conns", "0"}, {"--case", "("}, {"--case", "none"}, {"--servers", "nginx"}} {
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "0s"}, {"--conns", "0"}, {"--case", "("}, {"--case", "none"}, {"--servers", "nginx"}, {"--program", "epoll=x"}} {
 		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
@@ -40,7 +59,8 @@ func TestMeasure(t *testing.T) {
 	if err := command.Require("taskset"); err != nil {
 		t.Skip(err)
 	}
-	o := options{rounds: 1, messages: 400, conns: 20, kinds: append(slices.Clone(allKinds), before), before: os.Args[0]}
+	o := options{rounds: 1, messages: 400, conns: 20, before: os.Args[0], others: map[string]string{"other": os.Args[0] + " " + otherRole + " {addr}"}}
+	o.kinds = append(slices.Clone(allKinds), before, "other")
 	for _, c := range []echoCase{echoCases[0], echoCases[2]} {
 		all, err := measureEcho(t.Context(), o, c)
 		if err != nil {
@@ -52,7 +72,7 @@ func TestMeasure(t *testing.T) {
 			}
 		}
 	}
-	o.kinds = append(withoutFloor(o.kinds), bare)
+	o.kinds = o.broadcasters()
 	all, err := measureBroadcast(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -30,24 +30,35 @@ type samples struct {
 	goroutines float64 // per connection
 }
 
-// A contender is a server that is alive, with the process that holds its connections in
-// broadcasts.
+// A contender is a server that is alive.
 type contender struct {
-	*process.Server
-	kind   string
-	holder *process.Child // nil: none
+	kind, addr string
+	process    interface {
+		CPU() (time.Duration, error)
+		Stop() error
+	}
+	service *process.Server // process, with what it answers; nil: a program of --program
+	holder  *process.Child  // holds its connections in broadcasts; nil: none
 }
 
 func (c *contender) stop() (err error) {
 	if c.holder != nil {
 		err = c.holder.Stop()
 	}
-	return errors.Join(err, c.Stop())
+	return errors.Join(err, c.process.Stop())
 }
 
 // startAll starts a server of each kind. What it returns is to be stopped even if it failed.
 func startAll(ctx context.Context, o options) (all []*contender, err error) {
 	for _, kind := range o.kinds {
+		if line, ok := o.others[kind]; ok {
+			program, addr, err := process.StartCommand(ctx, serverCPU, line)
+			if err != nil {
+				return all, fmt.Errorf("%s: %w", kind, err)
+			}
+			all = append(all, &contender{kind: kind, addr: addr, process: program})
+			continue
+		}
 		service, served := process.Options{CPU: serverCPU, Procs: 1}, kind
 		if kind == before {
 			service.Program, served = o.before, epoll
@@ -56,7 +67,7 @@ func startAll(ctx context.Context, o options) (all []*contender, err error) {
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", kind, err)
 		}
-		all = append(all, &contender{Server: s, kind: kind})
+		all = append(all, &contender{kind: kind, addr: s.Addr, process: s, service: s})
 	}
 	return all, nil
 }
@@ -107,9 +118,9 @@ func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*sa
 	defer func() { err = errors.Join(err, generator.Stop()) }()
 	return inRounds(e.name, o.rounds, servers, func(c *contender) (turn, error) {
 		result, before, after, err := load.Measure(generator, load.Load{
-			Addr: c.Addr, Conns: e.conns, Duration: o.duration, Requests: o.messages,
+			Addr: c.addr, Conns: e.conns, Duration: o.duration, Requests: o.messages,
 			Request: load.Get("/", ""), Message: bytes.Repeat([]byte("a"), e.size),
-		}, c.CPU)
+		}, c.process.CPU)
 		return turn{cpu: microseconds(after-before) / float64(max(result.Requests, 1)), failures: result.Failures}, err
 	})
 }
@@ -133,13 +144,13 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 	}
 	text := string(bytes.Repeat([]byte("b"), broadcastSize))
 	all, err = inRounds(broadcastName, o.rounds, servers, func(c *contender) (turn, error) {
-		before, err := c.CPU()
+		before, err := c.process.CPU()
 		if err != nil {
 			return turn{}, err
 		}
 		var spans []float64
 		for range perTurn {
-			if err := c.Tell(broadcastCommand + " " + text); err != nil {
+			if err := c.service.Tell(broadcastCommand + " " + text); err != nil {
 				return turn{}, err
 			}
 			span, err := c.take()
@@ -148,11 +159,11 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 			}
 			spans = append(spans, microseconds(span)/1000)
 			var sent int
-			if err := c.Result(&sent); err != nil || sent != o.conns {
+			if err := c.service.Result(&sent); err != nil || sent != o.conns {
 				return turn{}, fmt.Errorf("it was sent to %d: %w", sent, err)
 			}
 		}
-		after, err := c.CPU()
+		after, err := c.process.CPU()
 		return turn{cpu: microseconds(after-before) / float64(perTurn*o.conns), span: report.Median(spans)}, err
 	})
 	for kind, got := range all {
@@ -177,7 +188,7 @@ func holdIdle(ctx context.Context, c *contender, o options) (*samples, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.holder, err = process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, holdRole, holdConfig{Addr: c.Addr, Conns: o.conns})
+	c.holder, err = process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, holdRole, holdConfig{Addr: c.addr, Conns: o.conns})
 	if err != nil {
 		return nil, err
 	}
@@ -197,13 +208,13 @@ func holdIdle(ctx context.Context, c *contender, o options) (*samples, error) {
 // state returns the server's memory after garbage collections, and its goroutines.
 func (c *contender) state() (memory int64, goroutines int, err error) {
 	for range collections {
-		if err := c.Settle(); err != nil {
+		if err := c.service.Settle(); err != nil {
 			return 0, 0, err
 		}
 	}
-	if memory, err = c.AnonymousMemory(); err != nil {
+	if memory, err = c.service.AnonymousMemory(); err != nil {
 		return 0, 0, err
 	}
-	goroutines, err = c.Goroutines()
+	goroutines, err = c.service.Goroutines()
 	return memory, goroutines, err
 }

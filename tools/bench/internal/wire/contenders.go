@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,16 +196,7 @@ func startOther(ctx context.Context, kind, command string, c *wireCase, o startO
 	if err != nil {
 		return nil, err
 	}
-	addr, err := process.FreeAddress(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	words := strings.Fields(strings.NewReplacer("{addr}", addr, "{port}", port, "{body}", body, "{case}", c.word()).Replace(command))
-	program, err := process.StartServer(ctx, o.cpu, addr, words[0], words[1:]...)
+	program, addr, err := process.StartCommand(ctx, o.cpu, command, "{body}", body, "{case}", c.word())
 	if err != nil {
 		return nil, err
 	}
