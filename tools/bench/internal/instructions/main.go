@@ -3,13 +3,13 @@
 // repeat within 1 %, also on a busy machine. Run it in the bench module, on Linux with
 // valgrind:
 //
-//	go -C tools/bench run . instructions [--case REGEXP] [--servers LIST] [--program NAME=COMMAND]
+//	go -C tools/bench run . instructions [--case REGEXP] [--servers LIST] [--program NAME=COMMAND] [--keep FOLDER]
 //
 // callgrind counts what a server with one processor and without garbage collection executes for
 // n requests, and for twice as many: the difference, divided by n, is a request. It does not
 // count the kernel. The cases in memory are those of the benchmarks, with their harness, which
 // the floor shows alone. Over TCP, 64 connections have one request at a time each, or are
-// made for one.
+// made for one. The cases of a proxy count package proxy before nginx, which is not counted.
 package instructions
 
 import (
@@ -34,6 +34,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
 	"github.com/sluicehttp/sluice/tools/bench/internal/load"
 	"github.com/sluicehttp/sluice/tools/bench/internal/peers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/proxies"
 	"github.com/sluicehttp/sluice/tools/bench/internal/ratios"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
@@ -44,6 +45,7 @@ import (
 var (
 	allKinds    = [...]string{peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP}
 	memoryKinds = [...]string{"sluice", "fasthttp", "floor"}
+	proxyKinds  = [...]string{peers.Sluice}
 )
 
 // options are the command's flags.
@@ -52,6 +54,7 @@ type options struct {
 	kinds            []string
 	others           map[string]string // commands of servers, by their kinds
 	cases            []loadCase
+	keep             string // folder for callgrind's files; "": they are removed
 }
 
 // Command returns the subcommand.
@@ -66,6 +69,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	pattern := flags.String("case", ".", "regular `expression` of the cases, such as ^memory or Post")
 	servers := flags.String("servers", peers.Epoll+","+peers.FastHTTP, "servers over TCP")
 	programs := flags.StringArray("program", nil, "a further server over TCP, as `NAME=COMMAND`: a program with its arguments, in which {addr} is where it is to listen; it ends by SIGTERM")
+	flags.StringVar(&o.keep, "keep", "", "`folder` in which callgrind's files stay, for callgrind_annotate: of the last round, named by case, server and requests")
 	return func() (_ options, err error) {
 		if o.rounds < 1 || o.requests < 1 {
 			return o, fmt.Errorf("--rounds %d --requests %d: want at least one of each", o.rounds, o.requests)
@@ -90,6 +94,7 @@ type loadCase struct {
 	request []byte
 	depth   int  // pipelined requests; 0: none
 	closes  bool // each request has a connection of its own
+	proxied bool // the server is a proxy before another one
 	peer    peers.Options
 }
 
@@ -99,16 +104,18 @@ func allCases() (cases []loadCase) {
 		cases = append(cases, loadCase{name: "memory, " + bench, bench: bench})
 	}
 	const line = peers.Target + " HTTP/1.1\r\n"
-	twoFields := []byte("GET " + line + load.TwoFields.Lines("") + "\r\n")
+	twoFields, browser := []byte("GET "+line+load.TwoFields.Lines("")+"\r\n"), []byte("GET "+line+load.Browser.Lines("")+"\r\n")
 	post := slices.Concat([]byte("POST "+line+load.TwoFields.Lines("Content-Length: 1024\r\n")+"\r\n"), make([]byte, 1024))
 	return append(cases,
 		loadCase{name: "TCP, two fields", request: twoFields},
 		loadCase{name: "TCP, two fields, metered", request: twoFields, peer: peers.Options{Metered: true}},
-		loadCase{name: "TCP, browser head", request: []byte("GET " + line + load.Browser.Lines("") + "\r\n")},
+		loadCase{name: "TCP, browser head", request: browser},
 		loadCase{name: "TCP, POST 1 KiB", request: post, peer: peers.Options{BodySize: 1024}},
 		loadCase{name: "TCP, JSON", request: twoFields, peer: peers.Options{Answer: peers.AnswerJSON}},
 		loadCase{name: "TCP, pipeline of 16", request: twoFields, depth: 16},
 		loadCase{name: "TCP, connection per request", request: []byte("GET " + line + load.TwoFields.Lines("Connection: close\r\n") + "\r\n"), closes: true},
+		loadCase{name: "proxy, two fields", request: twoFields, proxied: true},
+		loadCase{name: "proxy, browser head", request: browser, proxied: true},
 	)
 }
 
@@ -116,6 +123,9 @@ func allCases() (cases []loadCase) {
 func (c loadCase) kinds(o options) []string {
 	if c.bench != "" {
 		return memoryKinds[:]
+	}
+	if c.proxied {
+		return proxyKinds[:]
 	}
 	return slices.DeleteFunc(slices.Clone(o.kinds), func(kind string) bool {
 		isOurs := kind == peers.Epoll || kind == peers.PerConn
@@ -131,7 +141,17 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	if c.folder, err = os.MkdirTemp("", "instructions"); err != nil {
 		return d, err
 	}
+	if c.keep == "" {
+		c.keep = c.folder
+	}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.folder)) }()
+	if slices.ContainsFunc(o.cases, func(each loadCase) bool { return each.proxied }) {
+		var stop func() error
+		if c.upstream, stop, err = proxies.StartUpstream(ctx, c.folder); err != nil {
+			return d, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	section := report.Section{
 		Title: "Instructions of a request, in user space",
 		Head:  []string{"case", "server", "instructions", "lowest", "highest"},
@@ -160,8 +180,9 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 // A counter runs servers under callgrind.
 type counter struct {
 	options
-	folder string // temporary files
-	tests  string // the benchmarks' program; "": not built yet
+	folder   string // temporary files
+	tests    string // the benchmarks' program; "": not built yet
+	upstream string // what proxies forward to
 }
 
 // perRequest returns the instructions of one request.
@@ -169,7 +190,7 @@ func (c *counter) perRequest(ctx context.Context, each loadCase, kind string) (f
 	var totals [2]uint64
 	for i := range totals {
 		n := (i + 1) * c.requests
-		out := filepath.Join(c.folder, "callgrind.out")
+		out := filepath.Join(c.keep, fmt.Sprintf("callgrind, %s, %s, %d", each.name, kind, n))
 		var err error
 		if each.bench != "" {
 			err = c.runBenchmark(ctx, each.bench+"/"+kind, n, valgrind(out))
@@ -234,9 +255,16 @@ func (c *counter) runServer(ctx context.Context, each loadCase, kind string, n i
 
 // start starts a server.
 func (c *counter) start(ctx context.Context, each loadCase, kind string, under []string) (s server, addr string, err error) {
+	o := process.Options{CPU: process.AnyCPU, Procs: 1, Env: settings, Under: under}
+	if each.proxied {
+		p, err := proxies.StartOurs(ctx, o, c.upstream)
+		if err != nil {
+			return nil, "", err
+		}
+		return p, p.Addr, nil
+	}
 	line, isOther := c.others[kind]
 	if !isOther {
-		o := process.Options{CPU: process.AnyCPU, Procs: 1, Env: settings, Under: under}
 		s, err := servers.Start(ctx, servers.Options{Options: o, Kind: kind, Peer: each.peer})
 		return s, s.Addr, err
 	}

@@ -1,6 +1,7 @@
 package instructions
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,22 +9,31 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/tools/bench/internal/command"
+	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
+	"github.com/sluicehttp/sluice/tools/bench/internal/proxies"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
 // TestMain lets the test be the processes of a run.
 func TestMain(m *testing.M) {
-	process.Main(servers.Roles())
+	roles := servers.Roles()
+	maps.Copy(roles, proxies.Roles())
+	process.Main(roles)
 	os.Exit(m.Run())
 }
 
-// TestCount: a request over TCP has a plausible number of instructions, also one that is metered.
+// TestCount: a request over TCP has a plausible number of instructions, also one that is metered
+// or forwarded.
 func TestCount(t *testing.T) {
 	if _, err := exec.LookPath("valgrind"); err != nil {
 		t.Skip("valgrind is not installed")
 	}
-	o, err := command.Parse(flags, "--rounds", "1", "--requests", "1024", "--case", "two fields", "--servers", "epoll")
+	if _, err := nginx.Find("nginx"); err != nil {
+		t.Skip(err)
+	}
+	keep := t.TempDir()
+	o, err := command.Parse(flags, "--rounds", "1", "--requests", "1024", "--case", "two fields", "--servers", "epoll", "--keep", keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,13 +41,16 @@ func TestCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := d.Sections[0].Rows; len(rows) != 2 {
-		t.Errorf("%q: want two rows", rows)
+	if rows := d.Sections[0].Rows; len(rows) != 3 {
+		t.Errorf("%q: want three rows", rows)
 	}
 	for _, row := range d.Sections[0].Rows {
-		if n, err := strconv.Atoi(row[2]); err != nil || n < 1000 || n > 20_000 {
+		if n, err := strconv.Atoi(row[2]); err != nil || n < 1000 || n > 40_000 {
 			t.Errorf("%q: want some thousand instructions", row)
 		}
+	}
+	if kept, err := os.ReadDir(keep); err != nil || len(kept) != 6 {
+		t.Errorf("%d files are kept, %v: want one for each of two runs", len(kept), err)
 	}
 }
 

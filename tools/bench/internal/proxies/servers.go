@@ -1,6 +1,7 @@
 package proxies
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -57,6 +58,11 @@ func newProxy(text []byte) (s process.Service, err error) {
 		err = fmt.Errorf("no proxy %q", o.Kind)
 	}
 	return s, err
+}
+
+// StartOurs starts package proxy before an upstream.
+func StartOurs(ctx context.Context, o process.Options, upstream string) (*process.Server, error) {
+	return process.StartService(ctx, o, proxyRole, proxyConfig{Kind: ours, To: upstream})
 }
 
 // newOurs is package proxy, as its documentation says, on event loops.

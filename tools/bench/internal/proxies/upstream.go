@@ -27,6 +27,11 @@ func Roles() map[string]process.Role {
 	return map[string]process.Role{proxyRole: process.ServiceRole(newProxy), streamsRole: process.ServiceRole(newStreams)}
 }
 
+// StartUpstream starts what proxies forward small requests to, with its files in a folder.
+func StartUpstream(ctx context.Context, folder string) (addr string, stop func() error, err error) {
+	return startUpstream(ctx, proxyCase{}, folder)
+}
+
 // startUpstream starts what the proxies of a case forward to, on the client's CPU. It is nginx,
 // except for uploads: nginx answers a constant before it has the body.
 func startUpstream(ctx context.Context, c proxyCase, folder string) (addr string, stop func() error, err error) {
