@@ -62,7 +62,7 @@ func TCP() Network { return tcp("tcp", false) }
 // accepts.
 func tcp(name string, multipath bool) Network {
 	return Network{name, halfClose | deadlines | buffered | bare | moves | headers, true, false, "", func(*testing.T) (net.Listener, dialer, error) {
-		var config net.ListenConfig
+		config := net.ListenConfig{Control: fixInput}
 		config.SetMultipathTCP(multipath)
 		ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {

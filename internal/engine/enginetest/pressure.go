@@ -68,6 +68,7 @@ func testBounded(t *testing.T, f *fixture, count int, command, answer string) {
 	t.Helper()
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
+	p.holdLittle(t)
 	var input []byte
 	for range count {
 		input = appendFrame(input, command)
@@ -108,7 +109,7 @@ func (w *countedWriter) Write(p []byte) (int, error) {
 
 // holdLittle makes the system hold little at p's end. By default it may hold some megabytes in
 // each direction, more the slower the test runs. At the engine's end it holds the 4 MB of Linux
-// for answers, and about twice what was read meanwhile.
+// for answers, and what fixInput allows.
 func (p *peer) holdLittle(t *testing.T) {
 	t.Helper()
 	if s, ok := socketOf(p.Conn).(interface {
