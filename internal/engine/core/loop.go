@@ -3,6 +3,7 @@
 package core
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -81,11 +82,13 @@ func (l *loop) pass(events []Event) (again bool) {
 	l.passed.Store(now)
 	asked := l.probes.take()
 	l.dispatch(events)
+	room := l.room(now - last)
 	if len(l.intake.servings) > 0 {
-		l.queueReady(now - last)
+		room = l.queueReady(room)
 		again = l.intake.pass()
 	}
-	again = l.queueReady(now-last) || again
+	l.queueReady(room)
+	again = again || len(l.ready) > 0
 	if asked != nil {
 		close(asked)
 	}
@@ -102,20 +105,27 @@ const (
 	portionPatience = 8_000_000
 )
 
-// queueReady queues the connections that are ready, and reports whether some are left for the
-// next pass. elapsed is the time since the last one began, in nanoseconds.
-func (l *loop) queueReady(elapsed int64) (isLeft bool) {
-	n := len(l.ready)
-	if n > 1 && elapsed < portionPatience {
+// room returns how many connections the pass may queue. elapsed is the time since the last one
+// began, in nanoseconds.
+func (l *loop) room(elapsed int64) int {
+	room := math.MaxInt
+	if len(l.ready)+len(l.intake.servings) > 1 && elapsed < portionPatience {
 		if handlersWait, tasks := l.queue.sinceLast(); handlersWait {
-			n = min(n, max(portion*l.queued/max(l.queued, tasks, 1), 1))
+			room = max(portion*l.queued/max(l.queued, tasks, 1), 1)
 		}
 		l.queued = 0
 	}
+	return room
+}
+
+// queueReady queues the connections that are ready, as many as there is room for. It returns the
+// room that is left.
+func (l *loop) queueReady(room int) int {
+	n := min(len(l.ready), room)
 	l.queued += n
 	l.queue.push(l.ready[:n]...)
 	l.ready = l.ready[:copy(l.ready, l.ready[n:])]
-	return len(l.ready) > 0
+	return room - n
 }
 
 // dispatch handles events, and adds the connections that it claims to ready.

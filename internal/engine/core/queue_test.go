@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
@@ -143,17 +144,19 @@ func TestConnectionsAreQueuedInPortions(t *testing.T) {
 	for _, test := range []struct {
 		name                         string
 		busy, ready, queued, portion int
-		elapsed                      int64
-		tasks                        int // of the last 10 connections
+		isLate                       bool // the last pass was long ago
+		tasks                        int  // of the last 10 connections
+		accepts                      bool
 	}{
-		{"a handler waits", 1, 3 * portion, 0, portion, 0, 0},
-		{"it waits, and few connections are ready", 1, portion, 0, portion, 0, 0},
-		{"no handler waits", 0, 3 * portion, 0, 3 * portion, 0, 0},
-		{"others are queued", 1, 3 * portion, 1, 3 * portion, 0, 0},
-		{"the last pass was long ago", 1, 3 * portion, 0, 3 * portion, portionPatience, 100},
-		{"streams begin tasks", 1, 3 * portion, 0, portion / 10, 0, 100},
-		{"one for two connections", 1, 3 * portion, 0, portion, 0, 5},
-		{"very many", 1, 3 * portion, 0, 1, 0, 10 * maxAhead},
+		{"a handler waits", 1, 3 * portion, 0, portion, false, 0, false},
+		{"it waits, and few connections are ready", 1, portion, 0, portion, false, 0, false},
+		{"no handler waits", 0, 3 * portion, 0, 3 * portion, false, 0, false},
+		{"it waits, and a listener has connections", 1, 3 * portion, 0, portion, false, 0, true},
+		{"others are queued", 1, 3 * portion, 1, 3 * portion, false, 0, false},
+		{"the last pass was long ago", 1, 3 * portion, 0, 3 * portion, true, 100, false},
+		{"streams begin tasks", 1, 3 * portion, 0, portion / 10, false, 100, false},
+		{"one for two connections", 1, 3 * portion, 0, portion, false, 5, false},
+		{"very many", 1, 3 * portion, 0, 1, false, 10 * maxAhead, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := &loop{}
@@ -166,12 +169,19 @@ func TestConnectionsAreQueuedInPortions(t *testing.T) {
 			for fd := range int32(test.queued) {
 				q.ready.push(fd)
 			}
-			isLeft := l.queueReady(test.elapsed)
+			if test.accepts {
+				l.intake.servings = []*serving{{ended: true}}
+			}
+			if l.passed.Store(clock.Nanos() + int64(time.Hour)); test.isLate {
+				l.passed.Store(clock.Nanos() - portionPatience)
+			}
+			isLeft := l.pass(nil)
 			if n := q.ready.count - test.queued; n != test.portion || isLeft != (n < test.ready) || len(l.ready) != test.ready-n {
 				t.Errorf("%d are queued, want %d; left %v: %d", n, test.portion, isLeft, len(l.ready))
 			}
 			l.ready = append(l.ready, int32(test.ready))
-			for l.queueReady(portionPatience) {
+			for isLeft = true; isLeft; isLeft = l.pass(nil) {
+				l.passed.Store(clock.Nanos() - portionPatience)
 			}
 			for range test.queued {
 				q.ready.pop()
