@@ -27,13 +27,15 @@ type Turn struct {
 	conn    *net.TCPConn
 	raw     syscall.RawConn // nil: conn is something else
 	step    func(fd uintptr) (done bool)
+	lend    func(fd uintptr)
 	out, in []byte
 	phase   turnPhase
 	n       int // bytes received
 	errno   syscall.Errno
 	holder  engine.Holder // sends out, if it takes it; nil: none
 	held    engine.Held
-	isHeld  bool // holder has out
+	isHeld  bool  // holder has out
+	heldErr error // of lendOut
 }
 
 type turnPhase uint8
@@ -53,7 +55,7 @@ func (t *Turn) Init(c net.Conn) {
 		return
 	}
 	if raw, err := conn.SyscallConn(); err == nil {
-		t.conn, t.raw, t.step, t.held.Wake = conn, raw, t.next, t.wake
+		t.conn, t.raw, t.step, t.lend, t.held.Wake = conn, raw, t.next, t.lendOut, t.wake
 	}
 }
 
@@ -66,12 +68,10 @@ func (t *Turn) CanTake() bool { return t.raw != nil }
 // is a holder, it may send out, together with what others send.
 func (t *Turn) Take(out, in []byte, holder engine.Holder) (written, n int, err error) {
 	t.out, t.in, t.phase, t.n, t.errno, t.holder = out, in, turnLooks, 0, 0, holder
-	err = t.raw.Read(t.step)
-	for err == nil && t.isHeld && t.phase == turnReads && t.held.State() == engine.HeldSent { // since next has looked
+	if holder == nil {
 		err = t.raw.Read(t.step)
-	}
-	if t.isHeld {
-		err = t.recall(out, err)
+	} else if err = t.raw.Control(t.lend); err == nil {
+		err, t.heldErr = t.heldErr, nil
 	}
 	written = len(out) - len(t.out)
 	t.out, t.in = nil, nil
@@ -86,6 +86,21 @@ func (t *Turn) Take(out, in []byte, holder engine.Holder) (written, n int, err e
 		return written, 0, t.failed("write")
 	}
 	return written, 0, t.failed("read")
+}
+
+// lendOut is the part of Take during which holder may have out. It is a function for
+// RawConn.Control: if the connection is closed meanwhile, the descriptor stays open until out is
+// recalled. Otherwise out could be sent on another connection, which has got its number.
+func (t *Turn) lendOut(uintptr) {
+	out := t.out
+	err := t.raw.Read(t.step)
+	for err == nil && t.isHeld && t.phase == turnReads && t.held.State() == engine.HeldSent { // since next has looked
+		err = t.raw.Read(t.step)
+	}
+	if t.isHeld {
+		err = t.recall(out, err)
+	}
+	t.heldErr = err
 }
 
 // recall ends what holder has, and sets the state as if out had been written here. err is that of

@@ -219,3 +219,35 @@ func TestTurnWithHolder(t *testing.T) {
 		}
 	}
 }
+
+// A closingConn is a RawConn whose Read tells whether it has closed the descriptor.
+type closingConn struct {
+	syscall.RawConn
+	afterRead func()
+}
+
+func (c *closingConn) Read(step func(fd uintptr) bool) error {
+	defer c.afterRead()
+	return c.RawConn.Read(step)
+}
+
+// Another goroutine closes the connection while a Holder has the request. The descriptor stays open
+// until that is recalled: the request would be sent on the next connection that has its number.
+func TestTurnIsRecalledBeforeTheEnd(t *testing.T) {
+	client, turn, _ := turnPair(t)
+	var held *engine.Held
+	turn.raw = &closingConn{turn.raw, func() {
+		if _, err := syscall.GetsockoptInt(held.FD, syscall.SOL_SOCKET, syscall.SO_TYPE); err != nil && held.State() == engine.HeldWaits {
+			t.Errorf("a request waits for a descriptor that is closed: %v", err)
+		}
+	}}
+	holder := holderFunc(func(h *engine.Held, out []byte) bool {
+		held = h
+		h.Wait()
+		go client.Close()
+		return true
+	})
+	if written, n, err := turn.Take([]byte("ask"), make([]byte, 9), holder); written != 0 || n != 0 || err != ErrNotQuiet {
+		t.Errorf("%d bytes written, %d read, %v", written, n, err)
+	}
+}
