@@ -22,8 +22,8 @@ type Conn struct {
 	turn        pool.Turn
 	written     atomic.Int64 // bytes of the present request
 	writeErr    error        // of writing the present request
-	unsent      []byte       // what the next Read writes first
 	takesTurn   bool         // the present request uses turn, which looks whether Net is quiet
+	hasArrived  bool         // turn reads
 	hasDeadline bool         // a deadline may be set on Net
 	readLimit   int64        // a late deadline that is set for reading; 0: none or another one
 }
@@ -33,15 +33,15 @@ func (c *Conn) Init(nc net.Conn, x *Exchange, m Message) {
 	c.Net, c.exchange = nc, x
 	x.Conn, x.Message = c, m
 	c.peek.Init(nc)
-	c.turn.Init(nc)
+	c.turn.Init(nc, c.arrived)
 }
 
-// Read implements io.Reader. It first writes unsent.
+// Read implements io.Reader.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.unsent == nil {
-		return c.Net.Read(p)
+	if c.hasArrived {
+		return c.turn.Read(p)
 	}
-	return c.exchange.takeTurn(p)
+	return c.Net.Read(p)
 }
 
 // Write implements io.Writer. It counts the written bytes and keeps the error.

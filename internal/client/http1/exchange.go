@@ -106,17 +106,11 @@ func (x *Exchange) Run() (Outcome, error) {
 	if ctx := x.Bounds.Context; ctx != nil {
 		x.guard = c.guard(ctx)
 	}
-	x.br = acquireInput(c, x.ReadBuffer)
 	var err error
-	switch {
-	case c.takesTurn:
+	if c.takesTurn {
 		err = x.runTurn()
-	case x.Content == nil:
-		err = x.runBuffered()
-	default:
-		if err = x.send(nil); err == nil {
-			err = x.receive()
-		}
+	} else {
+		err = x.runCalls()
 	}
 	switch {
 	case err != nil || x.Body == nil:
@@ -128,8 +122,11 @@ func (x *Exchange) Run() (Outcome, error) {
 		}
 	}
 	isOver := !x.guard.end(c)
-	hasMore := x.br.Buffered() > 0
-	releaseInput(x.br)
+	hasMore := false
+	if x.br != nil { // something has arrived
+		hasMore = x.br.Buffered() > 0
+		releaseInput(x.br)
+	}
 	switch {
 	case err != nil || isOver || x.isCut:
 		return MustCut, err
@@ -137,6 +134,18 @@ func (x *Exchange) Run() (Outcome, error) {
 		return MustClose, nil
 	}
 	return Reusable, nil
+}
+
+// runCalls sends the request and reads the response, by calls of Write and Read.
+func (x *Exchange) runCalls() error {
+	x.br = acquireInput(x.Conn, x.ReadBuffer)
+	if x.Content == nil {
+		return x.runBuffered()
+	}
+	if err := x.send(nil); err != nil {
+		return err
+	}
+	return x.receive()
 }
 
 // Clear forgets the request and its response.

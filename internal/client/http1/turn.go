@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"io"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/client/pool"
@@ -21,49 +20,48 @@ func (x *Exchange) limitError(err error) error {
 }
 
 // runTurn sends Content and reads the response, in one call of the connection as far as
-// possible.
+// possible. While it waits, it has no input: thousands of requests that wait would each have
+// their buffers, and none would be in the processor's cache.
 func (x *Exchange) runTurn() error {
 	c := x.Conn
 	x.isSent = true // writing never waits
 	if err := c.setReadLimit(x.Bounds, x.ReadTimeout); err != nil {
 		return x.limitError(err)
 	}
-	c.unsent = x.Content
-	_, err := x.br.Peek(1)
-	switch {
-	case err == nil:
-		return x.Message.Receive(&x.br.Reader)
-	case c.writeErr != nil:
-		return c.writeErr
-	}
-	return x.Message.Unanswered(err)
-}
-
-// takeTurn writes Conn.unsent, and reads the beginning of the response into p.
-func (x *Exchange) takeTurn(p []byte) (int, error) {
-	c := x.Conn
-	out := c.unsent
-	c.unsent = nil
 	var holder engine.Holder
 	if own := x.guard.own; own != nil {
 		holder = own.Holder()
 	}
-	written, n, err := c.turn.Take(out, p, holder)
-	c.written.Add(int64(written))
+	written, err := c.turn.Take(x.Content, holder)
+	c.written.Store(int64(written))
 	switch {
-	case err == nil && written < len(out): // the socket has no room for more
-		return x.finishTurn(out[written:], p)
-	case err == nil && n == 0:
-		return 0, io.EOF
-	case written < len(out):
+	case written < len(x.Content) && err == nil: // the socket has no room for more
+		return x.finishTurn(x.Content[written:])
+	case written < len(x.Content):
 		c.writeErr = err
+		return err
+	case err != nil:
+		return x.Message.Unanswered(err)
 	}
-	return n, err
+	return x.Message.Receive(&x.br.Reader)
 }
 
-// finishTurn is the rest of takeTurn if the socket has no room for all of the
-// request.
-func (x *Exchange) finishTurn(rest, p []byte) (int, error) {
+// arrived reads the beginning of the response into an input, for turn.
+func (c *Conn) arrived() error {
+	x := c.exchange
+	x.br = acquireInput(c, x.ReadBuffer)
+	c.hasArrived = true
+	_, err := x.br.Peek(1)
+	c.hasArrived = false
+	if err == pool.ErrNothingArrived {
+		releaseInput(x.br)
+		x.br = nil
+	}
+	return err
+}
+
+// finishTurn is the rest of runTurn if the socket has no room for all of the request.
+func (x *Exchange) finishTurn(rest []byte) error {
 	c := x.Conn
 	x.isSent = false
 	c.NoteDeadline()
@@ -77,11 +75,8 @@ func (x *Exchange) finishTurn(rest, p []byte) (int, error) {
 	}
 	if err != nil {
 		c.writeErr = err
-		return 0, err
+		return err
 	}
-	x.isSent = true
-	if err := c.setReadLimit(x.Bounds, x.ReadTimeout); err != nil {
-		return 0, err
-	}
-	return c.Net.Read(p)
+	x.br = acquireInput(c, x.ReadBuffer)
+	return x.receive()
 }

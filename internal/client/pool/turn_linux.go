@@ -4,6 +4,7 @@ package pool
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"syscall"
@@ -18,6 +19,9 @@ import (
 // bytes, and has written nothing.
 var ErrNotQuiet = errors.New("sluice: an idle connection is closed or has unread bytes")
 
+// ErrNothingArrived is returned by Turn.Read, and nothing else returns it.
+var ErrNothingArrived = errors.New("sluice: the beginning of the response has not arrived")
+
 // A Turn writes a request to an idle connection and waits for the response, on a bare
 // TCP socket. The methods of net.Conn need one system call more: Read tries before it
 // waits, and the response of a server is never there yet. And they tell the scheduler of
@@ -28,10 +32,12 @@ type Turn struct {
 	raw     syscall.RawConn // nil: conn is something else
 	step    func(fd uintptr) (done bool)
 	lend    func(fd uintptr)
-	out, in []byte
+	arrived func() error
+	out     []byte
 	phase   turnPhase
-	n       int // bytes received
-	errno   syscall.Errno
+	fd      int           // during a call of arrived
+	errno   syscall.Errno // of writing
+	err     error         // of arrived
 	holder  engine.Holder // sends out, if it takes it; nil: none
 	held    engine.Held
 	isHeld  bool  // holder has out
@@ -49,43 +55,58 @@ const (
 
 // Init sets the connection. A connection that wraps another one cannot be used: its
 // Read and Write may do more.
-func (t *Turn) Init(c net.Conn) {
+//
+// Take calls arrived when the response may have begun, so that nobody needs a buffer before.
+// It calls Read once, and returns the error.
+func (t *Turn) Init(c net.Conn, arrived func() error) {
 	conn, ok := c.(*net.TCPConn)
 	if !ok {
 		return
 	}
 	if raw, err := conn.SyscallConn(); err == nil {
-		t.conn, t.raw, t.step, t.lend, t.held.Wake = conn, raw, t.next, t.lendOut, t.wake
+		t.conn, t.raw, t.step, t.lend, t.arrived, t.held.Wake = conn, raw, t.next, t.lendOut, arrived, t.wake
 	}
 }
 
 // CanTake reports whether Take works for the connection.
 func (t *Turn) CanTake() bool { return t.raw != nil }
 
-// Take writes out and reads the beginning of the response into in. written is how
-// much of out was written. If the socket has no room for the rest, Take reads nothing, returns no
-// error, and may have changed the connection's read deadline, which limits the wait. If there
-// is a holder, it may send out, together with what others send.
-func (t *Turn) Take(out, in []byte, holder engine.Holder) (written, n int, err error) {
-	t.out, t.in, t.phase, t.n, t.errno, t.holder = out, in, turnLooks, 0, 0, holder
+// Take writes out, and waits until arrived has read the beginning of the response; err may be
+// that of arrived. written is how much of out was written. If the socket has no room for the rest,
+// Take does not wait, returns no error, and may have changed the connection's read deadline, which
+// limits the wait. If there is a holder, it may send out, together with what others send.
+func (t *Turn) Take(out []byte, holder engine.Holder) (written int, err error) {
+	t.out, t.phase, t.errno, t.err, t.holder = out, turnLooks, 0, nil, holder
 	if holder == nil {
 		err = t.raw.Read(t.step)
 	} else if err = t.raw.Control(t.lend); err == nil {
 		err, t.heldErr = t.heldErr, nil
 	}
 	written = len(out) - len(t.out)
-	t.out, t.in = nil, nil
+	t.out = nil
 	switch {
 	case t.phase == turnLooks && !errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, 0, ErrNotQuiet // or closed by this process
+		return 0, ErrNotQuiet // or closed by this process
 	case err != nil:
-		return written, 0, err
-	case t.errno == 0 || t.phase == turnWrites && t.errno == syscall.EAGAIN:
-		return written, t.n, nil
-	case t.phase == turnWrites:
-		return written, 0, t.failed("write")
+		return written, err
+	case t.errno != 0 && t.errno != syscall.EAGAIN:
+		return written, t.failed("write", t.errno)
 	}
-	return written, 0, t.failed("read")
+	return written, t.err
+}
+
+// Read reads what has arrived. Only arrived may call it.
+func (t *Turn) Read(p []byte) (int, error) {
+	n, errno := sock.Recv(t.fd, p)
+	switch {
+	case errno == syscall.EAGAIN:
+		return 0, ErrNothingArrived
+	case errno != 0:
+		return 0, t.failed("read", errno)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // lendOut is the part of Take during which holder may have out. It is a function for
@@ -123,8 +144,8 @@ func (t *Turn) recall(out []byte, err error) error {
 // wake ends the waiting for a response.
 func (t *Turn) wake() { _ = t.conn.SetReadDeadline(clock.Past()) }
 
-func (t *Turn) failed(op string) error {
-	return &net.OpError{Op: op, Net: "tcp", Source: t.conn.LocalAddr(), Addr: t.conn.RemoteAddr(), Err: os.NewSyscallError(op, t.errno)}
+func (t *Turn) failed(op string, errno syscall.Errno) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: t.conn.LocalAddr(), Addr: t.conn.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
 }
 
 // next is the function for RawConn.Read, which calls it at once and, while it returns
@@ -159,10 +180,11 @@ func (t *Turn) next(fd uintptr) (done bool) {
 		t.phase = turnReads
 		return false
 	}
-	n, errno := sock.Recv(int(fd), t.in)
-	if errno == syscall.EAGAIN {
+	t.fd = int(fd)
+	if t.err = t.arrived(); t.err == ErrNothingArrived {
+		t.err = nil
 		return false
 	}
-	t.n, t.errno, t.phase = n, errno, turnReceived
+	t.phase = turnReceived
 	return true
 }

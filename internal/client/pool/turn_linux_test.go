@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,12 +18,31 @@ import (
 	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
+// A readTurn is a Turn with a buffer.
+type readTurn struct {
+	Turn
+	in []byte // for what arrives
+	n  int    // bytes that have arrived
+}
+
+func (t *readTurn) arrived() (err error) {
+	t.n, err = t.Read(t.in)
+	return err
+}
+
+// take is Take, and returns what has arrived.
+func (t *readTurn) take(out string, holder engine.Holder) (written int, got string, err error) {
+	t.n = 0
+	written, err = t.Take([]byte(out), holder)
+	return written, string(t.in[:t.n]), err
+}
+
 // turnPair returns the two ends of a TCP connection, the first one with a Turn.
-func turnPair(t *testing.T) (client *net.TCPConn, turn *Turn, server *net.TCPConn) {
+func turnPair(t *testing.T) (client *net.TCPConn, turn *readTurn, server *net.TCPConn) {
 	t.Helper()
 	near, far := nettest.TCPPair(t)
-	turn = new(Turn)
-	turn.Init(near)
+	turn = &readTurn{in: make([]byte, 5)}
+	turn.Init(near, turn.arrived)
 	if !turn.CanTake() {
 		t.Fatal("a TCP connection cannot be used")
 	}
@@ -47,7 +67,6 @@ func arrived(t *testing.T, c *net.TCPConn) {
 
 func TestTurn(t *testing.T) {
 	_, turn, server := turnPair(t)
-	in := make([]byte, 5)
 	for _, answer := range []string{"one", "three"} { // the second one fills the buffer
 		go func() {
 			got := make([]byte, 3)
@@ -56,16 +75,16 @@ func TestTurn(t *testing.T) {
 			}
 			io.WriteString(server, answer)
 		}()
-		written, n, err := turn.Take([]byte("ask"), in, nil)
-		if written != 3 || string(in[:n]) != answer || err != nil {
-			t.Fatalf("%d bytes written, %q, %v", written, in[:n], err)
+		written, got, err := turn.take("ask", nil)
+		if written != 3 || got != answer || err != nil {
+			t.Fatalf("%d bytes written, %q, %v", written, got, err)
 		}
 	}
 	go io.CopyN(io.Discard, server, 3)
 	go server.CloseWrite()
 	// Whether the end has arrived before the request or after it.
-	if written, n, err := turn.Take([]byte("ask"), in, nil); n != 0 || err != nil && err != ErrNotQuiet || (err == nil) != (written == 3) {
-		t.Errorf("at the end: %d bytes written, %d read, %v", written, n, err)
+	if written, got, err := turn.take("ask", nil); got != "" || err != io.EOF && err != ErrNotQuiet || (err == io.EOF) != (written == 3) {
+		t.Errorf("at the end: %d bytes written, %q read, %v", written, got, err)
 	}
 }
 
@@ -81,8 +100,8 @@ func TestTurnLooksFirst(t *testing.T) {
 	} {
 		client, turn, server := turnPair(t)
 		spoil(client, server)
-		if written, n, err := turn.Take([]byte("ask"), make([]byte, 9), nil); written != 0 || n != 0 || err != ErrNotQuiet {
-			t.Errorf("%s: %d bytes written, %d read, %v", name, written, n, err)
+		if written, got, err := turn.take("ask", nil); written != 0 || got != "" || err != ErrNotQuiet {
+			t.Errorf("%s: %d bytes written, %q read, %v", name, written, got, err)
 		}
 	}
 }
@@ -90,20 +109,20 @@ func TestTurnLooksFirst(t *testing.T) {
 // The caller writes what finds no room.
 func TestTurnWithoutRoom(t *testing.T) {
 	_, turn, _ := turnPair(t)
-	request := []byte(strings.Repeat("x", 64<<20))
-	written, n, err := turn.Take(request, make([]byte, 9), nil)
-	if written == 0 || written == len(request) || n != 0 || err != nil {
-		t.Errorf("%d bytes written, %d read, %v", written, n, err)
+	request := strings.Repeat("x", 64<<20)
+	written, got, err := turn.take(request, nil)
+	if written == 0 || written == len(request) || got != "" || err != nil {
+		t.Errorf("%d bytes written, %q read, %v", written, got, err)
 	}
-	if turn.out != nil || turn.in != nil {
-		t.Error("the buffers are kept")
+	if turn.out != nil {
+		t.Error("the buffer is kept")
 	}
 }
 
 func TestTurnEnds(t *testing.T) {
 	client, turn, _ := turnPair(t)
 	client.SetReadDeadline(time.Unix(1, 0))
-	if written, _, err := turn.Take([]byte("ask"), make([]byte, 9), nil); written != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if written, _, err := turn.take("ask", nil); written != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the deadline: %d bytes written, %v", written, err)
 	}
 
@@ -112,7 +131,7 @@ func TestTurnEnds(t *testing.T) {
 		io.ReadFull(server, make([]byte, 3))
 		client.SetReadDeadline(time.Unix(1, 0))
 	}()
-	if written, _, err := turn.Take([]byte("ask"), make([]byte, 9), nil); written != 3 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if written, _, err := turn.take("ask", nil); written != 3 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a deadline while it waits: %d bytes written, %v", written, err)
 	}
 
@@ -122,7 +141,7 @@ func TestTurnEnds(t *testing.T) {
 		server.SetLinger(0)
 		server.Close()
 	}()
-	written, _, err := turn.Take([]byte("ask"), make([]byte, 9), nil)
+	written, _, err := turn.take("ask", nil)
 	var op *net.OpError
 	if written != 3 || !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &op) || op.Op != "read" {
 		t.Errorf("a reset: %d bytes written, %v", written, err)
@@ -133,9 +152,35 @@ func TestTurnEnds(t *testing.T) {
 func TestTurnLeavesWrappers(t *testing.T) {
 	client, _, _ := turnPair(t)
 	var turn Turn
-	turn.Init(struct{ net.Conn }{client})
+	turn.Init(struct{ net.Conn }{client}, nil)
 	if turn.CanTake() {
 		t.Error("a wrapper was passed over")
+	}
+}
+
+// TestTurnArrivals: arrived is called when something has arrived, and again if there was nothing.
+func TestTurnArrivals(t *testing.T) {
+	_, turn, server := turnPair(t)
+	var calls []string
+	turn.Turn.arrived = func() error {
+		err := turn.arrived()
+		if calls = append(calls, string(turn.in[:turn.n])); len(calls) > 1 {
+			return err
+		}
+		err = turn.arrived()
+		if err != ErrNothingArrived {
+			t.Errorf("%d bytes, %v", turn.n, err)
+		}
+		go io.WriteString(server, "two")
+		return err
+	}
+	go func() {
+		io.ReadFull(server, make([]byte, 3))
+		io.WriteString(server, "one")
+	}()
+	written, got, err := turn.take("ask", nil)
+	if written != 3 || got != "two" || err != nil || !slices.Equal(calls, []string{"one", "two"}) {
+		t.Errorf("%d bytes written, %q, %v, calls %q", written, got, err, calls)
 	}
 }
 
@@ -202,19 +247,18 @@ func TestTurnWithHolder(t *testing.T) {
 				io.WriteString(server, c.answer)
 			}()
 		}
-		in := make([]byte, 9)
-		written, n, err := turn.Take([]byte("ask"), in, holder)
+		written, got, err := turn.take("ask", holder)
 		<-ended
-		if written != c.written || string(in[:n]) != c.answer || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-			t.Errorf("%s: %d bytes written, %q, %v", name, written, in[:n], err)
+		if written != c.written || got != c.answer || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %d bytes written, %q, %v", name, written, got, err)
 		}
 		if c.before != nil && held.Begin() {
 			t.Errorf("%s: it is sent afterwards", name)
 		}
 		if c.err == nil && c.answer == "" { // the rest is written otherwise, and the answer awaited
 			io.WriteString(server, "late")
-			if n, err := client.Read(in); string(in[:n]) != "late" || err != nil {
-				t.Errorf("%s: %q, %v", name, in[:n], err)
+			if n, err := client.Read(turn.in); string(turn.in[:n]) != "late" || err != nil {
+				t.Errorf("%s: %q, %v", name, turn.in[:n], err)
 			}
 		}
 	}
@@ -247,7 +291,7 @@ func TestTurnIsRecalledBeforeTheEnd(t *testing.T) {
 		go client.Close()
 		return true
 	})
-	if written, n, err := turn.Take([]byte("ask"), make([]byte, 9), holder); written != 0 || n != 0 || err != ErrNotQuiet {
-		t.Errorf("%d bytes written, %d read, %v", written, n, err)
+	if written, got, err := turn.take("ask", holder); written != 0 || got != "" || err != ErrNotQuiet {
+		t.Errorf("%d bytes written, %q read, %v", written, got, err)
 	}
 }
