@@ -128,8 +128,11 @@ func (g *Group[C]) Pick(used []*Member[C]) (Pick[C], bool) { return g.PickBy(use
 // largest weight, whatever its load is. nil is Pick.
 func (g *Group[C]) PickBy(used []*Member[C], weight func(C) uint64) (Pick[C], bool) {
 	members := g.all()
-	if len(members) == 0 {
+	switch {
+	case len(members) == 0:
 		return Pick[C]{}, false
+	case len(members) == 1 && !members[0].isTroubled.Load(): // there is nothing to choose
+		return Pick[C]{Member: members[0], began: math.MinInt64}, true
 	}
 	now := int64(math.MinInt64) // if all are well: a later failure began later
 	if slices.ContainsFunc(members, isTroubled) {
