@@ -12,7 +12,8 @@ import (
 // calls DefaultTransport or another client.
 type clientCall struct {
 	clock.Bounds
-	outer      *clientCall   // the call that it is part of, with the same Request; nil: none
+	owner      *Request      // has the memory in calls, and not a copy of it by assignment
+	outer      *clientCall   // the call that it is part of, with the same Request; nil: none. In Request.calls, the next one
 	trace      *ClientTrace  // of the context or the client; nil: none
 	upstream   string        // address of the last attempt
 	phase      Phase         // the present phase
@@ -38,10 +39,15 @@ const (
 // beginCall returns a call for req, which the caller ends. If a call for req is in progress,
 // whose RoundTripper uses a client, it has the bounds of that.
 func beginCall(req *Request) *clientCall {
-	c := acquireCall()
+	c := req.calls
+	if c != nil && c.owner == req {
+		req.calls, c.outer = c.outer, nil
+	} else {
+		c = &clientCall{owner: req}
+	}
 	if outer := req.call; outer != nil {
 		*c = *outer
-		c.outer = outer
+		c.owner, c.outer = req, outer
 	}
 	req.call = c
 	return c
@@ -51,7 +57,8 @@ func beginCall(req *Request) *clientCall {
 func (c *clientCall) end(req *Request) {
 	req.call = c.outer
 	if !c.isHeld {
-		releaseCall(c)
+		*c = clientCall{owner: req, outer: req.calls}
+		req.calls = c
 	}
 }
 

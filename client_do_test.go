@@ -322,3 +322,27 @@ func TestAttachedTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsOfCopies: a Request uses the memory of its calls again, and a copy by assignment
+// does not use that of the original.
+func TestCallsOfCopies(t *testing.T) {
+	var original Request
+	first := beginCall(&original)
+	inner := beginCall(&original)
+	if inner == first || inner.outer != first || original.call != inner {
+		t.Fatal("the second call is not part of the first")
+	}
+	inner.end(&original)
+	first.end(&original)
+	dup := assigned(&original)
+	a, b := beginCall(&original), beginCall(dup)
+	if a == b || a != first {
+		t.Errorf("the calls %p and, of the copy, %p, want %p and another one", a, b, first)
+	}
+	if c := beginCall(dup); c == inner || c == b || c.outer != b {
+		t.Error("the copy uses the memory of the original's second call")
+	}
+	if c := beginCall(&original); c != inner || c.outer != a {
+		t.Error("the second call of the original is not used again")
+	}
+}

@@ -88,12 +88,13 @@ func TestClientPools(t *testing.T) {
 	}
 	var c HostClient
 	var pipeline PipelineClient
+	var sent Request
 	stub := &stubConn{}
 	for name, use := range map[string]func(){
 		"reader":   func() { c.ReleaseReader(c.AcquireReader(stub)) },
 		"writer":   func() { c.ReleaseWriter(c.AcquireWriter(stub)) },
 		"fetching": func() { releaseFetching(acquireFetching()) },
-		"call":     func() { releaseCall(acquireCall()) },
+		"call":     func() { beginCall(&sent).end(&sent) },
 		"stream":   func() { releaseHTTP2Call(acquireHTTP2Call()) },
 		"timer":    func() { ReleaseTimer(AcquireTimer(time.Hour)) },
 		"work":     func() { pipeline.works.release(pipeline.works.acquire(&pipeline)) },

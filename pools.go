@@ -178,16 +178,6 @@ func releaseFetching(f *fetching) {
 	fetchingPool.Put(f)
 }
 
-// callPool holds *clientCall.
-var callPool = sync.Pool{New: func() any { return new(clientCall) }}
-
-func acquireCall() *clientCall { return callPool.Get().(*clientCall) }
-
-func releaseCall(c *clientCall) {
-	*c = clientCall{}
-	callPool.Put(c)
-}
-
 // http2CallPool holds *http2Call.
 var http2CallPool = sync.Pool{New: func() any { return new(http2Call) }}
 

@@ -44,6 +44,7 @@ type Request struct {
 	match      *route.Match // of package router; nil: there never was one. It is used again
 	timeout    time.Duration
 	call       *clientCall // nil unless a client sends the request
+	calls      *clientCall // memory for calls, as many as there were at a time; nil: none
 	wire       []byte      // memory for what is sent; holds what was sent last
 
 	hasURI      bool // uri has been parsed or set, and takes precedence over Header

@@ -21,7 +21,7 @@ import (
 // which is written before it is read.
 func isMemory(name string) bool {
 	return slices.Contains([]string{
-		"buf", "chunkedText", "clean", "closeText", "fullURI", "joined", "lengthText", "names", "peeked", "requestURI",
+		"buf", "calls", "chunkedText", "clean", "closeText", "fullURI", "joined", "lengthText", "names", "peeked", "requestURI",
 		"scratch", "serverText", "text", "typeText", "versionText", "wire",
 	}, name)
 }
