@@ -61,8 +61,8 @@ func (p *Pool[T]) maxLocked(s Settings[T]) int {
 // takes only the permission. isFull means that there is neither.
 func (p *Pool[T]) Take(s Settings[T], isFresh bool) (got Idle[T], isFull bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	got, ok := p.takeLocked(s, isFresh)
+	p.mu.Unlock()
 	return got, !ok
 }
 
