@@ -20,20 +20,17 @@ const (
 // acquire returns a connection for a call: an idle one that is open and has no
 // unread bytes, or a new one. If it speaks HTTP/2, the result is a place for a stream.
 func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
-	if kind == inPlace {
-		return c.connect(call, kind)
-	}
-	if kind != forEither && c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
-		return nil, nil, ErrConnPoolStrategyNotImpl
+	trace := call.trace
+	if trace == nil || kind == inPlace { // roundTrip does the same
+		return c.take(call, kind)
 	}
 	call.phase = PhaseWait
-	trace := call.trace
-	if trace != nil && trace.GetConn != nil {
+	if trace.GetConn != nil {
 		trace.GetConn(c.firstAddr())
 	}
 	m, cc, err = c.take(call, kind)
 	switch {
-	case err != nil, trace == nil:
+	case err != nil:
 	case m != nil:
 		trace.gotConn(m.Conn.nc, m.Conn.wasUsed.Load(), func() { c.releaseHTTP2(m) })
 	default:
@@ -45,10 +42,15 @@ func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, c
 // take takes an idle connection or, with forEither, a place for a stream, or opens a
 // connection of kind.
 func (c *HostClient) take(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
-	if call.IsBound() {
-		if err := call.err(); err != nil {
-			return nil, nil, err
-		}
+	if kind == inPlace {
+		return c.connect(call, kind)
+	}
+	if kind != forEither && c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO && c.IdleConnsCount() > 0 {
+		return nil, nil, ErrConnPoolStrategyNotImpl
+	}
+	call.phase = PhaseWait
+	if call.HasEnded() || call.IsOver() {
+		return nil, nil, call.err()
 	}
 	if kind == forEither {
 		if m, cc, err = c.takeShared(call); err != errChoseHTTP1 || c.http2.passHTTP1 != nil {

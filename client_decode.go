@@ -16,7 +16,7 @@ const acceptedCodings = "gzip, deflate, br, zstd"
 func (c *HostClient) askForCodings(call *clientCall, req *Request, resp *Response) (asks bool) {
 	h := &req.Header
 	switch {
-	case !c.DecodeResponseBody && !resp.DecodeBody, call.wants == wantsNone, resp.SkipBody,
+	case call.wants == wantsNone, resp.SkipBody,
 		h.IsHead(), h.IsConnect(), h.has(HeaderAcceptEncoding), h.has(HeaderRange):
 		return false
 	}

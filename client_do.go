@@ -34,9 +34,7 @@ func (c *HostClient) do(call *clientCall, req *Request, resp *Response) error {
 // send is do for a request that is already counted as pending.
 func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error {
 	if resp == nil {
-		resp = AcquireResponse()
-		defer ReleaseResponse(resp)
-		call.wants = wantsNone
+		return c.sendUnwanted(call, req)
 	}
 	if req.GetTimeOut() > 0 {
 		call.Allow(req.GetTimeOut())
@@ -47,7 +45,12 @@ func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error 
 	if call.trace == nil {
 		call.trace = c.Trace
 	}
-	err := c.attemptDecoded(call, req, resp)
+	var err error
+	if c.DecodeResponseBody || resp.DecodeBody {
+		err = c.attemptDecoded(call, req, resp)
+	} else {
+		err = c.attempt(call, req, resp)
+	}
 	if outer := call.outer; outer != nil { // which does not repeat what has been repeated here
 		outer.progress, outer.upstream = noConn, call.upstream
 	}
@@ -57,7 +60,15 @@ func (c *HostClient) send(call *clientCall, req *Request, resp *Response) error 
 	return nil
 }
 
-// attemptDecoded is attempt, and decodes the response if the client is to.
+// sendUnwanted is send for a caller that does not want the response.
+func (c *HostClient) sendUnwanted(call *clientCall, req *Request) error {
+	resp := AcquireResponse()
+	defer ReleaseResponse(resp)
+	call.wants = wantsNone
+	return c.send(call, req, resp)
+}
+
+// attemptDecoded is attempt, and decodes the response if it may be encoded.
 func (c *HostClient) attemptDecoded(call *clientCall, req *Request, resp *Response) error {
 	if !c.askForCodings(call, req, resp) {
 		return c.attempt(call, req, resp)
@@ -92,7 +103,17 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 		hasStream := req.streamed() != nil
 		// A RoundTripper that does not call DefaultTransport may have sent the request.
 		call.upstream, call.progress = "", hasSent
-		retry, err := c.transmit(call, req, resp)
+		var retry bool
+		var err error
+		rt := c.Transport
+		if rt == nil {
+			rt = DefaultTransport
+		}
+		if _, isOwn := rt.(*transport); !isOwn {
+			retry, err = rt.RoundTrip(c, req, resp)
+		} else if retry, err = c.roundTrip(call, req, resp); err != nil {
+			err = call.explain(err)
+		}
 		switch {
 		case err == nil && c.RetryStatus == nil, hasStream && req.streamed() == nil:
 			return err
@@ -115,19 +136,6 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 			trace.Retry(attempt, err)
 		}
 	}
-}
-
-// transmit is one attempt with the client's RoundTripper.
-func (c *HostClient) transmit(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
-	rt := c.Transport
-	if rt == nil {
-		rt = DefaultTransport
-	}
-	if _, isOwn := rt.(*transport); !isOwn {
-		return rt.RoundTrip(c, req, resp)
-	}
-	retry, err = c.roundTrip(call, req, resp)
-	return retry, call.explain(err)
 }
 
 // checkTarget returns an error if the URI cannot be requested, or not with TLS, or
@@ -244,7 +252,7 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 }
 
 // An arrivedTaker is a context whose call wants no stream for a body that has arrived with the
-// head. The context of a request in package proxy is one.
+// head. It has no ClientTrace. The context of a request in package proxy is one.
 type arrivedTaker interface{ TakesArrived() }
 
 // doer is implemented by Client, HostClient and PipelineClient.
@@ -270,9 +278,10 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 	call := beginCall(req)
 	defer call.end(req)
 	call.Context = ctx
-	_, call.wantsArrived = ctx.(arrivedTaker)
-	if trace := traceOf(ctx); trace != nil {
-		call.trace = trace
+	if _, call.wantsArrived = ctx.(arrivedTaker); !call.wantsArrived {
+		if trace := traceOf(ctx); trace != nil {
+			call.trace = trace
+		}
 	}
 	return c.do(call, req, resp)
 }

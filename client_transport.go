@@ -48,9 +48,12 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (retry bool, err error) {
 	call.progress = noConn
 	skips, streamsBody := resp.SkipBody, resp.StreamBody
-	c.prepareResponse(resp, req.Header.IsHead())
+	method := req.Header.m.Method()
+	isHead, isTunnel := string(method) == MethodHead, string(method) == MethodConnect
+	c.prepareResponse(resp, isHead)
 	c.prepareRequest(req)
 	call.patience = c.patienceFor(req)
+	isWhole := call.patience == 0 && req.isShort()
 	var cc *clientConn
 	defer func() {
 		resp.SkipBody, resp.StreamBody = skips, streamsBody
@@ -59,12 +62,11 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 			c.cut(cc)
 		}
 	}()
-	isTunnel := req.Header.IsConnect()
 	kind := forEither
 	switch {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
 		kind = forHTTP1
-		if call.trace == nil && !isTunnel && call.patience == 0 && req.isShort() {
+		if isWhole && call.trace == nil && !isTunnel {
 			kind = forTurn
 		}
 	case isTunnel:
@@ -72,15 +74,25 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	}
 	for {
 		var m *http2Member
-		m, cc, err = c.acquire(call, kind)
+		if call.trace == nil {
+			m, cc, err = c.take(call, kind)
+		} else {
+			m, cc, err = c.acquire(call, kind)
+		}
 		switch {
 		case err != nil:
 			return !errors.Is(err, ErrNoFreeConns), err
 		case cc != nil:
-			outcome, err := c.exchangeOn(call, cc, req, resp, isTunnel)
+			x := &cc.exchange
+			x.isHead, x.isTunnel, x.isWhole = isHead, isTunnel, isWhole
+			outcome, err := x.run(c, call, req, resp)
 			settled := cc
 			cc = nil
-			if err != pool.ErrNotQuiet {
+			switch {
+			case err == nil && outcome == http1client.Reusable:
+				c.release(settled)
+				return false, nil
+			case err != pool.ErrNotQuiet:
 				c.settle(settled, outcome)
 				// A response that is too long is too long on every connection.
 				return err != nil && !errors.Is(err, ErrBodyTooLarge), err
@@ -304,43 +316,6 @@ func (c *HostClient) settle(cc *clientConn, outcome http1client.Outcome) {
 	}
 }
 
-// exchangeOn sends the request, with isTunnel a CONNECT, on cc and reads the response.
-func (c *HostClient) exchangeOn(call *clientCall, cc *clientConn, req *Request, resp *Response, isTunnel bool) (http1client.Outcome, error) {
-	call.progress, call.upstream = hasConn, cc.addr
-	if !cc.isReused && cc.wire.WasSpokenTo() {
-		var one [1]byte // a byte is there, so reading does not wait
-		n, err := cc.wire.Net.Read(one[:])
-		if n > 0 {
-			err = errSpokenFirst
-		}
-		return http1client.MustCut, err
-	}
-	x := &cc.exchange
-	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
-	x.isHead, x.isTunnel = req.Header.IsHead(), isTunnel
-	x.IsLast = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
-	if head := req.Header.head(); x.IsLast && len(req.Header.Peek(HeaderConnection)) == 0 {
-		// The server learns that the connection ends. It then closes first, and its
-		// socket has the TIME_WAIT state (RFC 9293 section 3.6).
-		head.ConnectionClose = true
-		defer func() { head.ConnectionClose = false }()
-	}
-	outcome, err := x.run()
-	if cc.wire.HasWritten() {
-		call.progress = hasSent
-	}
-	if outcome == http1client.Streamed {
-		resp.setStream(x.Stream(), x.Length)
-		x.req, x.resp, x.call = nil, nil, nil
-		return outcome, nil
-	}
-	if x.IsSent() {
-		call.phase = PhaseRead
-	}
-	x.clear() // from here on, another request may use the connection
-	return outcome, err
-}
-
 // prepareRequest applies the client's settings to req.
 func (c *HostClient) prepareRequest(req *Request) {
 	if c.DisableHeaderNamesNormalizing {
@@ -375,6 +350,7 @@ type exchange struct {
 	call     *clientCall
 	isHead   bool
 	isTunnel bool // the method is CONNECT
+	isWhole  bool // the request is encoded into memory
 }
 
 var _ http1client.Message = (*exchange)(nil)
@@ -385,30 +361,66 @@ const watchedBody = 64 << 10
 
 // run sends the request and reads the response. It returns what happens to the
 // connection.
-func (x *exchange) run() (outcome http1client.Outcome, err error) {
-	c, req := x.c, x.req
-	x.call.phase = PhaseWrite
+func (x *exchange) run(c *HostClient, call *clientCall, req *Request, resp *Response) (outcome http1client.Outcome, err error) {
+	cc := x.cc
+	call.progress, call.upstream = hasConn, cc.addr
+	if !cc.isReused && cc.wire.WasSpokenTo() {
+		var one [1]byte // a byte is there, so reading does not wait
+		n, err := cc.wire.Net.Read(one[:])
+		if n > 0 {
+			err = errSpokenFirst
+		}
+		return http1client.MustCut, err
+	}
+	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
 	x.WriteTimeout, x.ReadTimeout = c.WriteTimeout, c.ReadTimeout
 	x.ReadBuffer = positiveOr(c.ReadBufferSize, defaultClientBuffer)
-	if trace := x.call.trace; trace != nil {
+	if trace := call.trace; trace != nil {
 		x.Wrote = trace.WroteRequest
 	}
-	if x.call.patience == 0 && req.isShort() {
-		if x.Content, err = req.encodeWhole(); err != nil {
-			if x.Wrote != nil {
-				x.Wrote(err)
-			}
-			return http1client.MustClose, err
-		}
-	} else {
-		x.WriteBuffer = positiveOr(c.WriteBufferSize, defaultClientBuffer)
-		x.IsWatched = req.streamed() != nil || len(req.bodyBytes()) >= watchedBody
-		x.Upload, _ = req.streamed().(io.Closer)
-		if x.call.patience > 0 {
-			x.IsWatched, x.Gate = true, body.NewGate()
-		}
+	x.IsLast = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
+	if head := req.Header.head(); x.IsLast && len(req.Header.Peek(HeaderConnection)) == 0 {
+		// The server learns that the connection ends. It then closes first, and its
+		// socket has the TIME_WAIT state (RFC 9293 section 3.6).
+		head.ConnectionClose = true
+		defer func() { head.ConnectionClose = false }()
 	}
-	return x.Run()
+	call.phase = PhaseWrite
+	if x.isWhole {
+		x.Content, err = req.encodeWhole()
+	} else {
+		x.prepareParts()
+	}
+	switch {
+	case err == nil:
+		outcome, err = x.Run()
+	case x.Wrote != nil:
+		x.Wrote(err)
+	}
+	if cc.wire.HasWritten() {
+		call.progress = hasSent
+	}
+	if outcome == http1client.Streamed {
+		resp.setStream(x.Stream(), x.Length)
+		x.req, x.resp, x.call = nil, nil, nil
+		return outcome, nil
+	}
+	if x.IsSent() {
+		call.phase = PhaseRead
+	}
+	x.clear() // from here on, another request may use the connection
+	return outcome, err
+}
+
+// prepareParts prepares a request that Write writes.
+func (x *exchange) prepareParts() {
+	req := x.req
+	x.WriteBuffer = positiveOr(x.c.WriteBufferSize, defaultClientBuffer)
+	x.IsWatched = req.streamed() != nil || len(req.bodyBytes()) >= watchedBody
+	x.Upload, _ = req.streamed().(io.Closer)
+	if x.call.patience > 0 {
+		x.IsWatched, x.Gate = true, body.NewGate()
+	}
 }
 
 func (x *exchange) clear() {
