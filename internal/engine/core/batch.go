@@ -232,21 +232,25 @@ func (q *runQueue) sparesSendersLocked() bool {
 
 // gatherLocked lets the workers run whose handlers have been woken, as a rule by the same look
 // at the network: their responses are sent together with the others. mu is not held meanwhile.
-// Workers that find no work then need not send, for the caller does.
+// Workers that find no work then need not send, for the caller does, unless the handlers take long.
 func (q *runQueue) gatherLocked() {
 	q.isGathering = true
 	q.mu.Unlock()
 	runtime.Gosched()
-	isSlow := false
-	for _, b := range q.batches {
-		_, slow := b.isDue()
-		isSlow = isSlow || slow
-	}
 	q.mu.Lock()
 	q.isGathering = false
-	if isSlow {
-		q.plainly = sentPlainly
+	q.isDueLocked()
+}
+
+// isDueLocked reports whether a batch is due. If handlers are slow, the next responses do not wait.
+func (q *runQueue) isDueLocked() (isDue bool) {
+	for _, b := range q.batches {
+		due, isSlow := b.isDue()
+		if isDue = isDue || due; isSlow {
+			q.plainly = sentPlainly
+		}
 	}
+	return isDue
 }
 
 // sendBeforeWork sends what must not wait for the handler that w is about to run.

@@ -143,15 +143,14 @@ func TestAnswersOfWokenHandlersAreGathered(t *testing.T) {
 	other := &worker{loop: b.loop, more: make(chan struct{}, 1)}
 	b.more = make(chan struct{}, 1)
 	var workers sync.WaitGroup
-	var hasBegun, hasWaited atomic.Bool
-	workers.Go(func() { // it is runnable while the other one looks for work
-		hasWaited.Store(hasBegun.Load() && b.received(first) == "")
-		b.answer(second, "second")
-		q.next(other)
-	})
-	workers.Go(func() { // the scheduler runs it first
-		hasBegun.Store(true)
+	var hasWaited atomic.Bool
+	workers.Go(func() {
 		b.answer(first, "first")
+		workers.Go(func() { // it is runnable while the other one looks for work
+			hasWaited.Store(b.received(first) == "")
+			b.answer(second, "second")
+			q.next(other)
+		})
 		q.next(b.worker)
 	})
 	for parked := 0; parked < 2; {
@@ -165,6 +164,36 @@ func TestAnswersOfWokenHandlersAreGathered(t *testing.T) {
 	}
 	if q.isGathering || q.hasUnsent() {
 		t.Error("something is left")
+	}
+	q.close()
+	workers.Wait()
+}
+
+// While a worker lets the others run, handlers may compute for long: what is due is sent by the
+// next worker without work, and the next answers do not wait.
+func TestGatheredAnswersAreDue(t *testing.T) {
+	b := newBatching(t)
+	q := &b.loop.queue
+	q.keep, q.isGathering = 2, true
+	fd := b.connect(t)
+	b.answer(fd, "answer")
+	since := &q.batches[0].since
+	var workers sync.WaitGroup
+	for parked, want := range []string{"", "answer"} {
+		if want == "" {
+			since.Add(int64(time.Hour)) // it has just come
+		} else {
+			since.Add(-int64(time.Hour) - batchPatience - 1)
+		}
+		idle := &worker{loop: b.loop, more: make(chan struct{}, 1)}
+		workers.Go(func() { q.next(idle) })
+		eventually(t, "the worker is idle", func() bool { _, n := q.counts(); return n == parked+1 })
+		if got := b.received(fd); got != want {
+			t.Errorf("%q is sent, want %q", got, want)
+		}
+	}
+	if q.plainly != sentPlainly {
+		t.Errorf("%d answers do not wait, want %d", q.plainly, sentPlainly)
 	}
 	q.close()
 	workers.Wait()

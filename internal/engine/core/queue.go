@@ -280,8 +280,8 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		if q.closed || w.isLast || w.role == roleDismissed {
 			return 0, q.leaveLocked()
 		}
-		if !hasSent && !q.isGathering && q.hasUnsent() {
-			if !hasGathered && q.othersRunLocked() {
+		if !hasSent && q.hasUnsent() && (!q.isGathering || q.isDueLocked()) {
+			if !hasGathered && !q.isGathering && q.othersRunLocked() {
 				hasGathered = true
 				q.gatherLocked()
 				continue // w looks again
