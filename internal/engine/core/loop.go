@@ -109,9 +109,9 @@ const (
 // began, in nanoseconds.
 func (l *loop) room(elapsed int64) int {
 	room := math.MaxInt
-	if len(l.ready)+len(l.intake.servings) > 1 && elapsed < portionPatience {
+	if (len(l.ready) > 1 || len(l.intake.servings) > 0) && elapsed < portionPatience {
 		if handlersWait, tasks := l.queue.sinceLast(); handlersWait {
-			room = max(portion*l.queued/max(l.queued, tasks, 1), 1)
+			room = max(portion*max(l.queued, 1)/max(l.queued, tasks, 1), 1)
 		}
 		l.queued = 0
 	}

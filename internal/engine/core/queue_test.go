@@ -195,6 +195,19 @@ func TestConnectionsAreQueuedInPortions(t *testing.T) {
 	}
 }
 
+// What a pass accepts belongs to its portion.
+func TestAcceptedConnectionsAreAPortion(t *testing.T) {
+	l := &loop{}
+	l.queue.init(0, time.Second, func(*worker) {})
+	l.queue.workers = 1
+	l.intake.servings = []*serving{{ended: true}}
+	for range 2 { // the first one queues nothing
+		if room := l.room(0); room != portion {
+			t.Errorf("there is room for %d connections, want %d", room, portion)
+		}
+	}
+}
+
 func TestWorkersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
