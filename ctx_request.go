@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // ConnID returns the number of the connection, which is unique within the
@@ -301,7 +302,14 @@ func (ctx *RequestCtx) Path() []byte { return ctx.URI().m.Path() }
 
 // Host returns the host of the request-target, otherwise that of the Host
 // field.
-func (ctx *RequestCtx) Host() []byte { return ctx.URI().Host() }
+func (ctx *RequestCtx) Host() []byte {
+	if !ctx.Request.hasURI { // what a URI would say that is not parsed
+		if host, _, ok := ctx.Request.Header.m.LendOrigin(); ok && len(host) > 0 && ascii.IsLower(host) {
+			return host[:len(host):len(host)]
+		}
+	}
+	return ctx.URI().Host()
+}
 
 // Referer returns the Referer field.
 func (ctx *RequestCtx) Referer() []byte { return ctx.Request.Header.Referer() }

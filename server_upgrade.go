@@ -263,6 +263,12 @@ func (ctx *RequestCtx) connAddrPort() (addr netip.AddrPort) {
 // StopBody implements upgrade.Taker.
 func (t *taker) StopBody() { t.requestStream.stop() }
 
+// RequestHead implements upgrade.Taker.
+func (t *taker) RequestHead(h any) *message.RequestHeader { return &h.(*RequestHeader).m }
+
+// ResponseHead implements upgrade.Taker.
+func (t *taker) ResponseHead(h any) *message.ResponseHeader { return &h.(*ResponseHeader).m }
+
 // whenGone returns what is called when the client disconnects: what OnPeerGone has set, and
 // Cancel of d. Each may be nil.
 func (l *leaving) whenGone(d *cancelState) func() {

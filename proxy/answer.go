@@ -63,14 +63,9 @@ var errUnasked = errors.New("sluice: the upstream has answered 101 to a request 
 // copyHead gives ctx's response the status and the fields of h.
 func (x *exchange) copyHead(h *sluice.ResponseHeader) {
 	out := &x.ctx.Response.Header
-	protocol := string(h.Protocol())
-	h.CopyTo(out)
-	x.dropHop(out, false)
-	_ = out.SetTrailer("") // a field that Options.Response sets must not leave the head
-	out.SetProtocol([]byte("HTTP/1.1"))
-	out.SetNoDefaultContentType(true)
+	x.taker.ResponseHead(h).ForwardTo(x.taker.ResponseHead(out))
 	if x.proxy.options.Via != "" {
-		out.Add("Via", x.via(protocol))
+		out.Add("Via", x.via(string(h.Protocol())))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
-	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // choose returns the upstream for the next attempt, which has no upstream that the request
@@ -24,7 +23,7 @@ func (x *exchange) choose() balance.Pick[*upstream] {
 		if o.Key != nil {
 			x.key = hashOf(o.Key(x.ctx))
 		} else {
-			x.key = hashOf(appendClient(x.scratch[:0], upgrade.RemoteAddrPort(x.ctx)))
+			x.key = hashOf(appendClient(x.scratch[:0], x.taker.RemoteAddrPort()))
 		}
 	case o.Balance == Sticky:
 		if cookie := x.ctx.Request.Header.Cookie(o.Cookie); len(cookie) > 0 {

@@ -21,6 +21,7 @@ import (
 type exchange struct {
 	proxy *Proxy
 	ctx   *sluice.RequestCtx
+	taker upgrade.Taker    // of ctx
 	req   sluice.Request   // to the upstream
 	resp  *sluice.Response // of the upstream: room, or that of a hedge
 	room  sluice.Response
@@ -44,12 +45,6 @@ type exchange struct {
 	scratch []byte           // for values of fields
 	block   *[blockSize]byte // for bodies up to its length; nil: none is needed
 
-	// Of dropHop: the names of fields, each with a line end.
-	dropped        []byte
-	dropsForwarded bool
-	hasTE          bool                     // TE is among them
-	visit          func(name, value []byte) // x.visitField
-
 	mu    sync.Mutex
 	done  chan struct{} // closed when the client has disconnected
 	isEnd atomic.Bool   // done is closed, or about to be; written with mu
@@ -69,7 +64,6 @@ func newExchange() *exchange {
 	x := &exchange{scratch: make([]byte, 0, 256), done: make(chan struct{})}
 	x.resp = &x.room
 	x.upload.x = x
-	x.visit = x.visitField
 	x.gone = x.disconnected
 	x.onInterim = x.forwardInterim
 	return x
@@ -81,7 +75,7 @@ func (x *exchange) run() error {
 		x.ctx.Error(sluice.StatusMessage(status), status)
 		return nil
 	}
-	upgrade.OnPeerGone(x.ctx, x.gone)
+	x.taker.OnPeerGone(x.gone)
 	x.buildHead()
 	if hook := x.proxy.options.Request; hook != nil {
 		if err := hook(x.ctx, &x.req); err != nil {
@@ -236,7 +230,7 @@ func (x *exchange) release() {
 		x.cancel = nil
 	}
 	x.releaseBlock()
-	upgrade.OnPeerGone(x.ctx, nil)
+	x.taker.OnPeerGone(nil)
 	releaseExchange(x)
 }
 
@@ -277,7 +271,7 @@ func (x *exchange) Err() error {
 }
 
 // Holder returns what sends for the handler of the request. The client calls it.
-func (x *exchange) Holder() engine.Holder { return upgrade.Holder(x.ctx) }
+func (x *exchange) Holder() engine.Holder { return x.taker.Holder() }
 
 // TakesArrived makes the client read short bodies into memory.
 func (x *exchange) TakesArrived() {}

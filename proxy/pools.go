@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // exchangePool holds exchanges; see exchange for who owns one.
@@ -76,7 +77,7 @@ func (x *exchange) releaseBlock() {
 
 func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 	x := exchangePool.Get().(*exchange)
-	x.proxy, x.ctx = p, ctx
+	x.proxy, x.ctx, x.taker = p, ctx, upgrade.TakerOf(ctx)
 	return x
 }
 
@@ -86,11 +87,10 @@ func releaseExchange(x *exchange) {
 	if x.isSpent() {
 		return
 	}
-	x.dropped = nil
 	x.req.Reset()
 	x.resp = &x.room
 	x.resp.Reset()
-	x.proxy, x.ctx = nil, nil
+	x.proxy, x.ctx, x.taker = nil, nil, nil
 	x.pick = balance.Pick[*upstream]{}
 	clear(x.tried)
 	x.tried = x.tried[:0]

@@ -65,7 +65,7 @@ func (x *exchange) connect(conn net.Conn, early []byte) {
 	u := x.pick.Member.Client
 	x.isBusy = false // until the end of the tunnel
 	end := func() { u.pending.Add(-1) }
-	upgrade.OnPeerGone(x.ctx, nil)
+	x.taker.OnPeerGone(nil)
 	if !isSocket(conn) || x.takeOver(opening{upstream: u, conn: conn, early: early}) != nil {
 		x.ctx.Hijack(func(client net.Conn) {
 			defer end()

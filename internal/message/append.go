@@ -151,7 +151,7 @@ func (h *ResponseHeader) Show(f Framing) {
 // appendStatusLine appends the status line (RFC 9112 section 4).
 func (h *ResponseHeader) appendStatusLine(dst []byte) []byte {
 	at := len(dst)
-	if reason := h.Reason(); len(reason) > 0 {
+	if reason := h.Reason(); len(reason) > 0 && string(reason) != Reason(h.Status()) {
 		dst = appendStatusLine(dst, h.Status(), ascii.String(reason))
 	} else {
 		dst = append(dst, statusLine(h.Status())...)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // Key is under which a sluice.RequestCtx has its Taker as a value, and the ServerControl of a
@@ -31,29 +32,36 @@ type Taker interface {
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
 	StopBody()
+	// RequestHead returns what is in a *sluice.RequestHeader, and ResponseHead what is in a
+	// *sluice.ResponseHeader.
+	RequestHead(h any) *message.RequestHeader
+	ResponseHead(h any) *message.ResponseHeader
 }
 
+// TakerOf returns the Taker of ctx, which is a sluice.RequestCtx.
+func TakerOf(ctx context.Context) Taker { return ctx.Value(Key{}).(Taker) }
+
 // OnHijackDropped is that of the Taker of ctx, which is a sluice.RequestCtx.
-func OnHijackDropped(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).OnHijackDropped(f) }
+func OnHijackDropped(ctx context.Context, f func()) { TakerOf(ctx).OnHijackDropped(f) }
 
 // StopBody is that of the Taker of ctx, which is a sluice.RequestCtx.
-func StopBody(ctx context.Context) { ctx.Value(Key{}).(Taker).StopBody() }
+func StopBody(ctx context.Context) { TakerOf(ctx).StopBody() }
 
 // Holder is that of the Taker of ctx, which is a sluice.RequestCtx.
-func Holder(ctx context.Context) engine.Holder { return ctx.Value(Key{}).(Taker).Holder() }
+func Holder(ctx context.Context) engine.Holder { return TakerOf(ctx).Holder() }
 
 // RemoteAddrPort is that of the Taker of ctx, which is a sluice.RequestCtx.
 func RemoteAddrPort(ctx context.Context) netip.AddrPort {
-	return ctx.Value(Key{}).(Taker).RemoteAddrPort()
+	return TakerOf(ctx).RemoteAddrPort()
 }
 
 // OnPeerGone is that of the Taker of ctx, which is a sluice.RequestCtx.
-func OnPeerGone(ctx context.Context, f func()) { ctx.Value(Key{}).(Taker).OnPeerGone(f) }
+func OnPeerGone(ctx context.Context, f func()) { TakerOf(ctx).OnPeerGone(f) }
 
 // TakeOver gives the connection of ctx, which is a sluice.RequestCtx, to another protocol
 // after the response, or after the beginning of its body, when the handler has returned. Its
 // errors are those of package sluice.
-func TakeOver(ctx context.Context, t Takeover) error { return ctx.Value(Key{}).(Taker).TakeOver(t) }
+func TakeOver(ctx context.Context, t Takeover) error { return TakerOf(ctx).TakeOver(t) }
 
 // A Takeover is what TakeOver gets. One without a Family only asks whether another
 // would be allowed.

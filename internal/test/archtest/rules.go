@@ -110,7 +110,7 @@ func packageRules() map[string]packageRule {
 		"internal/client/http2": {own: []string{"internal/client/streams", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/h2", "internal/body", "internal/buf", "internal/clock", "internal/client/pool"}},
 
 		// The seam and what moves bytes through it.
-		"internal/server/upgrade":    {own: []string{"internal/wire/ascii", "internal/engine"}},
+		"internal/server/upgrade":    {own: []string{"internal/wire/ascii", "internal/engine", "internal/message"}},
 		"internal/engine":            {own: []string{"internal/clock", "internal/wire/proxy"}},
 		"internal/engine/sock":       {usesUnsafe: true},
 		"internal/engine/uring":      {usesUnsafe: true},
@@ -183,7 +183,7 @@ func satelliteRules() map[string]packageRule {
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
 
 		// The server and the client together.
-		"proxy": {own: []string{".", "internal/body", "internal/buf", "internal/client/balance", "internal/clock", "internal/engine", "internal/engine/choose", "internal/invariants", "internal/server/upgrade", "internal/wire/ascii", "internal/wire/ws", "internal/wire/h1"}},
+		"proxy": {own: []string{".", "internal/body", "internal/buf", "internal/client/balance", "internal/clock", "internal/engine", "internal/engine/choose", "internal/invariants", "internal/message", "internal/server/upgrade", "internal/wire/ascii", "internal/wire/ws", "internal/wire/h1"}},
 
 		"router":          {own: []string{".", "internal/server/route"}},
 		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route"}},

@@ -475,3 +475,21 @@ func TestPartOfAHeadIsHeld(t *testing.T) {
 		t.Errorf("%d bytes", n)
 	}
 }
+
+// TestFilter: the fields that stay keep their order, and are found.
+func TestFilter(t *testing.T) {
+	for _, keepsNames := range []bool{false, true} {
+		table := Table{KeepNames: keepsNames}
+		for _, name := range []string{"A", "Host", "B", "Via", "host", "Date", "B"} {
+			table.Add(Lookup(name), []byte(name), []byte(name))
+		}
+		table.Filter(1<<Host|1<<Cookie, func(name []byte) bool { return string(name) == "B" })
+		var names []string
+		for i := range table.Len() {
+			names = append(names, string(table.Name(i)))
+		}
+		if got := strings.Join(names, " "); got != "A Via Date" || table.Index(Host) >= 0 || table.Index(Date) != 2 {
+			t.Errorf("%s, Date at %d", got, table.Index(Date))
+		}
+	}
+}

@@ -228,6 +228,28 @@ func (t *Table) addExact(id ID, name, value []byte) {
 	t.push(f)
 }
 
+// A Part is the value of a field with a known ID in a text.
+type Part struct {
+	ID         ID
+	Start, End int
+}
+
+// AddParts adds a field for each part of text. A byte may be in several parts.
+func (t *Table) AddParts(text []byte, parts []Part) {
+	if t.KeepNames {
+		for _, p := range parts {
+			t.addExact(p.ID, canonical[p.ID], text[p.Start:p.End])
+		}
+		return
+	}
+	t.own()
+	t.reserve(len(text))
+	off, _ := t.store(text)
+	for _, p := range parts { // without room for a change in place, which would change other parts
+		t.push(entry{id: p.ID, valueOff: off + uint32(p.Start), valueLen: uint32(p.End - p.Start)})
+	}
+}
+
 // push appends an entry and sets the slot of its ID.
 func (t *Table) push(f entry) {
 	t.fields = append(t.fields, f)
@@ -427,6 +449,31 @@ func (t *Table) DelID(id ID) {
 	}
 	t.fields = kept
 	t.reindex()
+}
+
+// Filter removes the fields whose ID is in ids, which has the bit 1<<ID for each, and those without
+// one of which drops reports true. drops gets the name as it was received or set.
+func (t *Table) Filter(ids uint64, drops func(name []byte) bool) {
+	t.own()
+	kept := 0
+	for i := range t.fields {
+		f := &t.fields[i]
+		isDropped := ids>>(f.id&63)&1 != 0
+		if f.id == Other {
+			isDropped = drops(t.buf[f.nameOff : f.nameOff+f.nameLen])
+		}
+		if isDropped {
+			continue
+		}
+		if kept != i {
+			t.fields[kept] = *f
+		}
+		kept++
+	}
+	if kept != len(t.fields) {
+		t.fields = t.fields[:kept]
+		t.reindex()
+	}
 }
 
 // reindex sets the slots after fields have moved.
