@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // What the Containerfile builds is static. It serves as process 1, as a user without a name,
@@ -30,7 +31,10 @@ func TestContainer(t *testing.T) {
 		t.Fatalf("no build or no command in %s", text)
 	}
 	args := strings.Split(string(command[1]), `", "`)
-	parsed(t, args...)
+	// Of podman stop and docker stop.
+	if longest := ends(t, parsed(t, args...)); longest >= 10*time.Second {
+		t.Errorf("the command may need %v, and is killed after 10 s", longest)
+	}
 	root, err := os.MkdirTemp("/tmp", "sluice-root")
 	if err != nil {
 		t.Fatal(err)
