@@ -335,7 +335,7 @@ type pipelineWork struct {
 // Read implements pipeline.Answer.
 func (w *pipelineWork) Read(br *bufio.Reader, local, remote net.Addr) (isLast bool, err error) {
 	resp := w.into
-	if err := resp.readFrom(br, w.c.host.headLimits(), w.c.MaxResponseBodySize, w.isTunnel); err != nil {
+	if err := resp.readFrom(br, w.c.host.headLimits(), nil, w.c.MaxResponseBodySize, w.isTunnel); err != nil {
 		resp.ResetBody() // another connection may read into it
 		resp.Header.resetMessage()
 		return true, err

@@ -445,7 +445,7 @@ func (x *exchange) Heads() (*field.Table, h1.Limits) {
 func (*exchange) Unanswered(err error) error { return startError(message.EndError(err, nil), io.EOF) }
 
 // Receive implements http1client.Message.
-func (x *exchange) Receive(br *bufio.Reader) error {
+func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
 	if trace := x.call.trace; trace != nil && trace.FirstByte != nil {
 		if _, err := br.Peek(1); err == nil {
 			trace.FirstByte()
@@ -453,7 +453,7 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 	}
 	limits := x.c.headLimits()
 	resp := x.resp
-	if err := resp.readFinalHead(br, limits); err != nil {
+	if err := resp.readFinalHead(br, limits, last); err != nil {
 		return err
 	}
 	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) || x.call.wantsArrived && has(br, resp.Header.ContentLength()) {

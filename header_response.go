@@ -354,7 +354,7 @@ func (h *ResponseHeader) VisitAllCookie(f func(key, value []byte)) { h.m.VisitCo
 // head also matches ErrReadingResponseHeaders.
 func (h *ResponseHeader) Read(r *bufio.Reader) error {
 	h.m.ResetMessage()
-	return startError(h.m.Read(r, message.ReaderLimits(r)), io.EOF)
+	return startError(h.m.Read(r, message.ReaderLimits(r), nil), io.EOF)
 }
 
 // ReadTrailer is RequestHeader.ReadTrailer.

@@ -33,14 +33,14 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
 	r.Header.m.ResetMessage()
-	return r.readFrom(br, message.ReaderLimits(br), maxBodySize, false)
+	return r.readFrom(br, message.ReaderLimits(br), nil, maxBodySize, false)
 }
 
 // readFrom is ReadLimitBody for a response that is reset, with the given limits
-// of the head. isTunnel: the request was CONNECT, so that a successful response
+// of the head; see ResponseHeader.Read of package message for last. isTunnel: the request was CONNECT, so that a successful response
 // has no body (RFC 9110 section 9.3.6).
-func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
-	if err := r.readFinalHead(br, limits); err != nil {
+func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, last *h1.LastHead, maxBodySize int, isTunnel bool) error {
+	if err := r.readFinalHead(br, limits, last); err != nil {
 		return err
 	}
 	return r.readContent(br, limits, maxBodySize, isTunnel)
@@ -63,10 +63,10 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 
 // readFinalHead reads heads up to the first one that is not of an interim
 // response.
-func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
+func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits, last *h1.LastHead) error {
 	ended := io.EOF
 	for skipped := 0; ; skipped++ {
-		if err := r.Header.m.Read(br, limits); err != nil {
+		if err := r.Header.m.Read(br, limits, last); err != nil {
 			return startError(err, ended)
 		}
 		ended = io.ErrUnexpectedEOF // something was read

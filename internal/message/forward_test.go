@@ -78,7 +78,7 @@ func TestForwardTrailers(t *testing.T) {
 func TestForwardResponse(t *testing.T) {
 	var h, out ResponseHeader
 	b := bufio.NewReader(strings.NewReader("HTTP/1.0 200 OK\r\nServer: s\r\nConnection: server, keep-alive, date\r\nX-Forwarded-For: 1\r\nDate: d\r\nSet-Cookie: c=1\r\nContent-Length: 3\r\n\r\n"))
-	if err := h.Read(b, ReaderLimits(b)); err != nil {
+	if err := h.Read(b, ReaderLimits(b), nil); err != nil {
 		t.Fatal(err)
 	}
 	out.DefaultServer, out.ShowsServer = []byte("own"), true

@@ -28,9 +28,9 @@ func (h *RequestHeader) Read(r *bufio.Reader, limits h1.Limits) error {
 }
 
 // Read reads a head from r into h, which is reset. Its rest stays in r. After an error
-// h is empty.
-func (h *ResponseHeader) Read(r *bufio.Reader, limits h1.Limits) error {
-	p := h1.HeadParser{Role: h1.Responses, Limits: limits}
+// h is empty. last makes the heads of a client's responses cheaper, if it is not nil.
+func (h *ResponseHeader) Read(r *bufio.Reader, limits h1.Limits, last *h1.LastHead) error {
+	p := h1.HeadParser{Role: h1.Responses, Limits: limits, Last: last}
 	if err := feedHead(r, &p, &h.Table); err != nil {
 		err = responseError(err, h.Table.Raw(), r)
 		h.ResetMessage()
@@ -84,8 +84,10 @@ const restOfHead = 512
 // in r, and so does the piece of input that p refuses.
 func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
 	for {
-		if _, err := r.Peek(1); err != nil {
-			return EndError(err, t.Raw())
+		if r.Buffered() == 0 {
+			if _, err := r.Peek(1); err != nil {
+				return EndError(err, t.Raw())
+			}
 		}
 		in, _ := r.Peek(r.Buffered()) // cannot fail
 		if len(t.Raw()) > 0 {

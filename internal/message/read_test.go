@@ -95,7 +95,7 @@ func TestReadResponse(t *testing.T) {
 	const head = "HTTP/1.0 404 Gone away\r\nServer: a\r\nserver: b\r\nContent-Encoding: br\r\nContent-Encoding: gzip\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n"
 	b := bufio.NewReader(strings.NewReader(head + "x"))
 	var h ResponseHeader
-	if err := h.Read(b, ReaderLimits(b)); err != nil {
+	if err := h.Read(b, ReaderLimits(b), nil); err != nil {
 		t.Fatal(err)
 	}
 	if h.Status() != 404 || string(h.Reason()) != "Gone away" || h.ConnectionClose || string(h.Protocol()) != "HTTP/1.0" || h.IsHTTP11() {
@@ -125,7 +125,7 @@ func TestReadResponseRefuses(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 200) + "\r\n\r\n", []error{ErrSmallReadBuffer}, true},
 	} {
 		var h ResponseHeader
-		err := h.Read(bufio.NewReader(strings.NewReader(test.head)), BufferLimits(100))
+		err := h.Read(bufio.NewReader(strings.NewReader(test.head)), BufferLimits(100), nil)
 		for _, want := range test.want {
 			if !errors.Is(err, want) {
 				t.Errorf("%.60q: %v, want %v", test.head, err, want)

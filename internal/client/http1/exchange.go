@@ -25,8 +25,8 @@ type Message interface {
 	// them, which is empty again afterwards, and their limits.
 	Heads() (*field.Table, h1.Limits)
 	// Receive reads the response from br. It sets IsLast and, for a body that is not
-	// read, Body.
-	Receive(br *bufio.Reader) error
+	// read, Body. The parser of heads may use last.
+	Receive(br *bufio.Reader, last *h1.LastHead) error
 	// Unanswered returns the error of a request when reading the first byte of its
 	// response has failed with err.
 	Unanswered(err error) error
@@ -221,7 +221,7 @@ func (x *Exchange) receive() error {
 	if _, err := x.br.Peek(1); err != nil {
 		return x.Message.Unanswered(err)
 	}
-	return x.Message.Receive(&x.br.Reader)
+	return x.Message.Receive(&x.br.Reader, &x.br.last)
 }
 
 const (

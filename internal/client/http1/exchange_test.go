@@ -93,7 +93,7 @@ func (m *textMessage) Write(bw *bufio.Writer) error {
 
 func (m *textMessage) Heads() (*field.Table, h1.Limits) { return &m.table, h1.DefaultLimits }
 
-func (m *textMessage) Receive(br *bufio.Reader) (err error) {
+func (m *textMessage) Receive(br *bufio.Reader, _ *h1.LastHead) (err error) {
 	m.line, err = br.ReadString('\n')
 	if m.stream != "" {
 		m.x.Body, m.x.Length = &textBody{br, len(m.stream)}, len(m.stream)

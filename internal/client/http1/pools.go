@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"io"
 	"sync"
+
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // The pools of clients. Readers of all sizes share one pool, and so do writers
@@ -51,7 +53,8 @@ func ReleaseWriter(bw *bufio.Writer) {
 type input struct {
 	bufio.Reader
 	src    *Conn
-	failed bool // src has returned an error, which the Reader may still hold
+	last   h1.LastHead // of any connection: inputs that are in use are also in the processor's cache
+	failed bool        // src has returned an error, which the Reader may still hold
 }
 
 // inputSource is what the Reader of an input reads from.

@@ -43,7 +43,7 @@ func (x *Exchange) runTurn() error {
 	case err != nil:
 		return x.Message.Unanswered(err)
 	}
-	return x.Message.Receive(&x.br.Reader)
+	return x.Message.Receive(&x.br.Reader, &x.br.last)
 }
 
 // arrived reads the beginning of the response into an input, for turn.

@@ -140,7 +140,7 @@ func (x *Exchange) unanswered(err, writeErr error) error {
 		return writeErr
 	}
 	if x.br.Buffered() > 0 || err == io.EOF {
-		return x.Message.Receive(&x.br.Reader) // returns what is wrong with the response
+		return x.Message.Receive(&x.br.Reader, &x.br.last) // returns what is wrong with the response
 	}
 	return x.Message.Unanswered(err)
 }

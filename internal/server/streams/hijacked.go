@@ -157,7 +157,7 @@ func (t *HijackedConn) writeHead(p []byte) (int, error) {
 	t.head = nil
 	var h message.ResponseHeader
 	head := bufio.NewReaderSize(bytes.NewReader(append(before, "\r\n\r\n"...)), maxTunnelHead)
-	if err := h.Read(head, message.ReaderLimits(head)); err != nil {
+	if err := h.Read(head, message.ReaderLimits(head), nil); err != nil {
 		t.phase = tunnelRefused
 		t.Tunnel.Abort()
 		return 0, fmt.Errorf("sluice: over HTTP/2 and HTTP/3, a hijacked connection begins with a response of HTTP/1.1: %w", err)

@@ -565,6 +565,12 @@ func (t *Table) PushParsed(id ID, nameOff, nameEnd, valueOff, valueEnd int) {
 // Start returns where the line of field i, which was parsed, starts in the raw head.
 func (t *Table) Start(i int) int { return int(t.fields[i].nameOff) }
 
+// Offsets returns where name and value of field i, which was parsed, start and end in the raw head.
+func (t *Table) Offsets(i int) (name, nameEnd, value, valueEnd int) {
+	f := &t.fields[i]
+	return int(f.nameOff), int(f.nameOff + f.nameLen), int(f.valueOff), int(f.valueOff + f.valueLen)
+}
+
 // Remember makes t, which is empty, a copy of the first n fields of from, which were
 // parsed and lie between start and end of its raw head.
 func (t *Table) Remember(from *Table, n, start, end int) {

@@ -1,6 +1,8 @@
 package h1
 
 import (
+	"math"
+
 	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
@@ -11,7 +13,7 @@ func (p *HeadParser) fieldLines(t *field.Table, raw []byte) (end int, err error)
 		switch p.phase {
 		case atField:
 			if p.line < len(raw) && raw[p.line] != '\r' {
-				if err := p.plainLines(t, raw); err != nil {
+				if err := p.plainLines(t, raw, math.MaxInt); err != nil {
 					return 0, err
 				}
 			}
@@ -49,10 +51,10 @@ func (p *HeadParser) fieldLines(t *field.Table, raw []byte) (end int, err error)
 // plainLines is a fast path for complete and simple field lines
 // (BenchmarkParse/Browser: -22 %). At the first other line it stops, and the general
 // code continues. Both have the same result for every line, so plainLines may stop
-// anywhere.
-func (p *HeadParser) plainLines(t *field.Table, raw []byte) error {
+// anywhere. It reads most lines at most.
+func (p *HeadParser) plainLines(t *field.Table, raw []byte, most int) error {
 	line := p.line
-	for room := p.Limits.MaxFields - t.Len(); room > 0 && line < len(raw) && raw[line] != '\r'; room-- {
+	for room := min(most, p.Limits.MaxFields-t.Len()); room > 0 && line < len(raw) && raw[line] != '\r'; room-- {
 		colon := nameColon(raw, line)
 		if colon <= line {
 			break

@@ -148,6 +148,9 @@ func (p *HeadParser) finish(t *field.Table) error {
 		}
 	}
 	if p.Role == Responses {
+		if p.Last != nil {
+			p.keep(t)
+		}
 		return nil
 	}
 	if err := p.checkHost(t); err != nil {

@@ -114,7 +114,8 @@ type HeadParser struct {
 	Head
 	Limits     Limits
 	Role       Role
-	Opening    *Opening // of requests; nil: each line is parsed
+	Opening    *Opening  // of requests; nil: each line is parsed
+	Last       *LastHead // of responses; nil: each line is parsed
 	phase      phase
 	emptyLines uint8
 	isTrailer  bool // a trailer section: fields without a meaning for the framing
@@ -122,10 +123,10 @@ type HeadParser struct {
 	seen       int  // where the first unchecked byte is
 	colon      int  // where the current field's name ends
 	id         field.ID
-	recalled   int // number of fields that are from Opening
+	recalled   int // number of fields that are from Opening or Last
 }
 
-// Reset prepares for the next head. Limits, Role and Opening stay.
+// Reset prepares for the next head. Limits, Role, Opening and Last stay.
 func (p *HeadParser) Reset() {
 	p.Head = Head{}
 	p.phase, p.emptyLines, p.isTrailer = atStart, 0, false
@@ -214,8 +215,13 @@ func (p *HeadParser) parse(t *field.Table, raw []byte) (end int, err error) {
 		p.phase = atField
 		p.line = p.seen
 		p.Fields.Start = p.seen
-		if p.Opening.isPromising() && p.Minor > 0 {
+		switch {
+		case p.Opening.isPromising() && p.Minor > 0:
 			p.recall(t, raw)
+		case p.Last != nil:
+			if err := p.recallLines(t, raw); err != nil {
+				return 0, err
+			}
 		}
 	}
 	if end := p.line + len("\r\n"); p.phase == atField && end <= len(raw) && string(raw[p.line:end]) == "\r\n" { // as fieldLines does, without a call if all were recalled
