@@ -96,8 +96,10 @@ func doError(err error) error {
 // attempt sends the request until that succeeds or it must not be sent again.
 func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) error {
 	// An invalid request fails on every connection.
-	if err := checkTarget(req, c.IsTLS); err != nil {
-		return err
+	if !c.sendsReceived(req) {
+		if err := checkTarget(req, c.IsTLS); err != nil {
+			return err
+		}
 	}
 	for attempt := 1; ; attempt++ {
 		hasStream := req.streamed() != nil
@@ -136,6 +138,13 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 			trace.Retry(attempt, err)
 		}
 	}
+}
+
+// sendsReceived reports whether the target and the Host of req are sent as a parser has checked
+// them, so that no URI is needed. Package proxy sends such requests.
+func (c *HostClient) sendsReceived(req *Request) bool {
+	return c.DisablePathNormalizing && c.HTTP2 == HTTP2Off && c.Transport == nil && !c.IsTLS &&
+		req.UseHostHeader && !req.hasURI && req.connection != overHTTPS && req.Header.m.HasOrigin()
 }
 
 // checkTarget returns an error if the URI cannot be requested, or not with TLS, or

@@ -321,7 +321,7 @@ func (c *HostClient) prepareRequest(req *Request) {
 	if c.DisableHeaderNamesNormalizing {
 		req.Header.DisableNormalizing()
 	}
-	if c.DisablePathNormalizing {
+	if c.DisablePathNormalizing && !c.sendsReceived(req) {
 		req.URI().DisablePathNormalizing = true
 	}
 	req.Header.setDefaultAgent(c.Name, !c.NoDefaultUserAgentHeader)

@@ -25,7 +25,7 @@ func New(o Options) (*Proxy, error) {
 	if len(o.To) == 0 {
 		return nil, errors.New("sluice: proxy: there is no upstream: Options.To is empty")
 	}
-	seen := map[string]bool{}
+	seen, isPlain := map[string]bool{}, o.Request == nil
 	for _, to := range o.To {
 		u, err := newUpstream(to, &p.options)
 		if err != nil {
@@ -34,8 +34,11 @@ func New(o Options) (*Proxy, error) {
 		if seen[u.name] {
 			return nil, errors.New("sluice: proxy: the upstream " + u.name + " is there twice")
 		}
-		seen[u.name] = true
+		seen[u.name], isPlain = true, isPlain && !u.isTLS
 		p.group.Add(u)
+	}
+	for _, m := range p.group.Members() {
+		m.Client.isPlain = isPlain
 	}
 	switch {
 	case o.HealthPath != "" && o.HealthPath[0] != '/':

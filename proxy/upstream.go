@@ -19,6 +19,7 @@ type upstream struct {
 	addr    string // to dial
 	network string
 	isTLS   bool
+	isPlain bool // no upstream has TLS, and no hook sees requests: all have the scheme http
 	options *Options
 	client  sluice.HostClient
 	seed    uint64 // of name, for Hash
@@ -104,6 +105,9 @@ func (u *upstream) send(ctx context.Context, req *sluice.Request, resp *sluice.R
 func (u *upstream) aim(req *sluice.Request) {
 	if u.options.RewriteHost {
 		req.Header.SetHost(u.host)
+	}
+	if u.isPlain {
+		return
 	}
 	scheme := "http"
 	if u.isTLS {

@@ -170,6 +170,13 @@ func (h *RequestHeader) LendOrigin() (host, target []byte, ok bool) {
 	return host, target, ok
 }
 
+// HasOrigin reports whether the head was received with a target that begins with "/", and with a
+// Host that is not empty.
+func (h *RequestHeader) HasOrigin() bool {
+	host, isReceived := h.Table.RawValue(field.Host)
+	return h.targetAt.End > 0 && isReceived && len(host) > 0 && h.Target()[0] == '/'
+}
+
 // TakeBack ends what LendOrigin began.
 func (h *RequestHeader) TakeBack() { h.isLent = false }
 

@@ -380,3 +380,27 @@ func TestRequestAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestHasOrigin: nothing of what was received has been replaced.
+func TestHasOrigin(t *testing.T) {
+	for text, want := range map[string]bool{
+		"GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n":      true,
+		"GET / HTTP/1.0\r\n\r\n":                    false,
+		"GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n": false,
+		"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n":     false,
+	} {
+		h := readRequest(t, text)
+		if h.HasOrigin() != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+		h.SetKnown(field.Host, []byte("other"))
+		if h.HasOrigin() {
+			t.Errorf("%q: with another Host", text)
+		}
+	}
+	h := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	h.SetTarget([]byte("/b"))
+	if new(RequestHeader).HasOrigin() || h.HasOrigin() {
+		t.Error("a target that was set is not one that was received")
+	}
+}
