@@ -304,7 +304,7 @@ func (ctx *RequestCtx) Path() []byte { return ctx.URI().m.Path() }
 // field.
 func (ctx *RequestCtx) Host() []byte {
 	if !ctx.Request.hasURI { // what a URI would say that is not parsed
-		if host, _, ok := ctx.Request.Header.m.LendOrigin(); ok && len(host) > 0 && ascii.IsLower(host) {
+		if host, _, ok := ctx.Request.Header.m.LendOrigin(); ok && len(host) > 0 && host[0] != '[' && ascii.IsLower(host) {
 			return host[:len(host):len(host)]
 		}
 	}

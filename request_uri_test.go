@@ -91,6 +91,21 @@ func TestURIOfReceived(t *testing.T) {
 	}
 }
 
+// TestHost: Host is the same before and after the URI is asked for.
+func TestHost(t *testing.T) {
+	for field, want := range map[string]string{
+		"a:80": "a:80", "A.b": "a.b", "a%c3": "a%c3", "[::1]:8": "[::1]:8", "[FE80::1]": "[fe80::1]", "[fe80::1%25en0]": "[fe80::1%en0]",
+	} {
+		var ctx RequestCtx
+		if err := ctx.Request.Read(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\nHost: " + field + "\r\n\r\n"))); err != nil {
+			t.Fatal(err)
+		}
+		if before, after := string(ctx.Host()), string(ctx.URI().Host()); before != want || after != want {
+			t.Errorf("Host %s: %q, and %q by the URI, want %q", field, before, after, want)
+		}
+	}
+}
+
 // readings are what handlers read of a request, each with a target.
 var readings = []struct {
 	name, target string
