@@ -162,7 +162,8 @@ func (x *streamCall) prepare() error {
 // hold makes the body wait for the status 100 if the request expects it.
 func (x *streamCall) hold() {
 	if patience := x.call.patience; patience > 0 {
-		x.gate = body.NewGate()
+		x.gate = x.call.trace.newGate()
+		x.params.WantsInterims = x.params.WantsInterims || x.gate.Continued != nil
 		x.params.Source = body.HeldUpload{Upload: &x.source, Gate: x.gate, Patience: patience}
 	}
 }
@@ -279,7 +280,7 @@ func (x *streamCall) Fields() *field.Table { return &x.resp.Header.m.Table }
 func (x *streamCall) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed bool, err error) {
 	switch {
 	case x.gate == nil:
-	case head.StatusCode == StatusContinue:
+	case head.StatusCode == StatusContinue && x.gate.Continued == nil: // or InterimReceived does it
 		x.gate.Open()
 	case head.StatusCode >= 200:
 		x.gate.Close()
@@ -321,7 +322,13 @@ func (x *streamCall) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed
 
 // InterimReceived implements streams.Request.
 func (x *streamCall) InterimReceived(head *fieldlist.Head, t *field.Table) {
-	if head.StatusCode == StatusContinue {
+	switch {
+	case head.StatusCode == StatusContinue:
+		if x.gate != nil {
+			x.gate.Continue()
+		}
+		return
+	case x.resp.OnInterim == nil:
 		return
 	}
 	var h ResponseHeader

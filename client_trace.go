@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+
+	"github.com/sluicehttp/sluice/internal/body"
 )
 
 // ClientTrace holds functions that are called while a request is sent. They run
@@ -27,6 +29,13 @@ type ClientTrace struct {
 	// TLSStart and TLSDone are called before and after a TLS handshake.
 	TLSStart func()
 	TLSDone  func(state tls.ConnectionState, err error)
+	// Wait100Continue is called when the head of a request with "Expect: 100-continue" is
+	// written, or with HTTP/2 and HTTP/3 passed on for writing, and its body begins to wait;
+	// see Client.ExpectContinueTimeout. It may run on another goroutine.
+	Wait100Continue func()
+	// Got100Continue is called when the status 100 comes that the body waits for, before
+	// the body is sent.
+	Got100Continue func()
 	// WroteRequest is called after the head and the body are written, or after
 	// writing failed with err. With HTTP/2, where requests are written together, it
 	// is called when the request is passed on for writing, and err is nil.
@@ -78,6 +87,15 @@ func guarded(hook, undo func()) {
 	}()
 	hook()
 	hasReturned = true
+}
+
+// newGate returns the Gate of a body that waits for the status 100.
+func (trace *ClientTrace) newGate() *body.Gate {
+	gate := body.NewGate()
+	if trace != nil {
+		gate.Waits, gate.Continued = trace.Wait100Continue, trace.Got100Continue
+	}
+	return gate
 }
 
 // firstByte calls FirstByte of trace, if there is one. If it does not return, the body of resp

@@ -419,7 +419,7 @@ func (x *exchange) prepareParts() {
 	x.IsWatched = req.streamed() != nil || len(req.bodyBytes()) >= watchedBody
 	x.Upload, _ = req.streamed().(io.Closer)
 	if x.call.patience > 0 {
-		x.IsWatched, x.Gate = true, body.NewGate()
+		x.IsWatched, x.Gate = true, x.call.trace.newGate()
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 //
 // The request's context ends it in each phase, and the reading of the response's body. Bodies
 // are streams in both directions, with trailer fields. Functions of httptrace.ClientTrace in
-// the context are called, except those about 100 Continue, idle connections and single
-// fields. A body waits for the status 100 as sluice.Client.ExpectContinueTimeout says. What the client repeats by itself, it repeats here too, unless the body was read from.
+// the context are called, except those about idle connections and single fields;
+// Got1xxResponse is not called for the status 100. A body waits for the status 100 as sluice.Client.ExpectContinueTimeout says. What the client repeats by itself, it repeats here too, unless the body was read from.
 //
 // It asks for compressed responses and decodes them as sluice.Client.DecodeResponseBody says, not
 // only those in gzip. As with http.Transport, Response.Uncompressed tells.

@@ -3,12 +3,16 @@ package fasthttpadaptor
 import (
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
-// A body waits for the status 100, which net/http's servers send when they read it.
+// A body waits for the status 100, which net/http's servers send when they read it. The trace
+// is told of both.
 func TestTransportExpect(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/refused" {
@@ -29,7 +33,19 @@ func TestTransportExpect(t *testing.T) {
 		for path, want := range map[string]string{"/": "200 payload", "/refused": "417 "} {
 			for range 2 {
 				body := &readBody{Reader: strings.NewReader("payload")}
-				req, err := http.NewRequest(http.MethodPost, s.url+path, body)
+				var mu sync.Mutex
+				var told []string
+				tell := func(what string) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, what)
+				}
+				body.begins = sync.OnceFunc(func() { tell("body") })
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+					Wait100Continue: func() { tell("wait") },
+					Got100Continue:  func() { tell("got") },
+				})
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -46,6 +62,12 @@ func TestTransportExpect(t *testing.T) {
 				if isOwn && body.isRead != (path == "/") { // net/http may send the rest of a refused one
 					t.Errorf("%s: the body was read: %v", path, body.isRead)
 				}
+				mu.Lock()
+				slices.Sort(told[:min(2, len(told))]) // on two goroutines
+				if got := strings.Join(told, " "); path == "/" && got != "got wait body" || path != "/" && strings.Contains(got, "got") {
+					t.Errorf("%s: told %q", path, got)
+				}
+				mu.Unlock()
 			}
 		}
 	})
@@ -53,9 +75,14 @@ func TestTransportExpect(t *testing.T) {
 
 // readBody tells whether it was read from.
 type readBody struct {
-	*strings.Reader
+	io.Reader
 	isRead bool
+	begins func()
 }
 
-func (b *readBody) Read(p []byte) (int, error) { b.isRead = true; return b.Reader.Read(p) }
-func (b *readBody) Close() error               { return nil }
+func (b *readBody) Read(p []byte) (int, error) {
+	b.isRead = true
+	b.begins()
+	return b.Reader.Read(p)
+}
+func (b *readBody) Close() error { return nil }

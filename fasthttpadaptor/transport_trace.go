@@ -60,10 +60,12 @@ func interim(ctx context.Context, refused *error) func(*sluice.ResponseHeader) {
 // converted returns a trace that calls the functions of hooks. Package net calls those of connecting, by the context.
 func converted(hooks *httptrace.ClientTrace) sluice.ClientTrace {
 	trace := sluice.ClientTrace{
-		GetConn:   hooks.GetConn,
-		TLSStart:  hooks.TLSHandshakeStart,
-		TLSDone:   hooks.TLSHandshakeDone,
-		FirstByte: hooks.GotFirstResponseByte,
+		GetConn:         hooks.GetConn,
+		TLSStart:        hooks.TLSHandshakeStart,
+		TLSDone:         hooks.TLSHandshakeDone,
+		Wait100Continue: hooks.Wait100Continue,
+		Got100Continue:  hooks.Got100Continue,
+		FirstByte:       hooks.GotFirstResponseByte,
 	}
 	if f := hooks.GotConn; f != nil {
 		trace.GotConn = func(info sluice.GotConnInfo) { f(httptrace.GotConnInfo{Conn: info.Conn, Reused: info.IsReused}) }

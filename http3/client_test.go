@@ -308,6 +308,8 @@ func TestClientExpect(t *testing.T) {
 	}, Config{})
 	c := overHTTP3(t, addr)
 	c.ExpectContinueTimeout = time.Hour
+	var waits, continued atomic.Int32
+	c.Trace = &sluice.ClientTrace{Wait100Continue: func() { waits.Add(1) }, Got100Continue: func() { continued.Add(1) }}
 	for path, want := range map[string]int{"/yes": 200, "/no": 417} {
 		for _, isStream := range []bool{false, true} {
 			var req sluice.Request
@@ -322,6 +324,9 @@ func TestClientExpect(t *testing.T) {
 			}
 			if err := c.DoTimeout(&req, &resp, 20*time.Second); err != nil || resp.StatusCode() != want {
 				t.Errorf("%s: %v, %d", path, err, resp.StatusCode())
+			}
+			if waited, got := waits.Swap(0), continued.Swap(0); want == 200 && waited != 1 || got != map[int]int32{200: 1}[want] {
+				t.Errorf("%s: told %d times of the wait, %d times of the status 100", path, waited, got)
 			}
 			if want == 200 && string(resp.Body()) != "content" {
 				t.Errorf("%s: %q", path, resp.Body())

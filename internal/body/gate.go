@@ -11,8 +11,11 @@ var ErrWithheld = errors.New("sluice: the body was not asked for")
 
 // A Gate keeps the body of a request back until the server has asked for it with the status
 // 100 (RFC 9110 section 10.1.1). The first of Open, Close and the end of Wait decides. Its
-// methods may be called concurrently.
+// methods, except Wait, may be called concurrently.
 type Gate struct {
+	// Waits is called by the first Wait, and Continued by Continue; nil: none.
+	Waits, Continued func()
+
 	mu      sync.Mutex
 	state   gateState
 	decided chan struct{} // is closed when state changes
@@ -32,6 +35,14 @@ func NewGate() *Gate { return &Gate{decided: make(chan struct{})} }
 // Open lets the body pass.
 func (g *Gate) Open() { g.decide(gateOpen) }
 
+// Continue tells Continued that the status 100 has come, and lets the body pass.
+func (g *Gate) Continue() {
+	defer g.Open() // also if Continued panics: the writing must end
+	if g.Continued != nil {
+		g.Continued()
+	}
+}
+
 // Close withholds the body: the server has answered without it, or the request has ended.
 func (g *Gate) Close() { g.decide(gateClosed) }
 
@@ -45,8 +56,12 @@ func (g *Gate) decide(state gateState) {
 }
 
 // Wait waits until the Gate is open or closed, and opens it after limit. It returns
-// ErrWithheld if the Gate is closed.
+// ErrWithheld if the Gate is closed. One goroutine calls it.
 func (g *Gate) Wait(limit time.Duration) error {
+	if waits := g.Waits; waits != nil {
+		g.Waits = nil
+		waits()
+	}
 	select {
 	case <-g.decided: // always so after the first part of a body
 	default:

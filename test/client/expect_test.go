@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -73,6 +74,11 @@ func onExpectations(t *testing.T, mode sluice.HTTP2Mode, start func(t *testing.T
 				p := start(t, e.statuses, e.hasBody, got)
 				c := p.Host()
 				c.HTTP2, c.ExpectContinueTimeout = mode, e.timeout
+				var waits, continues atomic.Int32
+				c.Trace = &sluice.ClientTrace{
+					Wait100Continue: func() { waits.Add(1) },
+					Got100Continue:  func() { continues.Add(1) },
+				}
 				for range 2 { // also on a connection that has been used
 					req, resp := harness.NewCall("POST", p.URL("/"))
 					req.Header.Set("Expect", "100-Continue")
@@ -91,6 +97,16 @@ func onExpectations(t *testing.T, mode sluice.HTTP2Mode, start func(t *testing.T
 							t.Errorf("%s, %s: %d bytes came, want %d", e.name, kind, len(got), len(want))
 						}
 					})
+				}
+				wantWaits, wantContinues := 2, 0
+				if e.timeout < 0 {
+					wantWaits = 0
+				}
+				if slices.Contains(e.statuses, 100) {
+					wantContinues = 2
+				}
+				if int(continues.Load()) != wantContinues || e.hasBody && int(waits.Load()) != wantWaits {
+					t.Errorf("%s, %s: %d waits, %d continues; want %d, %d", e.name, kind, waits.Load(), continues.Load(), wantWaits, wantContinues)
 				}
 				if want := map[bool]int{true: 1, false: 2}[e.hasBody || mode == sluice.HTTP2Only]; p.Accepted() != want {
 					t.Errorf("%s, %s: %d connections, want %d", e.name, kind, p.Accepted(), want)

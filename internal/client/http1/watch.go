@@ -192,7 +192,9 @@ func (x *Exchange) awaitStatus() (digit int, err error) {
 	for at := 0; ; {
 		if _, err := x.br.Peek(at + 1); err != nil {
 			if at > 0 && err == bufio.ErrBufferFull {
-				x.continues()
+				if x.Gate != nil {
+					x.Gate.Open()
+				}
 				return 1, nil // interim responses fill the buffer
 			}
 			return 0, err
@@ -206,18 +208,11 @@ func (x *Exchange) awaitStatus() (digit int, err error) {
 		case status >= 200, status == statusSwitchingProtocols:
 			return status / 100, nil
 		case done:
-			if status == statusContinue {
-				x.continues()
+			if status == statusContinue && x.Gate != nil {
+				x.Gate.Continue()
 			}
 			p.Reset()
 			t.Reset()
 		}
-	}
-}
-
-// continues lets the body pass that waits.
-func (x *Exchange) continues() {
-	if x.Gate != nil {
-		x.Gate.Open()
 	}
 }
