@@ -95,7 +95,7 @@ func (h *ResponseHeader) appendHead(dst []byte, start *headStart, f *Framing) []
 	dst = h.appendPlain(dst, skip, f)
 	dst = appendKnown(dst, field.Trailer, h.announcement())
 	for i := h.Table.Index(field.SetCookie); i >= 0; i = h.Table.FindID(field.SetCookie, i+1) {
-		dst = h1.AppendField(dst, field.SetCookie.Canonical(), h.Table.Value(i))
+		dst = field.SetCookie.AppendLine(dst, h.Table.Value(i))
 	}
 	dst = h.appendConnection(dst, f)
 	return h.written(append(dst, "\r\n"...), at)
@@ -328,7 +328,7 @@ func appendKnown(dst []byte, id field.ID, value []byte) []byte {
 	if len(value) == 0 {
 		return dst
 	}
-	return h1.AppendField(dst, id.Canonical(), value)
+	return id.AppendLine(dst, value)
 }
 
 // appendPlain appends the fields that are not in skip, in their order.
@@ -343,7 +343,7 @@ func (h *Header) appendPlain(dst []byte, skip idSet, f *Framing) []byte {
 	for i := range n {
 		id := h.Table.ID(i)
 		if !skip.has(id) || id == field.Connection && !isAboutClose(h.Table.Value(i)) {
-			dst = h1.AppendField(dst, h.Table.Name(i), h.Table.Value(i))
+			dst = h.Table.AppendLine(dst, i)
 		}
 	}
 	return dst
@@ -355,7 +355,7 @@ func (h *Header) appendConnection(dst []byte, f *Framing) []byte {
 	case f.CloseConnection && !h.ConnectionClose:
 		return append(dst, "Connection: close\r\n"...)
 	case h.ConnectionClose:
-		return h1.AppendField(dst, field.Connection.Canonical(), h.closeValue())
+		return field.Connection.AppendLine(dst, h.closeValue())
 	case f.KeepAlive && h.Table.Index(field.Connection) < 0:
 		return append(dst, "Connection: keep-alive\r\n"...)
 	}

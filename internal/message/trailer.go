@@ -283,7 +283,7 @@ func (h *Header) AppendTrailers(dst []byte) []byte {
 	at := len(dst)
 	values := &h.trailer.values
 	for i := range values.Len() {
-		dst = h1.AppendField(dst, values.Name(i), values.Value(i))
+		dst = values.AppendLine(dst, i)
 	}
 	return h.written(append(dst, "\r\n"...), at)
 }

@@ -13,7 +13,8 @@ func AppendPercent(dst []byte, c byte) []byte {
 // Runs of kept bytes are copied at once.
 func appendEscaped(dst, s []byte, keep escapeSet) []byte {
 	from := 0
-	for i, c := range s {
+	for i := keptPrefix(s, keep); i < len(s); i++ {
+		c := s[i]
 		if escapes[c]&keep != 0 || c == '%' && keep&keepTarget != 0 && isEscape(s[i:]) {
 			continue
 		}
@@ -22,6 +23,18 @@ func appendEscaped(dst, s []byte, keep escapeSet) []byte {
 		from = i + 1
 	}
 	return append(dst, s[from:]...)
+}
+
+// keptPrefix returns the length of a prefix of s, as a rule the longest one, whose bytes are in
+// keep.
+func keptPrefix(s []byte, keep escapeSet) (n int) {
+	for ; len(s) >= 4 && escapes[s[0]]&escapes[s[1]]&escapes[s[2]]&escapes[s[3]]&keep != 0; s = s[4:] {
+		n += 4
+	}
+	for ; len(s) > 0 && escapes[s[0]]&keep != 0; s = s[1:] {
+		n++
+	}
+	return n
 }
 
 // AppendArg appends s as a key or value of application/x-www-form-urlencoded:

@@ -118,6 +118,21 @@ var canonical = [numIDs][]byte{
 // Canonical returns the normalised name of id. The caller must not change it.
 func (id ID) Canonical() []byte { return canonical[id] }
 
+// starts has the normalised spelling of every known name, with what follows it in a field line.
+var starts = func() (t [numIDs][]byte) {
+	for id := Other + 1; id < numIDs; id++ {
+		t[id] = append(bytes.Clone(canonical[id]), ": "...)
+	}
+	return t
+}()
+
+// AppendLine appends a line with the normalised name of id, which is not Other, and a valid value.
+func (id ID) AppendLine(dst, value []byte) []byte {
+	dst = append(dst, starts[id]...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
 // seats is the size of the hash table of names, a power of two.
 const seats = 128
 

@@ -128,6 +128,18 @@ func (t *Table) Value(i int) []byte {
 	return t.buf[f.valueOff:end:end]
 }
 
+// AppendLine appends field i, whose value must be valid, as a line.
+func (t *Table) AppendLine(dst []byte, i int) []byte {
+	f := &t.fields[i]
+	if f.id != Other && !f.isExact {
+		dst = append(dst, starts[f.id]...)
+	} else {
+		dst = append(append(dst, t.Name(i)...), ": "...)
+	}
+	dst = append(dst, t.buf[f.valueOff:f.valueOff+f.valueLen]...)
+	return append(dst, "\r\n"...)
+}
+
 // Index returns the position of the first field with a known id, or -1.
 func (t *Table) Index(id ID) int { return int(t.slots[id]) - 1 }
 
