@@ -349,7 +349,7 @@ func TestBenchTLS(t *testing.T) {
 
 // TestBenchHTTP3: --http3 is HTTP/3, with as many connections and streams as the flags say.
 func TestBenchHTTP3(t *testing.T) {
-	url := serveHTTP3(t)
+	url := serveHTTP3(t, mirror)
 	for _, args := range []string{"-m 5 -c 2", "-m 5 -c 2 -R 2000", "-m 5 -c 2 --warm-up", "--disable-keepalive -c 2 -b hello"} {
 		stdout, stderr, status := runs(t, append(strings.Fields(args), "--http3", "-k", "-n", "50", "-o", "-", url)...)
 		r := reportOf(t, stdout)

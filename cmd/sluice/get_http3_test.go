@@ -14,7 +14,7 @@ import (
 )
 
 // serveHTTP3 serves over TLS and QUIC at one address, until the test ends, and returns the URL.
-func serveHTTP3(t *testing.T) string {
+func serveHTTP3(t *testing.T, handler sluice.RequestHandler) string {
 	t.Helper()
 	cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
 	if err != nil {
@@ -32,7 +32,7 @@ func serveHTTP3(t *testing.T) string {
 	if err != nil {
 		t.Skip(err) // another program has the port
 	}
-	server := &sluice.Server{Handler: mirror, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	server := &sluice.Server{Handler: handler, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}}
 	served := make(chan error, 1)
 	go func() { served <- (&http3.Server{Server: server}).ServeTLS(ln, socket, "", "") }()
 	t.Cleanup(func() {
@@ -46,7 +46,7 @@ func serveHTTP3(t *testing.T) string {
 
 // TestGetHTTP3: --http3 speaks HTTP/3 if it is there first, and --http3-only nothing else.
 func TestGetHTTP3(t *testing.T) {
-	both := serveHTTP3(t)
+	both := serveHTTP3(t, mirror)
 	tcp := serveOn(t, &sluice.Server{Handler: mirror, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0)}, true)
 	for _, c := range []struct {
 		name, flag, url string

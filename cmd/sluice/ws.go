@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/http3"
 	"github.com/sluicehttp/sluice/tools/lab/cli"
 	"github.com/sluicehttp/sluice/websocket"
 )
@@ -56,6 +57,7 @@ another code, which is printed to stderr.`
 const wsExamples = `  sluice ws ws://localhost:8080/ws
   sluice ws ws+unix:/run/app.sock:/chat
   printf 'hello\n' | sluice ws --wait 1 wss://example.com/echo
+  sluice ws --http3 wss://example.com/echo
   sluice ws --json --protocol v2 -H 'Authorization: Bearer x' wss://example.com`
 
 func newWSCommand() *cobra.Command {
@@ -74,6 +76,9 @@ func newWSCommand() *cobra.Command {
 			if !strings.Contains(args[0], "://") && !strings.HasPrefix(strings.ToLower(args[0]), "ws+unix:") {
 				args[0] = "ws://" + args[0]
 			}
+			if o.http3 && !strings.HasPrefix(strings.ToLower(args[0]), "wss://") {
+				return cli.Misuse(errors.New("--http3 needs a URL of wss://"))
+			}
 			if status := runWS(cmd.Context(), o, args[0]); status != 0 {
 				os.Exit(status)
 			}
@@ -85,6 +90,7 @@ func newWSCommand() *cobra.Command {
 	flags.StringArrayVarP(&o.headers, "header", "H", nil, "add the field `'NAME: VALUE'` to the request")
 	flags.StringArrayVar(&o.protocols, "protocol", nil, "offer the subprotocol `NAME`; several are offered in their order")
 	flags.StringVar(&o.origin, "origin", "", "the `ORIGIN` of the page that connects, such as https://example.com")
+	flags.BoolVar(&o.http3, "http3", false, "speak HTTP/3, to wss: URLs, and nothing else")
 	flags.BoolVar(&o.compressed, "compressed", false, "offer permessage-deflate")
 	flags.BoolVar(&o.asJSON, "json", false, "print messages as JSON, one on each line")
 	flags.Var(cli.SecondsOf(&o.wait, 0), "wait", "how long to wait for the server after the end of stdin, in `SECONDS` or as 500ms; 0 is until it closes")
@@ -98,7 +104,9 @@ func newWSCommand() *cobra.Command {
 func runWS(parent context.Context, o wsOptions, url string) int {
 	ctx, stop := untilInterrupted(parent)
 	defer stop()
-	c, err := o.dial(ctx, url)
+	client := &sluice.Client{DialDualStack: true}
+	defer client.CloseIdleConnections() // the server need not wait for the time-out of QUIC
+	c, err := o.dial(ctx, url, client)
 	if err != nil {
 		reportWS(err)
 		return wsBroken
@@ -144,7 +152,8 @@ func isText(contentType []byte) bool {
 	return strings.HasPrefix(kind, "text/") && kind != "text/html" || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml")
 }
 
-func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, error) {
+// dial opens the WebSocket. Over HTTP/3 it is a stream of client.
+func (o *wsOptions) dial(ctx context.Context, url string, client *sluice.Client) (*websocket.Conn, error) {
 	config, err := o.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -162,9 +171,14 @@ func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, erro
 	if o.compressed {
 		e.Compression = websocket.CompressionShared
 	}
+	options := &websocket.DialOptions{Endpoint: e, Header: &header, TLSConfig: config}
+	if o.http3 {
+		client.TLSConfig, client.Transport = config, &http3.Transport{Mode: http3.Only}
+		options.Client = client
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.connectTimeout)
 	defer cancel()
-	return websocket.Dial(ctx, url, &websocket.DialOptions{Endpoint: e, Header: &header, TLSConfig: config})
+	return websocket.Dial(ctx, url, options)
 }
 
 // sendLines sends the lines of in. After its end, and when ctx ends, it closes c.

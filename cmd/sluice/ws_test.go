@@ -26,8 +26,13 @@ func wsCommand(t *testing.T, lines string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// wsServer echoes. Some messages ask for something else.
+// wsServer serves wsHandler.
 func wsServer(t *testing.T) (url string) {
+	return strings.Replace(listenFor(t, wsHandler()), "http://", "ws://", 1)
+}
+
+// wsHandler echoes. Some messages ask for something else.
+func wsHandler() sluice.RequestHandler {
 	e := &websocket.Endpoint{
 		Protocols: []string{"v2"}, Origins: []string{"https://example.com"}, Compression: websocket.CompressionShared,
 		OnOpen: func(c *websocket.Conn) error {
@@ -48,7 +53,7 @@ func wsServer(t *testing.T) (url string) {
 			return c.TryWrite(m.Kind, m.Data)
 		},
 	}
-	return strings.Replace(listenFor(t, func(ctx *sluice.RequestCtx) {
+	return func(ctx *sluice.RequestCtx) {
 		if string(ctx.Request.Header.Peek("Authorization")) == "no" {
 			ctx.Error("who are you?", sluice.StatusUnauthorized)
 			return
@@ -59,11 +64,12 @@ func wsServer(t *testing.T) (url string) {
 			return
 		}
 		_ = e.Upgrade(ctx, nil)
-	}), "http://", "ws://", 1)
+	}
 }
 
 func TestWS(t *testing.T) {
 	url := wsServer(t)
+	overHTTP3 := strings.Replace(serveHTTP3(t, wsHandler()), "https://", "wss://", 1)
 	for name, test := range map[string]struct {
 		args, stdin string
 		want        output
@@ -81,15 +87,23 @@ func TestWS(t *testing.T) {
 		"malformed field": {"-H no-colon", "", output{stderr: "no-colon", status: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := finish(t, wsCommand(t, test.stdin, append(strings.Fields(test.args), url)...))
-			if got.stdout != test.want.stdout || got.status != test.want.status || !strings.Contains(got.stderr, test.want.stderr) ||
-				test.want.stderr == "" && got.stderr != "" {
-				t.Errorf("got %+v, want %+v", got, test.want)
+			for _, over := range []string{url, "--http3 -k " + overHTTP3} {
+				got := finish(t, wsCommand(t, test.stdin, strings.Fields(test.args+" "+over)...))
+				if got.stdout != test.want.stdout || got.status != test.want.status || !strings.Contains(got.stderr, test.want.stderr) ||
+					test.want.stderr == "" && got.stderr != "" {
+					t.Errorf("%s: got %+v, want %+v", over, got, test.want)
+				}
 			}
 		})
 	}
 	if got := finish(t, wsCommand(t, "", "ws://127.0.0.1:1")); got.status != 1 || got.stderr == "" {
 		t.Errorf("nothing listens: %+v", got)
+	}
+	if got := finish(t, wsCommand(t, "", "--http3", overHTTP3)); got.status != 1 || !strings.Contains(got.stderr, "certificate") {
+		t.Errorf("an unknown certificate: %+v", got)
+	}
+	if got := finish(t, wsCommand(t, "", "--http3", url)); got.status != 2 || !strings.Contains(got.stderr, "--http3 needs") {
+		t.Errorf("plain text over HTTP/3: %+v", got)
 	}
 }
 
