@@ -81,7 +81,9 @@ func (c *conn) receiveHeader() (isWhole bool, err error) {
 
 // refuseHeader ends a connection because of what comes in place of a header.
 func (c *conn) refuseHeader(err error) engine.Next {
-	if err != io.EOF { // as from a balancer that only looks whether the port is open
+	if c.slot().has(flagKill) { // its input has ended because of that
+		err = c.driver.killCause()
+	} else if err != io.EOF { // as from a balancer that only looks whether the port is open
 		c.serving.hooks.Proxy.Refuse(c.RemoteAddr(), err)
 	}
 	c.Fail(err)
