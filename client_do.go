@@ -281,8 +281,8 @@ func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) erro
 }
 
 func doContext(ctx context.Context, c doer, req *Request, resp *Response) error {
-	if err := clock.EndOf(ctx, PhaseWait); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return clock.EndOf(ctx, PhaseWait)
 	}
 	call := beginCall(req)
 	defer call.end(req)

@@ -52,7 +52,10 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	isHead, isTunnel := string(method) == MethodHead, string(method) == MethodConnect
 	c.prepareResponse(resp, isHead)
 	c.prepareRequest(req)
-	call.patience = c.patienceFor(req)
+	call.patience = 0
+	if req.hasBody() { // mostly not
+		call.patience = c.patienceFor(req)
+	}
 	isWhole := call.patience == 0 && req.isShort()
 	var cc *clientConn
 	defer func() {
@@ -324,7 +327,9 @@ func (c *HostClient) prepareRequest(req *Request) {
 	if c.DisablePathNormalizing && !c.sendsReceived(req) {
 		req.URI().DisablePathNormalizing = true
 	}
-	req.Header.setDefaultAgent(c.Name, !c.NoDefaultUserAgentHeader)
+	if c.Name != "" || !c.NoDefaultUserAgentHeader {
+		req.Header.setDefaultAgent(c.Name, !c.NoDefaultUserAgentHeader)
+	}
 }
 
 // prepareResponse empties resp, and applies the client's settings to it. isHead: the

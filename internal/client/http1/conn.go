@@ -20,8 +20,9 @@ type Conn struct {
 	exchange    *Exchange   // the only one that uses the Conn
 	peek        pool.Peeker // tests the socket without reading
 	turn        pool.Turn
-	written     atomic.Int64 // bytes of the present request
+	written     atomic.Int64 // bytes of the present request, without those of turn
 	writeErr    error        // of writing the present request
+	hasTurned   bool         // turn has written a part of the present request
 	takesTurn   bool         // the present request uses turn, which looks whether Net is quiet
 	hasArrived  bool         // turn reads
 	hasDeadline bool         // a deadline may be set on Net
@@ -75,7 +76,7 @@ func (c *Conn) closeWrite() {
 const maxWrite = 256 << 10
 
 // HasWritten reports whether a byte of the request was written, until Exchange.Clear.
-func (c *Conn) HasWritten() bool { return c.written.Load() > 0 }
+func (c *Conn) HasWritten() bool { return c.hasTurned || c.written.Load() > 0 }
 
 // IsQuiet reports whether an idle connection is open and has no unread bytes.
 // Unsolicited bytes would be read as the response to the next request (RFC 9112

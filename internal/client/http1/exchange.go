@@ -150,7 +150,10 @@ func (x *Exchange) runCalls() error {
 
 // Clear forgets the request and its response.
 func (x *Exchange) Clear() {
-	x.Conn.written.Store(0)
+	x.Conn.hasTurned = false
+	if x.Conn.written.Load() != 0 { // a Store costs more
+		x.Conn.written.Store(0)
+	}
 	if x.Conn.writeErr != nil {
 		x.Conn.writeErr = nil
 	}

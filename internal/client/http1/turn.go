@@ -33,7 +33,7 @@ func (x *Exchange) runTurn() error {
 		holder = own.Holder()
 	}
 	written, err := c.turn.Take(x.Content, holder)
-	c.written.Store(int64(written))
+	c.hasTurned = written > 0
 	switch {
 	case written < len(x.Content) && err == nil: // the socket has no room for more
 		return x.finishTurn(x.Content[written:])
