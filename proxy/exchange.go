@@ -45,10 +45,13 @@ type exchange struct {
 	scratch []byte           // for values of fields
 	block   *[blockSize]byte // for bodies up to its length; nil: none is needed
 
-	mu    sync.Mutex
 	done  chan struct{} // closed when the client has disconnected
-	isEnd atomic.Bool   // done is closed, or about to be; written with mu
-	ends  []interrupter // interrupted then
+	state atomic.Uint32 // contextOpen, and so on
+	// conn is of the goroutine that sends, and with contextGuards of who changes state.
+	conn   interrupter
+	mu     sync.Mutex
+	ends   []interrupter // interrupted when the client has disconnected, as conn
+	others atomic.Int32  // length of ends, written with mu
 
 	gone      func() // x.disconnected
 	onInterim func(*sluice.ResponseHeader)
@@ -234,30 +237,38 @@ func (x *exchange) release() {
 	releaseExchange(x)
 }
 
+// The states of an exchange as a context.
+const (
+	contextOpen   uint32 = iota
+	contextGuards        // open, and conn is interrupted at the end
+	contextEnded         // done is closed, or about to be
+)
+
 // disconnected ends the context: the client has disconnected.
 func (x *exchange) disconnected() {
+	switch x.state.Swap(contextEnded) {
+	case contextEnded:
+		return
+	case contextGuards:
+		go x.conn.Interrupt()
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.isEnd.Load() {
-		return
-	}
-	x.isEnd.Store(true)
 	close(x.done)
 	for _, end := range x.ends {
 		go end.Interrupt()
 	}
 	x.ends = nil
+	x.others.Store(0)
 }
 
 // isSpent reports whether the context has ended, or a goroutine may still wait for its end or
 // hold the upload.
 func (x *exchange) isSpent() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.isEnd.Load() || len(x.ends) > 0 || x.isUploading
+	return x.state.Load() != contextOpen || x.others.Load() > 0 || x.isUploading
 }
 
-func (x *exchange) isEnded() bool { return x.isEnd.Load() }
+func (x *exchange) isEnded() bool { return x.state.Load() == contextEnded }
 
 // Done implements context.Context.
 func (x *exchange) Done() <-chan struct{} { return x.done }
@@ -291,26 +302,48 @@ func (x *exchange) Value(key any) any {
 type interrupter = interface{ Interrupt() }
 
 // Guard has conn interrupted once, on another goroutine, when the context ends. The client
-// calls it.
+// calls it, on the goroutine that sends.
 func (x *exchange) Guard(conn interrupter) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.isEnd.Load() {
-		go conn.Interrupt()
-		return
+	if x.state.Load() == contextOpen { // the usual case, without a lock
+		x.conn = conn
+		if x.state.CompareAndSwap(contextOpen, contextGuards) {
+			return
+		}
 	}
-	x.ends = append(x.ends, conn)
+	x.guardOther(conn)
 }
 
 // Unguard ends what Guard has begun. It reports whether conn was not interrupted.
 func (x *exchange) Unguard(conn interrupter) bool {
+	if x.conn == conn && x.state.CompareAndSwap(contextGuards, contextOpen) {
+		x.conn = nil
+		return true
+	}
+	return x.unguardOther(conn)
+}
+
+// guardOther is Guard for any goroutine.
+func (x *exchange) guardOther(end interrupter) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	i := slices.Index(x.ends, conn)
+	if x.isEnded() {
+		go end.Interrupt()
+		return
+	}
+	x.ends = append(x.ends, end)
+	x.others.Store(int32(len(x.ends)))
+}
+
+// unguardOther is Unguard for what guardOther has got.
+func (x *exchange) unguardOther(end interrupter) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.Index(x.ends, end)
 	if i < 0 {
 		return false
 	}
 	x.ends = slices.Delete(x.ends, i, i+1)
+	x.others.Store(int32(len(x.ends)))
 	return true
 }
 
@@ -324,8 +357,8 @@ func (e *endFunc) Interrupt() { e.f() }
 // calls it.
 func (x *exchange) AfterFunc(f func()) (stop func() bool) {
 	end := &endFunc{f}
-	x.Guard(end)
-	return func() bool { return x.Unguard(end) }
+	x.guardOther(end)
+	return func() bool { return x.unguardOther(end) }
 }
 
 // An upload is the body of a request that is forwarded while it arrives. It may take any time
