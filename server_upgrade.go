@@ -213,12 +213,11 @@ func (t *taker) OnHijackDropped(f func()) {
 func (t *taker) OnPeerGone(f func()) {
 	ctx := (*RequestCtx)(t)
 	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	if ctx.exchange == nil || ctx.wire.isDetached.Load() {
-		return
+	if ctx.exchange != nil && !ctx.wire.isDetached.Load() {
+		ctx.peerGone = f
+		ctx.exchange.OnPeerGone(ctx.whenGone(ctx.done.Load()))
 	}
-	ctx.peerGone = f
-	ctx.exchange.OnPeerGone(ctx.whenGone(ctx.done.Load()))
+	ctx.wire.Unlock()
 }
 
 // Holder implements upgrade.Taker.

@@ -224,7 +224,9 @@ func (x *exchange) leave() {
 // release returns x to the pool.
 func (x *exchange) release() {
 	x.end()
-	_ = x.resp.CloseBodyStream() // there is one if it was not wanted
+	if x.resp.IsBodyStream() { // it was not wanted
+		_ = x.resp.CloseBodyStream()
+	}
 	if x.isUploading {
 		_ = x.upload.Close()
 	}

@@ -333,14 +333,11 @@ func appendKnown(dst []byte, id field.ID, value []byte) []byte {
 
 // appendPlain appends the fields that are not in skip, in their order.
 func (h *Header) appendPlain(dst []byte, skip idSet, f *Framing) []byte {
-	n := h.Table.Len()
-	if n == 0 {
-		return dst
+	if !f.CloseConnection && !h.ConnectionClose || h.Table.Index(field.Connection) < 0 {
+		return h.Table.AppendLines(dst, uint64(skip))
 	}
-	if f.CloseConnection || h.ConnectionClose {
-		skip = skip.with(field.Connection) // close is written last
-	}
-	for i := range n {
+	skip = skip.with(field.Connection) // close is written last
+	for i := range h.Table.Len() {
 		id := h.Table.ID(i)
 		if !skip.has(id) || id == field.Connection && !isAboutClose(h.Table.Value(i)) {
 			dst = h.Table.AppendLine(dst, i)

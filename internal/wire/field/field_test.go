@@ -493,3 +493,34 @@ func TestFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendLines: a line is the name, a colon, a space, the value and the end, with room in dst and
+// without.
+func TestAppendLines(t *testing.T) {
+	long := strings.Repeat("v", 100)
+	for _, keepsNames := range []bool{false, true} {
+		table, want := Table{KeepNames: keepsNames}, "x"
+		for id := Other + 1; id < numIDs; id++ {
+			name := string(id.Canonical())
+			table.Add(id, []byte(name), []byte(long[id:]))
+			if id != Host {
+				want += name + ": " + long[id:] + "\r\n"
+			}
+			if got := string(id.AppendLine([]byte("x"), []byte(long))); got != "x"+name+": "+long+"\r\n" {
+				t.Errorf("%q", got)
+			}
+		}
+		table.AddExact([]byte("exact"), nil)
+		table.Add(Other, []byte("oTher"), []byte(long))
+		other := "Other"
+		if keepsNames {
+			other = "oTher"
+		}
+		want += "exact: \r\n" + other + ": " + long + "\r\n"
+		for _, room := range []int{1, len(want), 1 << 16} {
+			if got := string(table.AppendLines(append(make([]byte, 0, room), 'x'), 1<<Host)); got != want {
+				t.Errorf("with room for %d: %q, want %q", room, got, want)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
@@ -115,23 +116,46 @@ var canonical = [numIDs][]byte{
 	SecFetchUser: []byte("Sec-Fetch-User"),
 }
 
-// Canonical returns the normalised name of id. The caller must not change it.
-func (id ID) Canonical() []byte { return canonical[id] }
+// A label is how the line of a known field begins. It is copied whole, which costs less than a copy
+// of its own length.
+type label struct {
+	text [32]byte
+	n    int
+}
 
-// starts has the normalised spelling of every known name, with what follows it in a field line.
-var starts = func() (t [numIDs][]byte) {
+// labels has a label for each ID. No ID is larger than an index, so that none is checked.
+var labels = func() (t [maxIDs]label) {
 	for id := Other + 1; id < numIDs; id++ {
-		t[id] = append(bytes.Clone(canonical[id]), ": "...)
+		t[id].n = copy(t[id].text[:], string(canonical[id])+": ")
 	}
 	return t
 }()
 
-// AppendLine appends a line with the normalised name of id, which is not Other, and a valid value.
+// maxIDs bounds the IDs, of which there are sets in 64 bits.
+const maxIDs = 64
+
+// lineRoom is the room that a line needs beside its value and a name that is not known.
+const lineRoom = len(label{}.text) + len("\r\n")
+
+// AppendLine appends a line with the normalised name of id, which is not Other, and a valid value. It
+// may write after the result.
 func (id ID) AppendLine(dst, value []byte) []byte {
-	dst = append(dst, starts[id]...)
-	dst = append(dst, value...)
-	return append(dst, "\r\n"...)
+	if room := lineRoom + len(value); cap(dst)-len(dst) < room {
+		dst = slices.Grow(dst, room)
+	}
+	dst = append(appendLabel(dst, id), value...)
+	return append(dst, '\r', '\n')
 }
+
+// appendLabel appends the beginning of the line. dst has the room.
+func appendLabel(dst []byte, id ID) []byte {
+	n, l := len(dst), &labels[id%maxIDs]
+	*(*[len(l.text)]byte)(dst[n : n+len(l.text)]) = l.text
+	return dst[:n+l.n]
+}
+
+// Canonical returns the normalised name of id. The caller must not change it.
+func (id ID) Canonical() []byte { return canonical[id] }
 
 // seats is the size of the hash table of names, a power of two.
 const seats = 128

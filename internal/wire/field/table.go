@@ -121,6 +121,32 @@ func (t *Table) normalizeName(i int) []byte {
 	return name
 }
 
+// AppendLines appends the lines of the fields whose ID is not in skip, which has the bit 1<<ID for
+// each. It may write after the result.
+func (t *Table) AppendLines(dst []byte, skip uint64) []byte {
+	fields, room := t.fields, 0
+	for i := range fields {
+		room += lineRoom + int(fields[i].nameLen+fields[i].valueLen)
+	}
+	if cap(dst)-len(dst) < room {
+		dst = slices.Grow(dst, room)
+	}
+	for i := range fields {
+		f := &fields[i]
+		if skip>>(f.id%maxIDs)&1 != 0 {
+			continue
+		}
+		if f.id != Other && !f.isExact {
+			dst = appendLabel(dst, f.id)
+		} else {
+			dst = append(append(dst, t.Name(i)...), ':', ' ')
+		}
+		dst = append(dst, t.buf[f.valueOff:f.valueOff+f.valueLen]...)
+		dst = append(dst, '\r', '\n')
+	}
+	return dst
+}
+
 // Value returns the value of field i.
 func (t *Table) Value(i int) []byte {
 	f := &t.fields[i]
@@ -131,12 +157,11 @@ func (t *Table) Value(i int) []byte {
 // AppendLine appends field i, whose value must be valid, as a line.
 func (t *Table) AppendLine(dst []byte, i int) []byte {
 	f := &t.fields[i]
+	value := t.buf[f.valueOff : f.valueOff+f.valueLen]
 	if f.id != Other && !f.isExact {
-		dst = append(dst, starts[f.id]...)
-	} else {
-		dst = append(append(dst, t.Name(i)...), ": "...)
+		return f.id.AppendLine(dst, value)
 	}
-	dst = append(dst, t.buf[f.valueOff:f.valueOff+f.valueLen]...)
+	dst = append(append(append(dst, t.Name(i)...), ": "...), value...)
 	return append(dst, "\r\n"...)
 }
 
@@ -257,8 +282,15 @@ func (t *Table) AddParts(text []byte, parts []Part) {
 	t.own()
 	t.reserve(len(text))
 	off, _ := t.store(text)
-	for _, p := range parts { // without room for a change in place, which would change other parts
-		t.push(entry{id: p.ID, valueOff: off + uint32(p.Start), valueLen: uint32(p.End - p.Start)})
+	n := len(t.fields)
+	t.fields = slices.Grow(t.fields, len(parts))[:n+len(parts)]
+	for i, p := range parts { // without room for a change in place, which would change other parts
+		t.fields[n+i] = entry{id: p.ID, valueOff: off + uint32(p.Start), valueLen: uint32(p.End - p.Start)}
+		if slot := &t.slots[p.ID]; *slot != 0 {
+			t.repeated |= 1 << p.ID
+		} else if n+i < maxSlot {
+			*slot = uint16(n + i + 1)
+		}
 	}
 }
 
