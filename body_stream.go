@@ -101,6 +101,9 @@ func (b *messageBody) takeStream() io.Reader {
 // nil, and returns the first error.
 func (b *messageBody) closeStream(err error) error {
 	s := b.stream
+	if s == nil {
+		return err
+	}
 	b.leaveStream()
 	return body.Close(s, err)
 }

@@ -379,6 +379,7 @@ func (x *exchange) run(c *HostClient, call *clientCall, req *Request, resp *Resp
 	}
 	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
 	x.WriteTimeout, x.ReadTimeout = c.WriteTimeout, c.ReadTimeout
+	x.Conn.Tick = c.pool.Now()
 	x.ReadBuffer = positiveOr(c.ReadBufferSize, defaultClientBuffer)
 	if trace := call.trace; trace != nil {
 		x.Wrote = trace.WroteRequest

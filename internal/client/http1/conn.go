@@ -16,6 +16,9 @@ import (
 // use it.
 type Conn struct {
 	Net net.Conn
+	// Tick is a time of clock.Nanos that is at most half a second older than the present
+	// request; 0: unknown. The limit of a turn then needs no look at the clock.
+	Tick int64
 
 	exchange    *Exchange   // the only one that uses the Conn
 	peek        pool.Peeker // tests the socket without reading
@@ -147,6 +150,21 @@ func (c *Conn) setReadLimit(call *clock.Bounds, timeout time.Duration) error {
 	}
 	c.interruptFor(call)
 	return err
+}
+
+// tickAge is how old Conn.Tick may be, with time for a late timer. Nanoseconds.
+const tickAge = int64(time.Second)
+
+// limitTurn is setReadLimit for a request that begins.
+func (c *Conn) limitTurn(call *clock.Bounds, timeout time.Duration) error {
+	if timeout >= longTimeout && call.Deadline == 0 && c.Tick != 0 {
+		least := clock.Later(c.Tick+tickAge, timeout)
+		if c.readLimit >= least && c.readLimit <= clock.Later(least, timeout/lateShare) {
+			c.interruptFor(call)
+			return nil
+		}
+	}
+	return c.setReadLimit(call, timeout)
 }
 
 // setWriteLimit limits writing from now on, as setReadLimit does.

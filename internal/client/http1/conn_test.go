@@ -135,6 +135,41 @@ func TestLongReadLimit(t *testing.T) {
 	})
 }
 
+// TestLimitTurn: Tick, in place of the clock, says that a limit is late enough.
+func TestLimitTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stub := &stubConn{}
+		cc := newConn(stub)
+		var timed clock.Bounds
+		timed.Allow(time.Hour)
+		for _, step := range []struct {
+			what    string
+			pause   time.Duration
+			age     time.Duration // of Tick; < 0: it stays
+			timeout time.Duration
+			call    *clock.Bounds
+			want    []string
+		}{
+			{"the first", 0, 0, 64 * time.Second, new(clock.Bounds), []string{"read 1m6s"}},
+			{"the clock is not looked at", 3 * time.Second, -1, 64 * time.Second, new(clock.Bounds), nil},
+			{"again, too late", 0, time.Second / 2, 64 * time.Second, new(clock.Bounds), []string{"read 1m6s"}},
+			{"again, soon", 5 * time.Second / 4, time.Second / 4, 64 * time.Second, new(clock.Bounds), nil},
+			{"a shorter one", 0, 0, 32 * time.Second, new(clock.Bounds), []string{"read 33s"}},
+			{"within the call, too", 0, 0, 32 * time.Second, &timed, []string{"read 32s"}},
+			{"a short one", 0, 0, time.Second, new(clock.Bounds), []string{"read 1s"}},
+		} {
+			time.Sleep(step.pause)
+			if step.age >= 0 {
+				cc.Tick = clock.Nanos() - int64(step.age)
+			}
+			stub.told = nil
+			if err := cc.limitTurn(step.call, step.timeout); err != nil || !slices.Equal(stub.told, step.want) {
+				t.Errorf("%s: %v, %q, want %q", step.what, err, stub.told, step.want)
+			}
+		}
+	})
+}
+
 // TestConnIsQuiet: an idle TLS connection is tested with a deadline in the past. If none can be set, it
 // is not used: reading might wait for ever.
 func TestConnIsQuiet(t *testing.T) {

@@ -25,7 +25,7 @@ func (x *Exchange) limitError(err error) error {
 func (x *Exchange) runTurn() error {
 	c := x.Conn
 	x.isSent = true // writing never waits
-	if err := c.setReadLimit(x.Bounds, x.ReadTimeout); err != nil {
+	if err := c.limitTurn(x.Bounds, x.ReadTimeout); err != nil {
 		return x.limitError(err)
 	}
 	var holder engine.Holder

@@ -118,7 +118,11 @@ func (t *Turn) lendOut(uintptr) {
 	for err == nil && t.isHeld && t.phase == turnReads && t.held.State() == engine.HeldSent { // since next has looked
 		err = t.raw.Read(t.step)
 	}
-	if t.isHeld {
+	switch {
+	case !t.isHeld:
+	case t.held.State() == engine.HeldSent:
+		t.isHeld, t.holder = false, nil
+	default:
 		err = t.recall(out, err)
 	}
 	t.heldErr = err

@@ -22,17 +22,18 @@ func (q *runQueue) Hold(h *engine.Held, out []byte) bool {
 	if len(out) > longestHeld || len(q.batches) == 0 {
 		return false
 	}
+	u := heldOut{fd: int32(h.FD), client: h}
+	isAdded := false
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.isSpare && !q.isGathering || q.plainly > 0 {
-		return false
-	}
-	for _, b := range q.batches {
-		if b.add(&heldOut{fd: int32(h.FD), client: h}, out) {
-			return true
+	if (q.isSpare || q.isGathering) && q.plainly == 0 {
+		for _, b := range q.batches {
+			if isAdded = b.add(&u, out); isAdded {
+				break
+			}
 		}
 	}
-	return false
+	q.mu.Unlock()
+	return isAdded
 }
 
 // beginLocked prepares an entry for sending. It returns false if nothing is sent: a client has
