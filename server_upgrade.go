@@ -213,30 +213,44 @@ func (t *taker) OnHijackDropped(f func()) {
 func (t *taker) OnPeerGone(f func()) {
 	ctx := (*RequestCtx)(t)
 	ctx.wire.Lock()
-	if ctx.exchange != nil && !ctx.wire.isDetached.Load() {
-		ctx.peerGone = f
-		ctx.exchange.OnPeerGone(ctx.whenGone(ctx.done.Load()))
-	}
+	ctx.watchPeerLocked(f)
 	ctx.wire.Unlock()
 }
 
-// Holder implements upgrade.Taker.
-func (t *taker) Holder() engine.Holder {
-	t.wire.Lock()
-	defer t.wire.Unlock()
-	if t.wire.isDetached.Load() {
-		return nil
+// watchPeerLocked is OnPeerGone with the wire locked. It reports whether the request goes on.
+func (ctx *RequestCtx) watchPeerLocked(f func()) bool {
+	if ctx.exchange == nil || ctx.wire.isDetached.Load() {
+		return false
 	}
-	if x, ok := t.exchange.(interface{ Holder() engine.Holder }); ok { // not HTTP/3
-		return x.Holder()
+	ctx.peerGone = f
+	ctx.exchange.OnPeerGone(ctx.whenGone(ctx.done.Load()))
+	return true
+}
+
+// Watch implements upgrade.Taker. It locks the wire once.
+func (t *taker) Watch(gone func()) (holder engine.Holder, client netip.AddrPort) {
+	ctx := (*RequestCtx)(t)
+	ctx.wire.Lock()
+	if ctx.watchPeerLocked(gone) {
+		if x, ok := ctx.exchange.(interface{ Holder() engine.Holder }); ok { // not HTTP/3
+			holder = x.Holder()
+		}
+		client = ctx.connAddrPortLocked()
 	}
-	return nil
+	ctx.wire.Unlock()
+	if !client.IsValid() {
+		client = t.RemoteAddrPort()
+	}
+	return holder, client
 }
 
 // RemoteAddrPort implements upgrade.Taker.
 func (t *taker) RemoteAddrPort() netip.AddrPort {
 	ctx := (*RequestCtx)(t)
-	if addr := ctx.connAddrPort(); addr.IsValid() {
+	ctx.wire.Lock()
+	addr := ctx.connAddrPortLocked()
+	ctx.wire.Unlock()
+	if addr.IsValid() {
 		return addr
 	}
 	if remote, ok := ctx.RemoteAddr().(interface{ AddrPort() netip.AddrPort }); ok { // of TCP and UDP
@@ -245,15 +259,10 @@ func (t *taker) RemoteAddrPort() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// connAddrPort returns what the connection says of the client, if it can without memory for it
-// and SetRemoteAddr was not called. Otherwise it is not valid.
-func (ctx *RequestCtx) connAddrPort() (addr netip.AddrPort) {
-	if ctx.remoteAddr != nil {
-		return addr
-	}
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	if x, ok := ctx.exchange.(interface{ RemoteAddrPort() netip.AddrPort }); ok { // not HTTP/3
+// connAddrPortLocked returns what the connection says of the client, if it can without memory for
+// it and SetRemoteAddr was not called. Otherwise it is not valid. The wire is locked.
+func (ctx *RequestCtx) connAddrPortLocked() (addr netip.AddrPort) {
+	if x, ok := ctx.exchange.(interface{ RemoteAddrPort() netip.AddrPort }); ok && ctx.remoteAddr == nil { // HTTP/1.1
 		addr = x.RemoteAddrPort()
 	}
 	return addr

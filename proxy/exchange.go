@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,10 +22,12 @@ import (
 type exchange struct {
 	proxy *Proxy
 	ctx   *sluice.RequestCtx
-	taker upgrade.Taker    // of ctx
-	req   sluice.Request   // to the upstream
-	resp  *sluice.Response // of the upstream: room, or that of a hedge
-	room  sluice.Response
+	taker upgrade.Taker // of ctx
+	// holder sends for the handler of the request; nil: nothing does.
+	holder engine.Holder
+	req    sluice.Request   // to the upstream
+	resp   *sluice.Response // of the upstream: room, or that of a hedge
+	room   sluice.Response
 
 	pick  balance.Pick[*upstream] // of the attempt that is running, or has succeeded
 	tried []*balance.Member[*upstream]
@@ -78,8 +81,9 @@ func (x *exchange) run() error {
 		x.ctx.Error(sluice.StatusMessage(status), status)
 		return nil
 	}
-	x.taker.OnPeerGone(x.gone)
-	x.buildHead()
+	var client netip.AddrPort
+	x.holder, client = x.taker.Watch(x.gone)
+	x.buildHead(client)
 	if hook := x.proxy.options.Request; hook != nil {
 		if err := hook(x.ctx, &x.req); err != nil {
 			return hookError{err}
@@ -284,7 +288,7 @@ func (x *exchange) Err() error {
 }
 
 // Holder returns what sends for the handler of the request. The client calls it.
-func (x *exchange) Holder() engine.Holder { return x.taker.Holder() }
+func (x *exchange) Holder() engine.Holder { return x.holder }
 
 // TakesArrived makes the client read short bodies into memory.
 func (x *exchange) TakesArrived() {}

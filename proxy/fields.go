@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"iter"
+	"net/netip"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -11,8 +12,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
-// buildHead makes x.req the request that is sent, without a body.
-func (x *exchange) buildHead() {
+// buildHead makes x.req the request that is sent for a client, without a body.
+func (x *exchange) buildHead(client netip.AddrPort) {
 	in, h, o := &x.ctx.Request.Header, &x.req.Header, &x.proxy.options
 	received, out := x.taker.RequestHead(in), x.taker.RequestHead(h)
 	hadTE := received.ForwardTo(out, o.Forwarded == ForwardedAppend)
@@ -37,7 +38,7 @@ func (x *exchange) buildHead() {
 	if x.ctx.IsTLS() {
 		proto = "https"
 	}
-	x.scratch = appendClient(x.scratch[:0], x.taker.RemoteAddrPort())
+	x.scratch = appendClient(x.scratch[:0], client)
 	if o.Forwarded == ForwardedAppend {
 		x.appendForwarded(host, proto)
 	} else {

@@ -90,7 +90,7 @@ func releaseExchange(x *exchange) {
 	x.req.Reset()
 	x.resp = &x.room
 	x.resp.Reset()
-	x.proxy, x.ctx, x.taker = nil, nil, nil
+	x.proxy, x.ctx, x.taker, x.holder = nil, nil, nil, nil
 	x.pick = balance.Pick[*upstream]{}
 	clear(x.tried)
 	x.tried = x.tried[:0]

@@ -35,7 +35,8 @@ func TestSentTogether(t *testing.T) {
 	p := newProxy(t, Options{To: []string{up}})
 	var isHeld atomic.Bool
 	s := &sluice.Server{Engine: sluice.EngineEpoll, IOUring: sluice.IOUringOn, Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
-		isHeld.Store(upgrade.Holder(ctx) != nil)
+		holder, _ := upgrade.TakerOf(ctx).Watch(nil)
+		isHeld.Store(holder != nil)
 		p.Handle(ctx)
 	}}
 	addr := serveUntilEnd(t, s.Serve, s.Shutdown)

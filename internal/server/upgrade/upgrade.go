@@ -24,8 +24,9 @@ type Taker interface {
 	// request ends; a further call replaces f, and nil removes it. f must not block. Unlike
 	// the end of Done, it is not called at Shutdown.
 	OnPeerGone(f func())
-	// Holder returns what may send for the request's handler; nil: nothing.
-	Holder() engine.Holder
+	// Watch is OnPeerGone. It returns what may send for the request's handler, nil: nothing,
+	// and RemoteAddrPort. The holder is the engine's, and may be used after the request.
+	Watch(gone func()) (holder engine.Holder, client netip.AddrPort)
 	// RemoteAddrPort is RemoteAddr without memory for it. It is valid only if the client is on
 	// TCP.
 	RemoteAddrPort() netip.AddrPort
@@ -46,17 +47,6 @@ func OnHijackDropped(ctx context.Context, f func()) { TakerOf(ctx).OnHijackDropp
 
 // StopBody is that of the Taker of ctx, which is a sluice.RequestCtx.
 func StopBody(ctx context.Context) { TakerOf(ctx).StopBody() }
-
-// Holder is that of the Taker of ctx, which is a sluice.RequestCtx.
-func Holder(ctx context.Context) engine.Holder { return TakerOf(ctx).Holder() }
-
-// RemoteAddrPort is that of the Taker of ctx, which is a sluice.RequestCtx.
-func RemoteAddrPort(ctx context.Context) netip.AddrPort {
-	return TakerOf(ctx).RemoteAddrPort()
-}
-
-// OnPeerGone is that of the Taker of ctx, which is a sluice.RequestCtx.
-func OnPeerGone(ctx context.Context, f func()) { TakerOf(ctx).OnPeerGone(f) }
 
 // TakeOver gives the connection of ctx, which is a sluice.RequestCtx, to another protocol
 // after the response, or after the beginning of its body, when the handler has returned. Its
