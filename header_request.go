@@ -244,7 +244,7 @@ func (h *RequestHeader) VisitAllInOrder(f func(key, value []byte)) { h.m.VisitRe
 func (h *RequestHeader) RawHeaders() []byte { return h.m.RawFields() }
 
 // AppendBytes appends the head to dst in wire format.
-func (h *RequestHeader) AppendBytes(dst []byte) []byte { return h.m.AppendHead(dst, h.m.Framing()) }
+func (h *RequestHeader) AppendBytes(dst []byte) []byte { return append(dst, h.m.Head()...) }
 
 // Header returns the head in wire format. It does not include the trailer
 // section; see TrailerHeader. The result is valid until the next call of Header

@@ -124,7 +124,7 @@ func (h *ResponseHeader) All() iter.Seq2[[]byte, []byte] {
 func (h *ResponseHeader) VisitAll(f func(key, value []byte)) { h.m.Visit(visitor(f)) }
 
 // AppendBytes appends the head to dst in wire format, with the current date.
-func (h *ResponseHeader) AppendBytes(dst []byte) []byte { return h.m.AppendHead(dst, h.m.Framing()) }
+func (h *ResponseHeader) AppendBytes(dst []byte) []byte { return append(dst, h.m.Head()...) }
 
 // Header is RequestHeader.Header.
 func (h *ResponseHeader) Header() []byte { return h.m.Head() }

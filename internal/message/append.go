@@ -64,7 +64,7 @@ const (
 
 // AppendHead appends a complete head: status line, Server, Date, Content-Type,
 // Content-Encoding, the framing, all other fields in their order, Trailer,
-// Set-Cookie, Connection, and the empty line.
+// Set-Cookie, Connection, and the empty line. It may write after the result.
 func (h *ResponseHeader) AppendHead(dst []byte, f Framing) []byte {
 	start := h.startFor(&f)
 	if start != nil && h.isBare(&f) {
@@ -209,7 +209,7 @@ func (h *ResponseHeader) Framing() Framing {
 
 // AppendHead appends a complete head: request line, User-Agent, Host,
 // Content-Type, the framing, all other fields in their order, Trailer, Cookie,
-// Connection, and the empty line.
+// Connection, and the empty line. It may write after the result.
 func (h *RequestHeader) AppendHead(dst []byte, f Framing) []byte {
 	at := len(dst)
 	dst = append(dst, h.Method()...)

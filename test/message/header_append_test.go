@@ -75,4 +75,12 @@ func TestWriters(t *testing.T) {
 	if got := r.AppendBytes([]byte("before ")); !bytes.HasPrefix(got, []byte("before HTTP/1.1 200 OK\r\nDate: ")) || len(got) != b.Len()+7 {
 		t.Errorf("AppendBytes: %q", got)
 	}
+	q.SetBytesV("Via", []byte("1"))
+	r.SetBytesV("Via", []byte("1"))
+	for _, appendTo := range []func(dst []byte) []byte{q.AppendBytes, r.AppendBytes} {
+		room := bytes.Repeat([]byte("x"), 1024)
+		if out := appendTo(room[:0]); bytes.Trim(room[len(out):], "x") != nil {
+			t.Errorf("AppendBytes: %q is after the result", room[len(out):])
+		}
+	}
 }
