@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 	"github.com/sluicehttp/sluice/internal/engine/uring"
 )
 
@@ -40,7 +41,8 @@ type batch struct {
 	mu      sync.Mutex
 	ring    *uring.Ring // nil: the kernel takes no sends any more
 	entries [batchSize]heldOut
-	output  *buf.Buffer // of the entries, one after the other; nil: there are none
+	output  *buf.Buffer          // of the entries, one after the other; nil: there are none
+	looks   [batchSize]sock.Look // of the sockets of clients
 	single  [1]uring.Failure
 }
 
@@ -338,8 +340,9 @@ func (b *batch) outputLocked(u *heldOut) []byte { return b.output.B[u.start:u.en
 // submitLocked sends, and returns what was not sent completely.
 func (b *batch) submitLocked(source Source) []uring.Failure {
 	entries := b.entries[:b.count.Load()]
+	b.beginLocked(entries)
 	if len(entries) == 1 { // a call of its own costs less
-		if !entries[0].beginLocked() {
+		if entries[0].fd < 0 {
 			return nil
 		}
 		out := b.outputLocked(&entries[0])
@@ -352,7 +355,7 @@ func (b *batch) submitLocked(source Source) []uring.Failure {
 	}
 	output := b.output.B
 	for i := range entries {
-		if u := &entries[i]; u.client == nil || u.beginLocked() {
+		if u := &entries[i]; u.fd >= 0 {
 			b.ring.Add(int(u.fd), output[u.start:u.end], uint32(i))
 		}
 	}

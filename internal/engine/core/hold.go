@@ -36,20 +36,32 @@ func (q *runQueue) Hold(h *engine.Held, out []byte) bool {
 	return isAdded
 }
 
-// beginLocked prepares an entry for sending. It returns false if nothing is sent: a client has
-// recalled it, or the socket of a client is not quiet, whose bytes would be taken for the
-// answer.
-func (u *heldOut) beginLocked() bool {
-	h := u.client
-	if h == nil {
-		return true
-	}
-	if h.Begin() {
-		if sock.IsQuiet(int(u.fd)) {
-			return true
+// beginLocked prepares the entries for sending. Those get no descriptor of which nothing is
+// sent: a client has recalled them, or the socket of a client is not quiet, whose bytes would be
+// taken for the answer.
+func (b *batch) beginLocked(entries []heldOut) {
+	looks, clients := b.looks[:len(entries)], 0
+	for i := range entries {
+		u := &entries[i]
+		looks[i].FD = -1
+		switch {
+		case u.client == nil:
+		case u.client.Begin():
+			looks[i].FD = u.fd
+			clients++
+		default:
+			u.client, u.fd = nil, -1
 		}
-		h.End(engine.HeldNotQuiet, 0, 0)
 	}
-	u.client, u.fd = nil, -1
-	return false
+	if clients == 0 {
+		return
+	}
+	sock.LookAt(looks)
+	for i := range looks {
+		if !looks[i].IsQuiet() {
+			u := &entries[i]
+			u.client.End(engine.HeldNotQuiet, 0, 0)
+			u.client, u.fd = nil, -1
+		}
+	}
 }

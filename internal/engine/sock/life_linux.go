@@ -100,3 +100,39 @@ func IsQuiet(fd int) bool {
 	_, errno := Peek(fd, one[:])
 	return errno == syscall.EAGAIN
 }
+
+// A Look is a socket of LookAt: struct pollfd of poll(2).
+type Look struct {
+	FD            int32 // negative: none
+	wanted, found int16
+}
+
+// LookAt looks at up to 64 sockets, for IsQuiet, in one system call: beside 16 others, a socket
+// takes a third of the time of a call of its own (BenchmarkLookAt).
+func LookAt(sockets []Look) {
+	const readable = 1 // POLLIN: unread bytes, or the end of the input
+	for i := range sockets {
+		sockets[i].wanted = readable
+	}
+	var noTime syscall.Timespec
+	for {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(sockets))), uintptr(len(sockets)),
+			uintptr(unsafe.Pointer(&noTime)), 0, 0, 0)
+		if errno == 0 {
+			return
+		}
+		if errno != syscall.EINTR {
+			break
+		}
+	}
+	for i := range sockets { // the process may have fewer descriptors, or no memory
+		if s := &sockets[i]; s.FD < 0 || IsQuiet(int(s.FD)) {
+			s.found = 0
+		} else {
+			s.found = readable
+		}
+	}
+}
+
+// IsQuiet reports whether LookAt has found the socket open and without unread bytes.
+func (l *Look) IsQuiet() bool { return l.found == 0 }

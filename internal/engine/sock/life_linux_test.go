@@ -126,3 +126,83 @@ func asError(errno syscall.Errno) error {
 	}
 	return errno
 }
+
+// TestLookAt: as IsQuiet does, and each socket for itself.
+func TestLookAt(t *testing.T) {
+	quiet, _ := pair(t)
+	spoken, other := pair(t)
+	closed, closer := pair(t)
+	_, _ = syscall.Write(other, []byte("x"))
+	_ = syscall.Shutdown(closer, syscall.SHUT_WR)
+	sockets := []Look{{FD: int32(quiet)}, {FD: int32(spoken)}, {FD: -1}, {FD: int32(closed)}, {FD: 1 << 30}, {FD: int32(quiet)}}
+	for range 2 {
+		LookAt(sockets)
+		for i, want := range []bool{true, false, true, false, false, true} {
+			if got := sockets[i].IsQuiet(); got != want || sockets[i].FD >= 0 && got != IsQuiet(int(sockets[i].FD)) {
+				t.Errorf("%d: it is quiet: %v", i, got)
+			}
+		}
+	}
+	// More than the process may have: the sockets are asked one by one.
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = uint64(len(sockets)) - 1
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	LookAt(sockets)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, true, false, false, true} {
+		if got := sockets[i].IsQuiet(); got != want {
+			t.Errorf("one by one, %d: it is quiet: %v", i, got)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { LookAt(sockets) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkLookAt compares calls for single sockets with one for many.
+func BenchmarkLookAt(b *testing.B) {
+	const n = 16
+	var sockets []Look
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ln.Close()
+	for range n {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) { sockets = append(sockets, Look{FD: int32(fd)}) })
+	}
+	b.Run("one", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if !IsQuiet(int(sockets[i%n].FD)) {
+				b.Fatal("not quiet")
+			}
+		}
+	})
+	b.Run("16", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if i%n == 0 {
+				LookAt(sockets)
+			}
+			if !sockets[i%n].IsQuiet() {
+				b.Fatal("not quiet")
+			}
+		}
+	})
+}
