@@ -124,17 +124,14 @@ func (t *Table) normalizeName(i int) []byte {
 // AppendLines appends the lines of the fields whose ID is not in skip, which has the bit 1<<ID for
 // each. It may write after the result.
 func (t *Table) AppendLines(dst []byte, skip uint64) []byte {
-	fields, room := t.fields, 0
-	for i := range fields {
-		room += lineRoom + int(fields[i].nameLen+fields[i].valueLen)
-	}
-	if cap(dst)-len(dst) < room {
-		dst = slices.Grow(dst, room)
-	}
+	fields := t.fields
 	for i := range fields {
 		f := &fields[i]
 		if skip>>(f.id%maxIDs)&1 != 0 {
 			continue
+		}
+		if room := lineRoom + int(f.nameLen+f.valueLen); cap(dst)-len(dst) < room {
+			dst = slices.Grow(dst, room)
 		}
 		if f.id != Other && !f.isExact {
 			dst = appendLabel(dst, f.id)
@@ -271,26 +268,23 @@ type Part struct {
 	Start, End int
 }
 
-// AddParts adds a field for each part of text. A byte may be in several parts.
+// AddParts adds a field for each part of text. t has no field with these IDs. A byte may be in several
+// parts.
 func (t *Table) AddParts(text []byte, parts []Part) {
-	if t.KeepNames {
+	if t.KeepNames || len(t.fields)+len(parts) > maxSlot {
 		for _, p := range parts {
-			t.addExact(p.ID, canonical[p.ID], text[p.Start:p.End])
+			t.Add(p.ID, canonical[p.ID], text[p.Start:p.End])
 		}
 		return
 	}
 	t.own()
 	t.reserve(len(text))
 	off, _ := t.store(text)
-	n := len(t.fields)
-	t.fields = slices.Grow(t.fields, len(parts))[:n+len(parts)]
-	for i, p := range parts { // without room for a change in place, which would change other parts
-		t.fields[n+i] = entry{id: p.ID, valueOff: off + uint32(p.Start), valueLen: uint32(p.End - p.Start)}
-		if slot := &t.slots[p.ID]; *slot != 0 {
-			t.repeated |= 1 << p.ID
-		} else if n+i < maxSlot {
-			*slot = uint16(n + i + 1)
-		}
+	for i := range parts {
+		p := &parts[i]
+		// It has no room for a change in place, which would change other parts.
+		t.fields = append(t.fields, entry{id: p.ID, valueOff: off + uint32(p.Start), valueLen: uint32(p.End - p.Start)})
+		t.slots[p.ID] = uint16(len(t.fields))
 	}
 }
 
@@ -499,18 +493,18 @@ func (t *Table) DelID(id ID) {
 // one of which drops reports true. drops gets the name as it was received or set.
 func (t *Table) Filter(ids uint64, drops func(name []byte) bool) {
 	t.own()
-	kept := 0
-	for i := range t.fields {
-		f := &t.fields[i]
-		isDropped := ids>>(f.id&63)&1 != 0
-		if f.id == Other {
-			isDropped = drops(t.buf[f.nameOff : f.nameOff+f.nameLen])
-		}
-		if isDropped {
+	fields, kept := t.fields, 0
+	for i := range fields {
+		f := &fields[i]
+		if f.id != Other {
+			if ids>>(f.id%maxIDs)&1 != 0 {
+				continue
+			}
+		} else if drops(t.buf[f.nameOff : f.nameOff+f.nameLen]) {
 			continue
 		}
 		if kept != i {
-			t.fields[kept] = *f
+			fields[kept] = *f
 		}
 		kept++
 	}
