@@ -83,7 +83,7 @@ func (x *exchange) forwardEvents() (ok bool, err error) {
 	x.isBusy = false // until the end of the body
 	upgrade.OnHijackDropped(x.ctx, func() {
 		conn.Close()
-		u.pending.Add(-1)
+		u.ended.Add(1)
 	})
 	return true, nil
 }

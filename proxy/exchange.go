@@ -168,7 +168,7 @@ func (x *exchange) uploadsHTTP1() bool {
 func (x *exchange) begin(pick balance.Pick[*upstream]) {
 	x.pick, x.isBusy, x.isJudge = pick, true, true
 	x.tried = append(x.tried, pick.Member)
-	pick.Member.Client.pending.Add(1)
+	pick.Member.Client.sent.Add(1)
 }
 
 // judge says what came of the attempt.
@@ -184,7 +184,7 @@ func (x *exchange) end() {
 	x.judge(balance.Unknown)
 	if x.isBusy {
 		x.isBusy = false
-		x.pick.Member.Client.pending.Add(-1)
+		x.pick.Member.Client.ended.Add(1)
 	}
 }
 

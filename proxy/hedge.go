@@ -163,7 +163,7 @@ func (h *hedge) run() {
 	}
 	u := pick.Member.Client
 	h.pick, h.isRun = pick, true
-	u.pending.Add(1)
+	u.sent.Add(1)
 	u.hedged.Add(1)
 	h.resp.StreamBody = true // its interim responses are dropped: the client gets those of the first attempt
 	h.err = u.send(h.ctx, h.req, &h.resp)
@@ -195,7 +195,7 @@ func (h *hedge) wait() bool {
 func (h *hedge) drop() {
 	if h.isRun {
 		_ = h.resp.CloseBodyStream()
-		h.pick.Member.Client.pending.Add(-1)
+		h.pick.Member.Client.ended.Add(1)
 	}
 	sluice.ReleaseRequest(h.req)
 }

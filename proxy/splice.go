@@ -205,6 +205,6 @@ func (s *splice) closed(at side) {
 		if s.events == nil {
 			s.upstream.tunnels.Add(-1)
 		}
-		s.upstream.pending.Add(-1)
+		s.upstream.ended.Add(1)
 	}
 }

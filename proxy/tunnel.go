@@ -64,7 +64,7 @@ func (x *exchange) tunnel(protocol string) error {
 func (x *exchange) connect(conn net.Conn, early []byte) {
 	u := x.pick.Member.Client
 	x.isBusy = false // until the end of the tunnel
-	end := func() { u.pending.Add(-1) }
+	end := func() { u.ended.Add(1) }
 	x.taker.OnPeerGone(nil)
 	if !isSocket(conn) || x.takeOver(opening{upstream: u, conn: conn, early: early}) != nil {
 		x.ctx.Hijack(func(client net.Conn) {
@@ -128,7 +128,6 @@ func (x *exchange) ask(protocol string) (conn net.Conn, early []byte, err error)
 	for attempt := 1; ; attempt++ {
 		x.begin(x.choose())
 		u := x.pick.Member.Client
-		u.sent.Add(1)
 		if x.proxy.options.RewriteHost {
 			x.req.Header.SetHost(u.host)
 		}

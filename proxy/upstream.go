@@ -25,15 +25,18 @@ type upstream struct {
 	seed    uint64 // of name, for Hash
 	id      string // for Sticky: the value of the cookie
 	tls     *tls.Config
-	pending atomic.Int64
-	tunnels atomic.Int64  // of pending
-	failed  atomic.Uint64 // attempts
 	sent    atomic.Uint64 // attempts
+	ended   atomic.Uint64 // of them; the others are pending
+	failed  atomic.Uint64 // of them
+	tunnels atomic.Int64  // of those that are pending
 	hedged  atomic.Uint64 // of them: the second one of a request that was slow
 }
 
 // PendingRequests implements balance.Client. A request counts until the end of its response.
-func (u *upstream) PendingRequests() int { return int(u.pending.Load()) }
+func (u *upstream) PendingRequests() int {
+	ended := u.ended.Load() // before sent, which is never less
+	return int(u.sent.Load() - ended)
+}
 
 func newUpstream(to string, o *Options) (*upstream, error) {
 	parsed, err := url.Parse(to)
@@ -94,9 +97,8 @@ func (u *upstream) setClient(c *sluice.HostClient, mode sluice.HTTP2Mode) {
 	c.MaxIdemponentCallAttempts = 2
 }
 
-// send sends a request to u.
+// send sends a request to u. The caller has counted the attempt.
 func (u *upstream) send(ctx context.Context, req *sluice.Request, resp *sluice.Response) error {
-	u.sent.Add(1)
 	u.aim(req)
 	return u.client.DoContext(ctx, req, resp)
 }
