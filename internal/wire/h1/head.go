@@ -147,6 +147,11 @@ func (p *HeadParser) ResetTrailer() {
 // to it. Otherwise all of in is used.
 func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err error) {
 	kept := len(t.Raw())
+	if p.Last != nil && kept == 0 {
+		if used := p.recallHead(t, in); used > 0 {
+			return used, true, nil
+		}
+	}
 	if room := p.Limits.MaxHead - kept; len(in) > room {
 		in = in[:max(room, 0)]
 	}

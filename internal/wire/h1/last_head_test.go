@@ -137,3 +137,27 @@ func TestLastHeadDropsNoCheck(t *testing.T) {
 		}
 	}
 }
+
+// A head that is the same is measured by the limits of its own parser.
+func TestLastHeadKeepsLimits(t *testing.T) {
+	const line = "HTTP/1.1 200 Quite all right"
+	in := []byte(line + "\r\nServer: a\r\nDate: b\r\n\r\n")
+	fits := Limits{MaxLine: len(line), MaxHead: len(in), MaxFields: 2}
+	for name, change := range map[string]func(l *Limits){
+		"fits":   func(*Limits) {},
+		"line":   func(l *Limits) { l.MaxLine-- },
+		"head":   func(l *Limits) { l.MaxHead-- },
+		"fields": func(l *Limits) { l.MaxFields-- },
+	} {
+		limits := fits
+		change(&limits)
+		want := headResult(&HeadParser{Role: Responses, Limits: limits}, new(field.Table), in, len(in))
+		var last LastHead
+		for i, l := range []Limits{DefaultLimits, limits} {
+			p := HeadParser{Role: Responses, Limits: l, Last: &last}
+			if got := headResult(&p, new(field.Table), in, len(in)); i == 1 && (got != want || strings.Contains(want, "used") != (name == "fits")) {
+				t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+			}
+		}
+	}
+}
