@@ -84,14 +84,16 @@ func (l *loop) openBatches() {
 	}
 }
 
-// closeBatches is called when the loop has no workers any more.
+// closeBatches is called when the loop has no workers any more. The batches stay, and take nothing.
 func (l *loop) closeBatches() {
 	for _, b := range l.queue.batches {
+		b.mu.Lock()
 		if b.ring != nil {
 			b.ring.Close()
+			b.ring = nil
 		}
+		b.mu.Unlock()
 	}
-	l.queue.batches = nil
 }
 
 // hasUnsent reports whether responses wait in a batch.

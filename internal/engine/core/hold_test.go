@@ -100,6 +100,18 @@ func TestHoldRefuses(t *testing.T) {
 	b.sendBatches()
 }
 
+// A handler whose request is over may go on after the end of the loop. The race detector looks on.
+func TestHoldAfterTheEnd(t *testing.T) {
+	b := newBatching(t)
+	h := b.client(t, new(int))
+	ended := make(chan bool)
+	go func() { ended <- b.loop.queue.Hold(h, []byte("ask")) }()
+	b.loop.closeBatches()
+	if <-ended || h.State() != engine.HeldNot {
+		t.Error("it is taken")
+	}
+}
+
 // While handlers wait, the worker that takes the last connection wakes another one, which sends
 // what both leave.
 func TestLastConnectionHasASpareWorker(t *testing.T) {
