@@ -314,6 +314,7 @@ func testWritingIsNotIdling(t *testing.T, fixtures []*fixture) {
 	var all sync.WaitGroup
 	for i, p := range peers {
 		all.Go(func() {
+			_ = p.SetDeadline(time.Now().Add(patience)) // connecting, and the pause, took a part of it
 			began := clock.Nanos()
 			got, err := p.receive()
 			if got != content {
