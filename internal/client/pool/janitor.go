@@ -29,15 +29,12 @@ func (p *Pool[T]) Now() int64 {
 // IsExpired reports whether a connection of Take or Wait was idle for too long
 // to be used.
 func (p *Pool[T]) IsExpired(s Settings[T], conn Idle[T]) bool {
-	now := p.ticked.Load()
-	if now == conn.LastUse && now != 0 { // it was used since the clock ticked
-		return false
-	}
-	if now == 0 {
-		now = clock.Nanos()
-	}
-	return s.isExpired(conn, now)
+	// Not if it was used since the clock ticked; LastUse is not 0.
+	return p.ticked.Load() != conn.LastUse && p.isOld(s, conn)
 }
+
+// isOld is IsExpired, but it looks at the clock.
+func (p *Pool[T]) isOld(s Settings[T], conn Idle[T]) bool { return s.isExpired(conn, p.Now()) }
 
 func (s Settings[T]) isExpired(conn Idle[T], now int64) bool {
 	return now-conn.LastUse >= int64(s.MaxIdle-s.step())
