@@ -169,3 +169,36 @@ func FuzzForward(f *testing.F) {
 		}
 	})
 }
+
+// TestStartOfForwarded: heads that follow each other through one header are those of headers of their
+// own, whatever the start of the last one was.
+func TestStartOfForwarded(t *testing.T) {
+	var kept ResponseHeader
+	kept.DefaultServer, kept.ShowsServer = []byte("own"), true
+	f := Framing{Date: 1, Length: 2}
+	isUsed := false
+	for _, head := range []string{
+		"200 OK\r\nServer: a\r\nX: 1", "200 OK\r\nServer: a\r\nX: 2", "200 OK\r\nServer: b", "200 Why\r\nServer: b", "404 Not Found\r\nServer: b",
+		"404 Not Found", "200 OK\r\nServer: own\r\nContent-Type: t", "200 OK\r\nServer:", "200 OK\r\nServer: " + strings.Repeat("s", 200), "999 Unknown Status Code\r\nServer: a",
+	} {
+		var h ResponseHeader
+		b := bufio.NewReader(strings.NewReader("HTTP/1.1 " + head + "\r\nContent-Length: 2\r\n\r\n"))
+		if err := h.Read(b, ReaderLimits(b), nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var fresh ResponseHeader
+			fresh.DefaultServer = kept.DefaultServer
+			h.ForwardTo(&kept)
+			h.ForwardTo(&fresh)
+			want := fresh.appendHead(nil, nil, &f)
+			if got := kept.AppendHead(nil, f); string(got) != string(want) {
+				t.Errorf("%q: %q, want %q", head, got, want)
+			}
+			isUsed = isUsed || kept.startFor(&f) != nil
+		}
+	}
+	if !isUsed {
+		t.Error("no start is used")
+	}
+}

@@ -16,34 +16,51 @@ type headStart struct {
 
 	// What the start was made from. Another value of one of these makes another start.
 	status      int
-	server      []byte // DefaultServer at the time, or nil
+	server      []byte // DefaultServer at the time, or nil; or ownServer
+	ownServer   []byte // a Server field of the response, which a proxy has received, for example
 	altSvc      []byte // DefaultAltSvc at the time, or nil
 	from, until int64  // Nanos in which its Date may be used
 	contentType []byte // a part of text; it has no control characters
 	typeAt      int    // where the line of contentType begins in text
 }
 
-// longestStartType is the length of the longest Content-Type that a headStart keeps.
-const longestStartType = 127
+// longestStartValue is the length of the longest Content-Type, and of the longest Server field, that a
+// headStart keeps.
+const longestStartValue = 127
 
 // startFor returns the start of the head, nil if it is an unusual one.
 func (h *ResponseHeader) startFor(f *Framing) *headStart {
-	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 || h.reasonAt.End > 0 ||
-		h.Table.Index(field.Server) >= 0 || !h.ShowsServer && !f.NamesServer {
+	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 || h.reasonAt.End > 0 && string(h.Reason()) != Reason(h.Status()) {
+		return nil
+	}
+	s, server, isOwn := &h.start, h.DefaultServer, false
+	isSameServer := isSame(s.server, server)
+	switch i := h.Table.Index(field.Server); {
+	case i >= 0:
+		server, isOwn = h.Table.Value(i), true
+		if len(server) == 0 || len(server) > longestStartValue {
+			return nil
+		}
+		isSameServer = string(s.server) == string(server)
+	case !h.ShowsServer && !f.NamesServer:
 		return nil
 	}
 	contentType := h.Table.Get(field.ContentType)
 	if len(contentType) == 0 {
 		contentType = h.defaultTypeFor(f)
 	}
-	if len(contentType) > longestStartType {
+	if len(contentType) > longestStartValue {
 		return nil
 	}
-	s, altSvc := &h.start, h.altSvc()
-	if f.Date < s.from || f.Date >= s.until || s.status != h.status || !isSame(s.server, h.DefaultServer) || !isSame(s.altSvc, altSvc) {
+	altSvc := h.altSvc()
+	if f.Date < s.from || f.Date >= s.until || s.status != h.status || !isSameServer || !isSame(s.altSvc, altSvc) {
 		date, from, until := clock.DateUntil(f.Date)
-		s.from, s.until, s.status, s.server, s.altSvc = from, until, h.status, h.DefaultServer, altSvc
-		s.text = h.appendStart(s.text[:0], h.DefaultServer, altSvc, date[:])
+		s.text = h.appendStart(s.text[:0], server, altSvc, date[:])
+		if isOwn {
+			s.ownServer = append(s.ownServer[:0], server...)
+			server = s.ownServer
+		}
+		s.from, s.until, s.status, s.server, s.altSvc = from, until, h.status, server, altSvc
 		s.typeAt = len(s.text)
 		s.setType(contentType)
 	} else if string(s.contentType) != string(contentType) {
