@@ -10,6 +10,7 @@ import (
 // Date and Content-Type. A server's responses within one second mostly begin alike, and
 // most have only Content-Length after that, which text has, too.
 type headStart struct {
+	owner  field.Owner // of the memory: text and ownServer
 	text   []byte
 	end    int   // of the start in text. What follows is Content-Length and the empty line
 	length int64 // in text; -1: there is none
@@ -34,6 +35,9 @@ func (h *ResponseHeader) startFor(f *Framing) *headStart {
 		return nil
 	}
 	s, server, isOwn := &h.start, h.DefaultServer, false
+	if !s.owner.Owns() && s.owner.IsCopy() { // by assignment
+		*s = headStart{owner: s.owner}
+	}
 	isSameServer := isSame(s.server, server)
 	switch i := h.Table.Index(field.Server); {
 	case i >= 0:
@@ -104,7 +108,7 @@ func (s *headStart) setLength(length int64) {
 // SetContentType sets the Content-Type field. Mostly it is that of the last head, and is
 // then known to be fit.
 func (h *ResponseHeader) SetContentType(value []byte) {
-	if string(value) != string(h.start.contentType) {
+	if string(value) != string(h.start.contentType) || !h.start.owner.Owns() {
 		value = h.FitValue(value)
 	}
 	if h.trailer == nil {

@@ -170,3 +170,35 @@ func TestHeadStartIsInvisible(t *testing.T) {
 		t.Errorf("%d heads were bare, %d began with a start", bare, begun)
 	}
 }
+
+// TestStartsOfCopies: the heads of a response and of its copy by assignment are their own, also if both
+// change.
+func TestStartsOfCopies(t *testing.T) {
+	head := func(h *ResponseHeader) string { return string(h.AppendHead(nil, Framing{Date: 1, Length: 2})) }
+	fresh := func(status int, server string) string {
+		var h ResponseHeader
+		h.DefaultServer, h.ShowsServer = []byte("own"), true
+		h.SetStatus(status)
+		if server != "" {
+			h.SetKnown(field.Server, []byte(server))
+		}
+		return head(&h)
+	}
+	for _, server := range []string{"", "other"} {
+		var first ResponseHeader
+		first.DefaultServer, first.ShowsServer = []byte("own"), true
+		if server != "" {
+			first.SetKnown(field.Server, []byte(server))
+		}
+		_ = head(&first)
+		second := first
+		second.SetStatus(404)
+		for range 2 {
+			for h, status := range map[*ResponseHeader]int{&first: 200, &second: 404} {
+				if got, want := head(h), fresh(status, server); got != want {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+		}
+	}
+}
