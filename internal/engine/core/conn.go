@@ -90,6 +90,8 @@ type connMarks struct {
 	hasEnded  bool // and found the peer's FIN
 	isReused  bool // Protocol is retired.protocol
 	isWatched bool // gone was set in this Run
+	// isLent: it isUsual, except that OnPeerGone shows it until the end of the Run.
+	isLent bool
 }
 
 // A phase is how far a connection has come.
@@ -292,6 +294,9 @@ func (c *conn) awaken() {
 
 // show lets other goroutines find c through its place.
 func (c *conn) show() {
+	if c.isLent { // not if Blocking was called: two goroutines may be here
+		c.isLent = false
+	}
 	if !c.isShown {
 		c.isShown, c.isUsual = true, false
 		if !c.isReused {
@@ -370,7 +375,7 @@ func (c *conn) NetConn() net.Conn {
 // netConn returns the net.Conn of the bare socket.
 func (c *conn) netConn() *netConn {
 	if c.view == nil {
-		c.isUsual = false
+		c.isUsual, c.isLent = false, false
 		view := c.describe()
 		c.view = &view
 	}
@@ -564,7 +569,9 @@ func (c *conn) OnPeerGone(f func()) {
 	c.isWatched = true
 	key := noticeKey(c.fd, c.gen)
 	c.gone.SetFor(key, f)
+	isLent := c.isUsual || c.isLent
 	c.show()
+	c.isLent = isLent
 	c.slot().set(flagWatch)
 	// If the peer goes after this, the loop sees flagWatch. If the loop has set
 	// flagGone before, the notice is fired here.
@@ -576,7 +583,7 @@ func (c *conn) OnPeerGone(f func()) {
 // runState returns c.run, and makes it if it is nil.
 func (c *conn) runState() *runState {
 	if c.run == nil {
-		c.isUsual = false
+		c.isUsual, c.isLent = false, false
 		c.run = &runState{}
 	}
 	return c.run
@@ -618,6 +625,11 @@ func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 
 func (c *conn) endRun(next engine.Next) engine.Next {
 	c.endWatch()
+	if c.isLent {
+		c.hide()
+		c.isUsual, c.isLent = true, false
+		return next
+	}
 	if run := c.run; run != nil {
 		if run.end() && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
 			next = engine.Close

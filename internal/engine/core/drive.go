@@ -86,7 +86,7 @@ func (c *conn) turn() engine.Next {
 	}
 	reasons := s.take(reasonFlags &^ flagPrompt)
 	if reasons != 0 {
-		c.worker.mayHold, c.isUsual = false, false
+		c.worker.mayHold, c.isUsual, c.isLent = false, false, false
 		if next := c.handleReasons(reasons); next != engine.Read {
 			return next
 		}
@@ -404,7 +404,7 @@ func (c *conn) block(restarts bool) {
 	if !c.isBlocked() || restarts {
 		c.writeBy = c.writeDeadline()
 	}
-	c.wait, c.isUsual = waitRoom, false
+	c.wait, c.isUsual, c.isLent = waitRoom, false, false
 	c.beginStall()
 }
 

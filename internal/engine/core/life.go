@@ -179,7 +179,7 @@ func (c *conn) linger() bool {
 	if sock.CloseWrite(c.fd) != 0 {
 		return false
 	}
-	c.awaitsFIN, c.isUsual = false, false
+	c.awaitsFIN, c.isUsual, c.isLent = false, false, false
 	c.phase = phaseLingering
 	c.lingerLeft = lingerDiscardLimit
 	c.lingerBy = clock.Nanos() + int64(c.driver.options.LingerTimeout)

@@ -88,6 +88,41 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// TestUsualAfterWatch: a connection whose handler was told of its peer is as usual after the Run,
+// unless something else has happened to it.
+func TestUsualAfterWatch(t *testing.T) {
+	for name, test := range map[string]struct {
+		wasUsual bool
+		during   func(c *conn)
+		isUsual  bool
+	}{
+		"nothing else":  {true, func(*conn) {}, true},
+		"told twice":    {true, func(c *conn) { c.OnPeerGone(func() {}) }, true},
+		"told no more":  {true, func(c *conn) { c.OnPeerGone(nil) }, true},
+		"unusual":       {false, func(*conn) {}, false},
+		"it waits":      {true, (*conn).show, false},
+		"a net.Conn":    {true, func(c *conn) { c.NetConn() }, false},
+		"a runState":    {true, func(c *conn) { c.runState() }, false},
+		"output waits":  {true, func(c *conn) { c.sendLater([]byte("rest")) }, false},
+		"then it waits": {true, func(c *conn) { c.show(); c.OnPeerGone(func() {}) }, false},
+	} {
+		d := swept()
+		p := d.table.open(7)
+		p.slot().open(3, 0, flagAdded)
+		c := &conn{connState: connState{driver: d, loop: &loop{}, place: p, fd: 7, gen: 3, serving: &serving{}, worker: &worker{}, phase: phaseOpen, isUsual: test.wasUsual}}
+		c.isReused = true
+		c.OnPeerGone(func() { t.Errorf("%s: the peer is gone", name) })
+		if !c.isShown || p.conn().Load() != c || c.isUsual || !c.slot().has(flagWatch) {
+			t.Errorf("%s: shown %t, usual %t", name, c.isShown, c.isUsual)
+		}
+		test.during(c)
+		c.endRun(engine.Read)
+		if c.isUsual != test.isUsual || c.isShown == test.isUsual || (p.conn().Load() == c) != c.isShown || c.isLent || c.slot().has(flagWatch) {
+			t.Errorf("%s: at the end shown %t, usual %t", name, c.isShown, c.isUsual)
+		}
+	}
+}
+
 // TestRebind: a conn at rest is for a sleeping connection over bare TCP of the same serving. A
 // later one may have the index of a serving that has gone.
 func TestRebind(t *testing.T) {
