@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server/route"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/field"
 )
 
 // A Request is an HTTP request that a client sends or that a server received.
@@ -45,7 +46,8 @@ type Request struct {
 	timeout    time.Duration
 	call       *clientCall // nil unless a client sends the request
 	calls      *clientCall // memory for calls, as many as there were at a time; nil: none
-	wire       []byte      // memory for what is sent; holds what was sent last
+	wire       []byte      // memory for what is sent; holds what was sent last. See wireRoom
+	owner      field.Owner // of wire
 
 	hasURI      bool // uri has been parsed or set, and takes precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set

@@ -240,7 +240,7 @@ func (r *Request) authorize(uri *URI) error {
 		r.basic = 0
 		return nil
 	}
-	both, err := uri.m.AppendCredentials(r.wire[:0])
+	both, err := uri.m.AppendCredentials(r.wireRoom())
 	if err != nil {
 		return err
 	}
@@ -282,9 +282,18 @@ func (r *Request) appendWhole(dst []byte) ([]byte, error) {
 	return append(r.Header.m.AppendHead(dst, f), content...), nil
 }
 
+// wireRoom returns the memory for what is sent. A copy by assignment takes memory of its own: both
+// may be sent at the same time.
+func (r *Request) wireRoom() []byte {
+	if !r.owner.Owns() && r.owner.IsCopy() {
+		r.wire = nil
+	}
+	return r.wire[:0]
+}
+
 // encodeWhole is appendWhole with the request's own memory.
 func (r *Request) encodeWhole() (encoded []byte, err error) {
-	if r.wire, err = r.appendWhole(r.wire[:0]); err != nil {
+	if r.wire, err = r.appendWhole(r.wireRoom()); err != nil {
 		return nil, err
 	}
 	return r.wire, nil

@@ -228,3 +228,22 @@ func TestIsShort(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiesAreSentFromTheirOwnMemory: what is sent of a request stays while its copy by assignment is sent.
+func TestCopiesAreSentFromTheirOwnMemory(t *testing.T) {
+	var req Request
+	req.SetRequestURI("http://user:one@h/first")
+	if _, err := req.encodeWhole(); err != nil {
+		t.Fatal(err)
+	}
+	dup := assigned(&req)
+	dup.SetRequestURI("http://user:two@h/other")
+	first, err := req.encodeWhole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(first)
+	if other, err := dup.encodeWhole(); err != nil || string(other) == want || string(first) != want {
+		t.Errorf("%q, %v; the original is %q, and was %q", other, err, first, want)
+	}
+}

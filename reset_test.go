@@ -108,7 +108,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 	uri := []string{"target", "lentHost", "isPathLent", "isQueryLent", "query", "host"} // the copy has what is lent in memory of its own
 	message := slices.Concat(header, uri, []string{
 		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", "hasOthers", // bodies that cannot be copied
-		"call", "timeout", "userValues", "match", "strayWriters", // of this use of the request
+		"call", "timeout", "userValues", "match", "strayWriters", "owner", // of this use of the request
 		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", "DecodeBody", "OnInterim", // settings of the original
 	})
 	for name, c := range map[string]struct {
