@@ -10,67 +10,76 @@ import (
 // Date and Content-Type. A server's responses within one second mostly begin alike, and
 // most have only Content-Length after that, which text has, too.
 type headStart struct {
-	owner  field.Owner // of the memory: text and ownServer
+	owner  field.Owner // of the memory: text and received
 	text   []byte
 	end    int   // of the start in text. What follows is Content-Length and the empty line
 	length int64 // in text; -1: there is none
 
 	// What the start was made from. Another value of one of these makes another start.
 	status      int
-	server      []byte // DefaultServer at the time, or nil; or ownServer
-	ownServer   []byte // a Server field of the response, which a proxy has received, for example
+	server      []byte // DefaultServer at the time, or nil; or received
+	received    []byte // a Server field
 	altSvc      []byte // DefaultAltSvc at the time, or nil
 	from, until int64  // Nanos in which its Date may be used
 	contentType []byte // a part of text; it has no control characters
 	typeAt      int    // where the line of contentType begins in text
 }
 
-// longestStartValue is the length of the longest Content-Type, and of the longest Server field, that a
-// headStart keeps.
+// longestStartValue is the length of the longest Content-Type, with a Server field, that a headStart
+// keeps.
 const longestStartValue = 127
 
 // startFor returns the start of the head, nil if it is an unusual one.
 func (h *ResponseHeader) startFor(f *Framing) *headStart {
-	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 || h.reasonAt.End > 0 && string(h.Reason()) != Reason(h.Status()) {
+	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 {
 		return nil
 	}
-	s, server, isOwn := &h.start, h.DefaultServer, false
-	if !s.owner.Owns() && s.owner.IsCopy() { // by assignment
+	if s := &h.start; !s.owner.Owns() && s.owner.IsCopy() { // by assignment
 		*s = headStart{owner: s.owner}
 	}
-	isSameServer := isSame(s.server, server)
-	switch i := h.Table.Index(field.Server); {
-	case i >= 0:
-		server, isOwn = h.Table.Value(i), true
-		if len(server) == 0 || len(server) > longestStartValue {
-			return nil
-		}
-		isSameServer = string(s.server) == string(server)
-	case !h.ShowsServer && !f.NamesServer:
-		return nil
+	if h.reasonAt.End > 0 || h.Table.Index(field.Server) >= 0 {
+		return h.startOfReceived(f)
 	}
 	contentType := h.Table.Get(field.ContentType)
 	if len(contentType) == 0 {
 		contentType = h.defaultTypeFor(f)
 	}
-	if len(contentType) > longestStartValue {
+	if len(contentType) > longestStartValue || !h.ShowsServer && !f.NamesServer {
 		return nil
 	}
-	altSvc := h.altSvc()
-	if f.Date < s.from || f.Date >= s.until || s.status != h.status || !isSameServer || !isSame(s.altSvc, altSvc) {
-		date, from, until := clock.DateUntil(f.Date)
-		s.text = h.appendStart(s.text[:0], server, altSvc, date[:])
-		if isOwn {
-			s.ownServer = append(s.ownServer[:0], server...)
-			server = s.ownServer
-		}
-		s.from, s.until, s.status, s.server, s.altSvc = from, until, h.status, server, altSvc
-		s.typeAt = len(s.text)
-		s.setType(contentType)
+	s, altSvc := &h.start, h.altSvc()
+	if f.Date < s.from || f.Date >= s.until || s.status != h.status || !isSame(s.server, h.DefaultServer) || !isSame(s.altSvc, altSvc) {
+		h.renewStart(f.Date, h.DefaultServer, altSvc, contentType)
 	} else if string(s.contentType) != string(contentType) {
 		s.setType(contentType)
 	}
 	return s
+}
+
+// startOfReceived is startFor for a head like those that a proxy has received, with a Server field.
+func (h *ResponseHeader) startOfReceived(f *Framing) *headStart {
+	server, contentType := h.Table.Get(field.Server), h.contentTypeFor(f)
+	if len(server) == 0 || len(server)+len(contentType) > longestStartValue || h.reasonAt.End > 0 && string(h.Reason()) != Reason(h.Status()) {
+		return nil
+	}
+	s, altSvc := &h.start, h.altSvc()
+	if f.Date < s.from || f.Date >= s.until || s.status != h.status || string(s.server) != string(server) || !isSame(s.altSvc, altSvc) {
+		s.received = append(s.received[:0], server...)
+		h.renewStart(f.Date, s.received, altSvc, contentType)
+	} else if string(s.contentType) != string(contentType) {
+		s.setType(contentType)
+	}
+	return s
+}
+
+// renewStart makes a new start.
+func (h *ResponseHeader) renewStart(at int64, server, altSvc, contentType []byte) {
+	s := &h.start
+	date, from, until := clock.DateUntil(at)
+	s.from, s.until, s.status, s.server, s.altSvc = from, until, h.status, server, altSvc
+	s.text = h.appendStart(s.text[:0], server, altSvc, date[:])
+	s.typeAt = len(s.text)
+	s.setType(contentType)
 }
 
 // HasDefaults reports whether DefaultServer and DefaultAltSvc are these bytes of the memory.
