@@ -91,6 +91,8 @@ func (t *Turn) Take(out []byte, holder engine.Holder) (written int, err error) {
 		return written, err
 	case t.errno != 0 && t.errno != syscall.EAGAIN:
 		return written, t.failed("write", t.errno)
+	case t.phase == turnReads: // something came before out was sent, and is not the response
+		return written, io.EOF
 	}
 	return written, t.err
 }
@@ -120,7 +122,7 @@ func (t *Turn) lendOut(uintptr) {
 	}
 	switch {
 	case !t.isHeld:
-	case t.held.State() == engine.HeldSent:
+	case t.phase == turnReceived: // so it was sent
 		t.isHeld, t.holder = false, nil
 	default:
 		err = t.recall(out, err)
