@@ -23,10 +23,10 @@ func TestSentTogether(t *testing.T) {
 		case strings.HasSuffix(name, "7"):
 			conn, rw, _ := w.(http.Hijacker).Hijack()
 			fmt.Fprintf(rw, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(name), name)
-			rw.Flush()
-			if strings.HasSuffix(name, "77") {
-				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+			if strings.HasSuffix(name, "77") { // at once: after the next request, it would be the answer
+				io.WriteString(rw, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 			}
+			rw.Flush()
 			conn.Close()
 		default:
 			io.WriteString(w, name)
