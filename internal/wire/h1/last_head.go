@@ -21,7 +21,7 @@ type LastHead struct {
 }
 
 // openLines is the set of the fields whose lines are compared.
-const openLines = 1<<field.Server | 1<<field.Date | 1<<field.ContentType | 1<<field.ContentLength | 1<<field.TransferEncoding |
+const openLines uint64 = 1<<field.Server | 1<<field.Date | 1<<field.ContentType | 1<<field.ContentLength | 1<<field.TransferEncoding |
 	1<<field.Connection | 1<<field.KeepAlive | 1<<field.CacheControl | 1<<field.ContentEncoding | 1<<field.Vary | 1<<field.AcceptRanges
 
 // A LastHead has at most so many bytes and lines.
