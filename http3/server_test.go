@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -398,6 +400,38 @@ func TestLimits(t *testing.T) {
 	if got := v.Stats(); got.Refused == 0 || got.Connections != 1 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// A stuckListener has no connections.
+type stuckListener struct {
+	listener
+	waiting atomic.Int64
+	closed  chan struct{}
+}
+
+func (l *stuckListener) Accept(context.Context) (*quic.Conn, error) {
+	l.waiting.Add(1)
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+// TestAcceptors: many goroutines wait for connections, so that quic-go has nearly always one to give
+// a connection to.
+func TestAcceptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, failed := &stuckListener{closed: make(chan struct{})}, make(chan error, acceptors)
+		new(serving).acceptAll(l, failed)
+		synctest.Wait()
+		if n := l.waiting.Load(); n != acceptors {
+			t.Errorf("%d goroutines wait, want %d", n, acceptors)
+		}
+		close(l.closed)
+		for range acceptors {
+			if err := <-failed; err != net.ErrClosed {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // With many handshakes in progress, new clients prove their address.
