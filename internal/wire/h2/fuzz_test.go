@@ -162,6 +162,7 @@ func FuzzPackedIndices(f *testing.F) {
 func FuzzEncoder(f *testing.F) {
 	f.Add([]byte("\x10server\x10server\x10server\x10server\x10server\x10server\x01\x80\x10date\x10date\x10date\x02"))
 	f.Add([]byte("\x04\x00\x11cookie\x30x-a\x04\xff\x02\x30x-a"))
+	f.Add([]byte("0000007C10101010107C")) // a cookie, and an empty one
 	names := []string{"Server", "x-a", "X-A", "cookie", "Accept-Charset", "proxy-authorization", "content-type", "x"}
 	f.Fuzz(func(t *testing.T, commands []byte) {
 		commands = commands[:min(len(commands), wideLimits.MaxFields)]

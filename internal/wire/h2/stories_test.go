@@ -118,23 +118,30 @@ func sortedList(list [][2]string) [][2]string {
 		}
 	}
 	cookie, isApart, previous := -1, false, ""
+	var runs []string // cookies that follow each other: empty ones are dropped, but for the first
 	for _, f := range list {
 		switch {
 		case strings.HasPrefix(f[0], ":"):
-		case f[0] == "cookie" && cookie >= 0:
-			sorted[cookie][1] += "; " + f[1]
-			isApart = isApart || previous != "cookie"
-		default:
-			if f[0] == "cookie" {
-				cookie = len(sorted)
-			}
+		case f[0] != "cookie":
 			sorted = append(sorted, f)
+		case previous == "cookie":
+			if f[1] != "" {
+				runs[len(runs)-1] += "; " + f[1]
+			}
+		default:
+			runs = append(runs, f[1])
+			if isApart = cookie >= 0; !isApart {
+				cookie = len(sorted)
+				sorted = append(sorted, f)
+			}
 		}
 		previous = f[0]
 	}
 	if isApart {
-		sorted = append(sorted, sorted[cookie])
-		sorted = slices.Delete(sorted, cookie, cookie+1)
+		runs = slices.DeleteFunc(runs, func(run string) bool { return run == "" })
+		sorted = append(slices.Delete(sorted, cookie, cookie+1), [2]string{"cookie", strings.Join(runs, "; ")})
+	} else if cookie >= 0 {
+		sorted[cookie][1] = runs[0]
 	}
 	return sorted
 }
