@@ -21,7 +21,7 @@ const (
 // unread bytes, or a new one. If it speaks HTTP/2, the result is a place for a stream.
 func (c *HostClient) acquire(call *clientCall, kind connKind) (m *http2Member, cc *clientConn, err error) {
 	trace := call.trace
-	if trace == nil || kind == inPlace { // roundTrip does the same
+	if trace == nil || kind == inPlace {
 		return c.take(call, kind)
 	}
 	call.phase = PhaseWait

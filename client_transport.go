@@ -77,11 +77,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	}
 	for {
 		var m *http2Member
-		if call.trace == nil {
-			m, cc, err = c.take(call, kind)
-		} else {
-			m, cc, err = c.acquire(call, kind)
-		}
+		m, cc, err = c.acquire(call, kind)
 		switch {
 		case err != nil:
 			return !errors.Is(err, ErrNoFreeConns), err
