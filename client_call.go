@@ -23,6 +23,8 @@ type clientCall struct {
 	isFresh    bool // only a new connection is acceptable
 	needsHTTP1 bool // the server has answered HTTP_1_1_REQUIRED
 	isHeld     bool // a goroutine that sends may outlive the call
+	// sendsReceived: see HostClient.sendsReceived.
+	sendsReceived bool
 	// wantsArrived: a body that has arrived with the head is read into memory, in place of a stream.
 	wantsArrived bool
 }

@@ -96,7 +96,7 @@ func doError(err error) error {
 // attempt sends the request until that succeeds or it must not be sent again.
 func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) error {
 	// An invalid request fails on every connection.
-	if !c.sendsReceived(req) {
+	if call.sendsReceived = c.sendsReceived(req); !call.sendsReceived {
 		if err := checkTarget(req, c.IsTLS); err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (c *HostClient) askHTTP2(call *clientCall, protocol string, req *Request, r
 func (x *streamCall) openTunnel(addr string) (net.Conn, streamOutcome, error) {
 	x.call.progress, x.call.upstream, x.call.phase = hasConn, addr, PhaseWrite
 	x.c.prepareResponse(x.resp, x.req.Header.IsHead())
-	x.c.prepareRequest(x.req)
+	x.c.prepareRequest(x.call, x.req)
 	if err := x.req.prepareHead(); err != nil {
 		x.carrier.giveBack()
 		return nil, streamInvalid, err

@@ -300,7 +300,7 @@ func (c *PipelineClient) encode(call *clientCall, req *Request, resp *Response) 
 		w.into = resp
 	}
 	c.host.prepareResponse(w.into, req.Header.IsHead())
-	c.host.prepareRequest(req)
+	c.host.prepareRequest(call, req)
 	w.IsRepeatable, w.isHead, w.isTunnel = req.Header.isRepeatable(), req.Header.IsHead(), req.Header.IsConnect()
 	w.IsLast = req.ConnectionClose() || w.isTunnel
 	if resp != nil && w.into != resp {

@@ -51,7 +51,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 	method := req.Header.m.Method()
 	isHead, isTunnel := string(method) == MethodHead, string(method) == MethodConnect
 	c.prepareResponse(resp, isHead)
-	c.prepareRequest(req)
+	c.prepareRequest(call, req)
 	call.patience = 0
 	if req.hasBody() { // mostly not
 		call.patience = c.patienceFor(req)
@@ -269,7 +269,7 @@ var _ carrier = (*attachedCall)(nil)
 // runAttached sends a request on s, and gives s back.
 func (c *HostClient) runAttached(call *clientCall, s streams.Stream, req *Request, resp *Response) (streamOutcome, error) {
 	c.prepareResponse(resp, req.Header.IsHead())
-	c.prepareRequest(req)
+	c.prepareRequest(call, req)
 	call.progress, call.upstream, call.phase = hasConn, s.Upstream(), PhaseWrite
 	x := acquireAttachedCall()
 	x.c, x.stream, x.nc, x.call, x.req, x.resp = c, s, s.NetConn(), call, req, resp
@@ -315,12 +315,12 @@ func (c *HostClient) settle(cc *clientConn, outcome http1client.Outcome) {
 	}
 }
 
-// prepareRequest applies the client's settings to req.
-func (c *HostClient) prepareRequest(req *Request) {
+// prepareRequest applies the client's settings to req, which call sends.
+func (c *HostClient) prepareRequest(call *clientCall, req *Request) {
 	if c.DisableHeaderNamesNormalizing {
 		req.Header.DisableNormalizing()
 	}
-	if c.DisablePathNormalizing && !c.sendsReceived(req) {
+	if c.DisablePathNormalizing && !call.sendsReceived {
 		req.URI().DisablePathNormalizing = true
 	}
 	if c.Name != "" || !c.NoDefaultUserAgentHeader {
