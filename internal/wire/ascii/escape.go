@@ -1,9 +1,6 @@
 package ascii
 
-import (
-	"encoding/binary"
-	"slices"
-)
+import "slices"
 
 const upperHex = "0123456789ABCDEF"
 
@@ -67,25 +64,7 @@ func AppendPath(dst, s []byte) []byte { return appendEscaped(dst, s, keepPath) }
 // It percent-encodes what RFC 3986 does not allow there, including a "%" that begins
 // no escape. "[" and "]" stay, because a reserved character and its escape are
 // different (section 2.2).
-func AppendTarget(dst, s []byte) []byte {
-	n := 0
-	for n <= len(s)-8 && isPlainTarget(binary.LittleEndian.Uint64(s[n:])) {
-		n += 8
-	}
-	return appendEscaped(append(dst, s[:n]...), s[n:], keepTarget)
-}
-
-// isPlainTarget reports whether each byte of w is a letter, a digit, "=", "_", "?", "@", or from "&"
-// to ";", all of which stay in a target. Sums reach the top bit from the first byte of a range
-// on, and have no carry if w is ASCII.
-func isPlainTarget(w uint64) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	equals, underscore := w^'='*ones, w^'_'*ones
-	first := (w + (0x80-'&')*ones) &^ (w + (0x7f-';')*ones)
-	upper := (w + (0x80-'?')*ones) &^ (w + (0x7f-'Z')*ones)
-	lower := (w + (0x80-'a')*ones) &^ (w + (0x7f-'z')*ones)
-	return (first|upper|lower|(tops-equals)|(tops-underscore))&^w&tops == tops
-}
+func AppendTarget(dst, s []byte) []byte { return appendEscaped(dst, s, keepTarget) }
 
 // AppendFragment is AppendTarget for the text after the "#" of a URI. Further "#"
 // stay.
