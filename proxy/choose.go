@@ -87,29 +87,8 @@ func mix(h uint64) uint64 {
 
 // appendClient appends the IP address of a client, or "unknown" for one of a Unix socket.
 func appendClient(dst []byte, client netip.AddrPort) []byte {
-	ip := client.Addr()
-	switch {
-	case ip.Is4():
-		return appendIPv4(dst, ip.As4())
-	case ip.IsValid():
+	if ip := client.Addr(); ip.IsValid() {
 		return ip.Unmap().WithZone("").AppendTo(dst)
 	}
 	return append(dst, "unknown"...)
-}
-
-// appendIPv4 appends what netip's AppendTo does, with half of the instructions.
-func appendIPv4(dst []byte, ip [4]byte) []byte {
-	for i, n := range ip {
-		if i > 0 {
-			dst = append(dst, '.')
-		}
-		if n >= 100 {
-			dst = append(dst, '0'+n/100)
-		}
-		if n >= 10 {
-			dst = append(dst, '0'+n/10%10)
-		}
-		dst = append(dst, '0'+n%10)
-	}
-	return dst
 }
