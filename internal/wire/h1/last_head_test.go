@@ -27,12 +27,7 @@ func FuzzLastHead(f *testing.F) {
 		f.Add([]byte(c[0]), []byte(c[1]), []byte(c[2]), []byte(c[3]), []byte(c[4]), uint8(19))
 	}
 	f.Fuzz(func(t *testing.T, line1, common, rest1, line2, rest2 []byte, options uint8) {
-		first, second := join(line1, common, rest1), join(line2, common, rest2)
-		if len(first) > 4096 || len(second) > 4096 {
-			t.Skip()
-		}
-		limits := DefaultLimits
-		limits.MaxFields = max(int(options>>1), 1)
+		first, second, limits := similarHeads(t, line1, common, rest1, line2, rest2, options)
 		want := headResult(&HeadParser{Role: Responses, Limits: limits}, &field.Table{KeepNames: options&1 != 0}, second, 1)
 		var last LastHead
 		for _, head := range [][]byte{nil, first, second} { // without a LastHead, with another's and with its own

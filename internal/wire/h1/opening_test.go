@@ -52,12 +52,7 @@ func FuzzOpening(f *testing.F) {
 		f.Add([]byte(c[0]), []byte(c[1]), []byte(c[2]), []byte(c[3]), []byte(c[4]), uint8(9))
 	}
 	f.Fuzz(func(t *testing.T, line1, common, rest1, line2, rest2 []byte, options uint8) {
-		first, second := join(line1, common, rest1), join(line2, common, rest2)
-		if len(first) > 4096 || len(second) > 4096 {
-			t.Skip()
-		}
-		limits := DefaultLimits
-		limits.MaxFields = max(int(options>>1), 1)
+		first, second, limits := similarHeads(t, line1, common, rest1, line2, rest2, options)
 		want := headResult(&HeadParser{Limits: limits}, &field.Table{KeepNames: options&1 != 0}, second, 1)
 		p := HeadParser{Limits: DefaultLimits, Opening: new(Opening)}
 		var tab field.Table
@@ -79,6 +74,17 @@ func FuzzOpening(f *testing.F) {
 }
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// similarHeads returns two heads with common lines, and limits for the second one.
+func similarHeads(t *testing.T, line1, common, rest1, line2, rest2 []byte, options uint8) (first, second []byte, limits Limits) {
+	first, second = join(line1, common, rest1), join(line2, common, rest2)
+	if len(first) > 4096 || len(second) > 4096 {
+		t.Skip()
+	}
+	limits = DefaultLimits
+	limits.MaxFields = max(int(options>>1), 1)
+	return first, second, limits
+}
 
 // What an Opening has after a head, and how many fields the next head takes from it.
 func TestOpeningHasOnlyPlainLines(t *testing.T) {
