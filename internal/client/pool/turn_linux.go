@@ -56,8 +56,8 @@ const (
 // Init sets the connection. A connection that wraps another one cannot be used: its
 // Read and Write may do more.
 //
-// Take calls arrived when the response may have begun, so that nobody needs a buffer before.
-// It calls Read once, and returns the error.
+// Take calls arrived when the response may have begun: a request that waits needs no buffer.
+// arrived calls Read once, and returns the error.
 func (t *Turn) Init(c net.Conn, arrived func() error) {
 	conn, ok := c.(*net.TCPConn)
 	if !ok {

@@ -294,7 +294,7 @@ func (c *conn) awaken() {
 
 // show lets other goroutines find c through its place.
 func (c *conn) show() {
-	if c.isLent { // not if Blocking was called: two goroutines may be here
+	if c.isLent { // after Blocking it is false, and two goroutines may be here: none writes
 		c.isLent = false
 	}
 	if !c.isShown {

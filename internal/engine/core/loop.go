@@ -118,8 +118,8 @@ func (l *loop) room(elapsed int64) int {
 	return room
 }
 
-// queueReady queues the connections that are ready, as many as there is room for. It returns the
-// room that is left.
+// queueReady queues connections that are ready, room at most. It returns how many more the pass
+// may queue.
 func (l *loop) queueReady(room int) int {
 	n := min(len(l.ready), room)
 	l.queued += n
