@@ -9,7 +9,8 @@
 // n requests, and for twice as many: the difference, divided by n, is a request. It does not
 // count the kernel. The cases in memory are those of the benchmarks, with their harness, which
 // the floor shows alone. Over TCP, 64 connections have one request at a time each, or are
-// made for one. The cases of a proxy count package proxy before nginx, which is not counted.
+// made for one. The cases of a proxy count package proxy before nginx, which is not counted. Those
+// of WebSockets count a message that is echoed, of which each connection has one at a time.
 package instructions
 
 import (
@@ -28,6 +29,7 @@ import (
 	"strings"
 	"syscall"
 
+	gobwasws "github.com/gobwas/ws"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -37,6 +39,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/proxies"
 	"github.com/sluicehttp/sluice/tools/bench/internal/ratios"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/websockets"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 	"github.com/sluicehttp/sluice/tools/lab/report"
 )
@@ -45,7 +48,7 @@ import (
 var (
 	allKinds    = [...]string{peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP}
 	memoryKinds = [...]string{"sluice", "fasthttp", "floor"}
-	proxyKinds  = [...]string{peers.Sluice}
+	ownKinds    = [...]string{peers.Sluice} // of proxies and WebSockets
 )
 
 // options are the command's flags.
@@ -95,6 +98,7 @@ type loadCase struct {
 	depth   int  // pipelined requests; 0: none
 	closes  bool // each request has a connection of its own
 	proxied bool // the server is a proxy before another one
+	echoed  bool // request is a message of a WebSocket, which the server echoes
 	peer    peers.Options
 }
 
@@ -116,16 +120,26 @@ func allCases() (cases []loadCase) {
 		loadCase{name: "TCP, connection per request", request: []byte("GET " + line + load.TwoFields.Lines("Connection: close\r\n") + "\r\n"), closes: true},
 		loadCase{name: "proxy, two fields", request: twoFields, proxied: true},
 		loadCase{name: "proxy, browser head", request: browser, proxied: true},
+		loadCase{name: "WebSocket, 32 B", request: message(32), echoed: true},
+		loadCase{name: "WebSocket, 1 KiB", request: message(1 << 10), echoed: true},
 	)
 }
+
+// message returns the frame of a client with a text of size bytes.
+func message(size int) []byte {
+	return gobwasws.MustCompileFrame(gobwasws.MaskFrame(gobwasws.NewTextFrame(bytes.Repeat([]byte("a"), size))))
+}
+
+// maskSize is what the frame of a client has, and that of a server has not.
+const maskSize = 4
 
 // kinds returns the servers that the case has.
 func (c loadCase) kinds(o options) []string {
 	if c.bench != "" {
 		return memoryKinds[:]
 	}
-	if c.proxied {
-		return proxyKinds[:]
+	if c.proxied || c.echoed {
+		return ownKinds[:]
 	}
 	return slices.DeleteFunc(slices.Clone(o.kinds), func(kind string) bool {
 		isOurs := kind == peers.Epoll || kind == peers.PerConn
@@ -263,6 +277,13 @@ func (c *counter) start(ctx context.Context, each loadCase, kind string, under [
 		}
 		return p, p.Addr, nil
 	}
+	if each.echoed {
+		w, err := websockets.StartOurs(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return w, w.Addr, nil
+	}
 	line, isOther := c.others[kind]
 	if !isOther {
 		s, err := servers.Start(ctx, servers.Options{Options: o, Kind: kind, Peer: each.peer})
@@ -285,13 +306,10 @@ const connections = 64
 // does under load, and in the same way in each run.
 func ask(s server, addr string, each loadCase, n int) error {
 	depth := max(each.depth, 1)
-	requests, answer := bytes.Repeat(each.request, depth), load.Load{Addr: addr, Request: each.request}
-	first, err := answer.Ask()
+	requests := bytes.Repeat(each.request, depth)
+	size, err := each.answerSize(addr)
 	if err != nil {
 		return err
-	}
-	if first.StatusCode != http.StatusOK {
-		return fmt.Errorf("answered with %s", first.Status)
 	}
 	var conns [connections]net.Conn
 	defer func() {
@@ -301,7 +319,14 @@ func ask(s server, addr string, each loadCase, n int) error {
 			}
 		}
 	}()
-	answers := make([]byte, first.Size*depth)
+	answers := make([]byte, size*depth)
+	if each.echoed {
+		for i := range conns {
+			if conns[i], _, _, err = gobwasws.Dial(context.Background(), "ws://"+addr); err != nil {
+				return err
+			}
+		}
+	}
 	for ; n > 0; n -= connections * depth {
 		if err := s.Signal(syscall.SIGSTOP); err != nil {
 			return err
@@ -330,6 +355,21 @@ func ask(s server, addr string, each loadCase, n int) error {
 		}
 	}
 	return nil
+}
+
+// answerSize returns the bytes of the server's answer.
+func (c loadCase) answerSize(addr string) (int, error) {
+	if c.echoed {
+		return len(c.request) - maskSize, nil
+	}
+	first, err := load.Load{Addr: addr, Request: c.request}.Ask()
+	if err != nil {
+		return 0, err
+	}
+	if first.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("answered with %s", first.Status)
+	}
+	return first.Size, nil
 }
 
 // totalOf reads the sum of what callgrind has counted.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/nginx"
 	"github.com/sluicehttp/sluice/tools/bench/internal/proxies"
 	"github.com/sluicehttp/sluice/tools/bench/internal/servers"
+	"github.com/sluicehttp/sluice/tools/bench/internal/websockets"
 	"github.com/sluicehttp/sluice/tools/lab/process"
 )
 
@@ -19,12 +20,13 @@ import (
 func TestMain(m *testing.M) {
 	roles := servers.Roles()
 	maps.Copy(roles, proxies.Roles())
+	maps.Copy(roles, websockets.Roles())
 	process.Main(roles)
 	os.Exit(m.Run())
 }
 
 // TestCount: a request over TCP has a plausible number of instructions, also one that is metered
-// or forwarded.
+// or forwarded, and a message of a WebSocket.
 func TestCount(t *testing.T) {
 	if _, err := exec.LookPath("valgrind"); err != nil {
 		t.Skip("valgrind is not installed")
@@ -33,7 +35,7 @@ func TestCount(t *testing.T) {
 		t.Skip(err)
 	}
 	keep := t.TempDir()
-	o, err := command.Parse(flags, "--rounds", "1", "--requests", "1024", "--case", "two fields", "--servers", "epoll", "--keep", keep)
+	o, err := command.Parse(flags, "--rounds", "1", "--requests", "1024", "--case", "two fields|32 B", "--servers", "epoll", "--keep", keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,15 +43,15 @@ func TestCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := d.Sections[0].Rows; len(rows) != 3 {
-		t.Errorf("%q: want three rows", rows)
+	if rows := d.Sections[0].Rows; len(rows) != 4 {
+		t.Errorf("%q: want four rows", rows)
 	}
 	for _, row := range d.Sections[0].Rows {
 		if n, err := strconv.Atoi(row[2]); err != nil || n < 1000 || n > 40_000 {
 			t.Errorf("%q: want some thousand instructions", row)
 		}
 	}
-	if kept, err := os.ReadDir(keep); err != nil || len(kept) != 6 {
+	if kept, err := os.ReadDir(keep); err != nil || len(kept) != 8 {
 		t.Errorf("%d files are kept, %v: want one for each of two runs", len(kept), err)
 	}
 }

@@ -72,6 +72,11 @@ func Roles() map[string]process.Role {
 	return map[string]process.Role{serveRole: process.ServiceRole(newService), holdRole: hold}
 }
 
+// StartOurs starts Sluice with callbacks on event loops.
+func StartOurs(ctx context.Context, o process.Options) (*process.Server, error) {
+	return process.StartService(ctx, o, serveRole, epoll)
+}
+
 // newService is the service of a server's process.
 func newService(config []byte) (s process.Service, err error) {
 	var kind string
