@@ -259,6 +259,7 @@ func TestConnectionViolations(t *testing.T) {
 				}
 				p.await("goaway " + test.code)
 				p.awaitEnd()
+				synctest.Wait()
 				if c.Limit() != 0 || len(w.ended) != 1 {
 					t.Errorf("limit %d, watcher %v", c.Limit(), w)
 				}

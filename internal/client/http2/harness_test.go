@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -363,7 +364,10 @@ func (w *watched) Ended(err error) {
 	w.ended = append(w.ended, err)
 }
 
+// String says what w was told. It waits until nothing runs in the bubble of synctest: streams
+// that an event ends may return before the Watcher is told.
 func (w *watched) String() string {
+	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return fmt.Sprint(w.limits, w.ended)
