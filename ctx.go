@@ -62,7 +62,8 @@ type RequestCtx struct {
 	letsGo          bool                     // a handler that timed out calls letGo when it returns
 	timeoutResponse atomic.Pointer[Response] // nil: none
 
-	leaving // server_upgrade.go
+	leaving     // server_upgrade.go
+	kept    any // of upgrade.Taker
 	requestMarks
 }
 

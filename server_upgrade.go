@@ -268,6 +268,9 @@ func (ctx *RequestCtx) connAddrPortLocked() (addr netip.AddrPort) {
 	return addr
 }
 
+// Kept implements upgrade.Taker.
+func (t *taker) Kept() *any { return &t.kept }
+
 // StopBody implements upgrade.Taker.
 func (t *taker) StopBody() { t.requestStream.stop() }
 

@@ -65,7 +65,7 @@ var _ context.Context = (*exchange)(nil)
 // blockSize is the length of exchange.block.
 const blockSize = 16 << 10
 
-// newExchange returns one for the pool.
+// newExchange returns one that can be kept.
 func newExchange() *exchange {
 	x := &exchange{scratch: make([]byte, 0, 256), done: make(chan struct{})}
 	x.resp = &x.room
@@ -225,7 +225,7 @@ func (x *exchange) leave() {
 	}
 }
 
-// release returns x to the pool.
+// release ends x, and has ctx keep it.
 func (x *exchange) release() {
 	x.end()
 	if x.resp.IsBodyStream() { // it was not wanted

@@ -11,9 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
-// exchangePool holds exchanges; see exchange for who owns one.
-var exchangePool = sync.Pool{New: func() any { return newExchange() }}
-
 // blockPool holds blocks. The exchange or the tunnel that has taken one owns it.
 var blockPool = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
@@ -75,18 +72,26 @@ func (x *exchange) releaseBlock() {
 	}
 }
 
+// acquireExchange returns the exchange that ctx keeps, or a new one; see exchange for who owns it.
 func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
-	x := exchangePool.Get().(*exchange)
-	x.proxy, x.ctx, x.taker = p, ctx, upgrade.TakerOf(ctx)
+	taker := upgrade.TakerOf(ctx)
+	kept := taker.Kept()
+	x, ok := (*kept).(*exchange)
+	if !ok {
+		x = newExchange()
+	}
+	*kept = nil
+	x.proxy, x.ctx, x.taker = p, ctx, taker
 	return x
 }
 
-// releaseExchange returns x to the pool, if nothing refers to it any more: a context that has
+// releaseExchange has ctx keep x, if nothing refers to it any more: a context that has
 // ended is never used again, since those who wait for its end may still ask for the reason.
 func releaseExchange(x *exchange) {
 	if x.isSpent() {
 		return
 	}
+	*x.taker.Kept() = x
 	x.req.Reset()
 	x.resp = &x.room
 	x.resp.Reset()
@@ -96,5 +101,4 @@ func releaseExchange(x *exchange) {
 	x.tried = x.tried[:0]
 	x.key, x.cookie, x.head, x.isStreaming = 0, "", nil, false
 	x.upload.body, x.upload.left, x.upload.err, x.upload.isOver = nil, 0, nil, false
-	exchangePool.Put(x)
 }

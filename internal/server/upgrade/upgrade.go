@@ -30,6 +30,8 @@ type Taker interface {
 	// RemoteAddrPort is RemoteAddr without memory for it. It is valid only if the client is on
 	// TCP.
 	RemoteAddrPort() netip.AddrPort
+	// Kept returns the place of what package proxy keeps with the RequestCtx between requests.
+	Kept() *any
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
 	StopBody()
