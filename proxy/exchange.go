@@ -49,7 +49,7 @@ type exchange struct {
 	block   *[blockSize]byte // for bodies up to its length; nil: none is needed
 
 	done  chan struct{} // closed when the client has disconnected
-	state atomic.Uint32 // contextOpen, and so on
+	state atomic.Uint32 // contextState
 	// conn is of the goroutine that sends, and with contextGuards of who changes state.
 	conn   interrupter
 	mu     sync.Mutex
@@ -152,7 +152,9 @@ func (x *exchange) send() error {
 // sendOnce sends the request to the upstream that was picked. ctx is x, or ends with it.
 func (x *exchange) sendOnce(ctx context.Context) error {
 	x.resp.StreamBody, x.resp.OnInterim = true, x.onInterim
-	err := x.pick.Member.Client.send(ctx, &x.req, x.resp)
+	u := x.pick.Member.Client
+	u.aim(&x.req)
+	err := u.client.DoContext(ctx, &x.req, x.resp)
 	if x.uploadsHTTP1() {
 		x.upload.settled()
 	}
@@ -243,16 +245,18 @@ func (x *exchange) release() {
 	releaseExchange(x)
 }
 
-// The states of an exchange as a context.
+// A contextState is the state of an exchange as a context.
+type contextState uint32
+
 const (
-	contextOpen   uint32 = iota
-	contextGuards        // open, and conn is interrupted at the end
-	contextEnded         // done is closed, or about to be
+	contextOpen   contextState = iota
+	contextGuards              // open, and conn is interrupted at the end
+	contextEnded               // done is closed, or about to be
 )
 
 // disconnected ends the context: the client has disconnected.
 func (x *exchange) disconnected() {
-	switch x.state.Swap(contextEnded) {
+	switch contextState(x.state.Swap(uint32(contextEnded))) {
 	case contextEnded:
 		return
 	case contextGuards:
@@ -271,10 +275,12 @@ func (x *exchange) disconnected() {
 // isSpent reports whether the context has ended, or a goroutine may still wait for its end or
 // hold the upload.
 func (x *exchange) isSpent() bool {
-	return x.state.Load() != contextOpen || x.others.Load() > 0 || x.isUploading
+	return x.contextState() != contextOpen || x.others.Load() > 0 || x.isUploading
 }
 
-func (x *exchange) isEnded() bool { return x.state.Load() == contextEnded }
+func (x *exchange) contextState() contextState { return contextState(x.state.Load()) }
+
+func (x *exchange) isEnded() bool { return x.contextState() == contextEnded }
 
 // Done implements context.Context.
 func (x *exchange) Done() <-chan struct{} { return x.done }
@@ -310,9 +316,9 @@ type interrupter = interface{ Interrupt() }
 // Guard has conn interrupted once, on another goroutine, when the context ends. The client
 // calls it, on the goroutine that sends.
 func (x *exchange) Guard(conn interrupter) {
-	if x.state.Load() == contextOpen { // the usual case, without a lock
+	if x.contextState() == contextOpen { // the usual case, without a lock
 		x.conn = conn
-		if x.state.CompareAndSwap(contextOpen, contextGuards) {
+		if x.state.CompareAndSwap(uint32(contextOpen), uint32(contextGuards)) {
 			return
 		}
 	}
@@ -321,7 +327,7 @@ func (x *exchange) Guard(conn interrupter) {
 
 // Unguard ends what Guard has begun. It reports whether conn was not interrupted.
 func (x *exchange) Unguard(conn interrupter) bool {
-	if x.conn == conn && x.state.CompareAndSwap(contextGuards, contextOpen) {
+	if x.conn == conn && x.state.CompareAndSwap(uint32(contextGuards), uint32(contextOpen)) {
 		x.conn = nil
 		return true
 	}

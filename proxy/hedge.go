@@ -166,7 +166,8 @@ func (h *hedge) run() {
 	u.sent.Add(1)
 	u.hedged.Add(1)
 	h.resp.StreamBody = true // its interim responses are dropped: the client gets those of the first attempt
-	h.err = u.send(h.ctx, h.req, &h.resp)
+	u.aim(h.req)
+	h.err = u.client.DoContext(h.ctx, h.req, &h.resp)
 	switch {
 	case h.err == nil:
 		pick.Report(balance.Good)

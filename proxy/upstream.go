@@ -97,12 +97,6 @@ func (u *upstream) setClient(c *sluice.HostClient, mode sluice.HTTP2Mode) {
 	c.MaxIdemponentCallAttempts = 2
 }
 
-// send sends a request to u. The caller has counted the attempt.
-func (u *upstream) send(ctx context.Context, req *sluice.Request, resp *sluice.Response) error {
-	u.aim(req)
-	return u.client.DoContext(ctx, req, resp)
-}
-
 // aim makes u the target of a request.
 func (u *upstream) aim(req *sluice.Request) {
 	if u.options.RewriteHost {
