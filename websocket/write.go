@@ -432,13 +432,36 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 		return err
 	}
 	m := message{kind: k, p: p}
-	c.pack(&m)
+	if c.out != 0 {
+		c.pack(&m)
+	}
 	mu := c.lock()
 	mu.Lock()
-	err := c.writeLocked(ctx, &m)
+	var err error
+	if m.packed != nil || !c.answerLocked(k, p) {
+		err = c.writeLocked(ctx, &m)
+	}
 	mu.Unlock()
-	m.release()
+	if m.packed != nil {
+		m.release()
+	}
 	return err
+}
+
+// answerLocked is writeLocked for most messages, in fewer instructions: a call of the session
+// sends it, and nothing else waits. If it returns false, nothing has happened.
+func (c *Conn) answerLocked(k Kind, p []byte) bool {
+	if c.phase != phaseOpen || c.guarded == nil || c.host.isClient || len(p) >= minDirect {
+		return false
+	}
+	s := c.guarded.inCallLocked()
+	if s == nil || len(s.out) > 0 || c.writingLocked() != nil {
+		return false
+	}
+	c.lock().sent++
+	s.out = ws.AppendFrame(s.out, ws.Opcode(k), p)
+	c.guarded.notifyLoopLocked()
+	return true
 }
 
 // writeLocked appends m when there is room for it. It does not hold the lock while it waits.

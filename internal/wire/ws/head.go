@@ -125,6 +125,9 @@ func AppendHead(dst []byte, h Head) []byte {
 
 // AppendFrame appends the frame of a server that is a whole message, or a control frame.
 func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
+	if len(payload) < lengthIn16 { // AppendWhole, in a third of the instructions
+		return append(append(dst, finalBit|byte(op), byte(len(payload))), payload...)
+	}
 	return AppendWhole(dst, Head{Opcode: op}, payload)
 }
 
