@@ -70,6 +70,9 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	s.out = nil
 	s.conn.guarded.makeRoomLocked()
 	isClosing := s.conn.phase != phaseOpen
+	if s.isResting && s.loop == nil && s.err == nil { // what Retire would need the lock for
+		s.detachLocked()
+	}
 	mu.Unlock()
 	if isClosing { // perhaps since arm: no call follows that would set the time-out
 		s.armClosing()

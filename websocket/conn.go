@@ -470,7 +470,8 @@ type session struct {
 	isOpening bool // in open, or Unpack
 	isInParts bool // the loop gets the message that arrives in parts
 	isResting bool // at the end of the last call the connection was open, and no message was half sent
-	isWaking  bool // the connection does not know s yet: see attachLocked
+	// isDetached: the connection does not know s, until the next call: see attachLocked.
+	isDetached bool
 
 	// The lock of conn guards these.
 	run     runPhase

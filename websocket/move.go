@@ -323,7 +323,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	if m.isPinged {
 		s.awaits = awaitsPong
 	}
-	s.begin(nil, math.MaxInt)
+	s.begin(nil, math.MaxInt, false)
 	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
 	case o.loop == serveLoop:

@@ -464,20 +464,32 @@ func (s *session) handleInput() engine.Next {
 		if used == len(in) {
 			return engine.Read
 		}
-		if isEnding, hasMuch := s.state(); isEnding {
-			return engine.Read
-		} else if hasMuch {
-			return engine.Run
+		if next, isOver := s.isOver(); isOver {
+			return next
 		}
 	}
 }
 
-// state reports whether the connection ends after this call, and whether there is much
-// output, or, with callbacks, some that is being written.
-func (s *session) state() (isEnding, hasMuch bool) {
+// handleMore is handleInput after a message.
+func (s *session) handleMore() engine.Next {
+	if next, isOver := s.isOver(); isOver {
+		return next
+	}
+	return s.handleInput()
+}
+
+// isOver reports whether the call ends before there is more input: the connection does, or there is
+// much output, or, with callbacks, some that is being written.
+func (s *session) isOver() (next engine.Next, isOver bool) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	return s.ending != endNot, len(s.out) >= flushSize || s.run == flushing && s.loop == nil
+	switch {
+	case s.ending != endNot:
+		return engine.Read, true
+	case len(s.out) >= flushSize || s.run == flushing && s.loop == nil:
+		return engine.Run, true
+	}
+	return engine.Read, false
 }
 
 // deliver passes a message to the program, unless the connection is closing.
@@ -487,8 +499,14 @@ func (s *session) deliver(m Message) {
 	isOpen := s.conn.phase == phaseOpen
 	mu.received++
 	mu.Unlock()
+	if isOpen {
+		s.pass(m)
+	}
+}
+
+// pass is deliver for a connection that was open a moment ago.
+func (s *session) pass(m Message) {
 	switch f := s.host.Endpoint.OnMessage; {
-	case !isOpen:
 	case s.loop != nil:
 		s.hand(s.loop, handed{Message: m})
 	case f != nil:
@@ -498,8 +516,16 @@ func (s *session) deliver(m Message) {
 
 // callMessage is call for OnMessage, without a closure.
 func (s *session) callMessage(f func(*Conn, Message) error, m Message) {
-	defer s.recoverCallback()
+	hasReturned := false
+	defer func() {
+		if !hasReturned { // recoverCallback
+			if v := recover(); v != nil {
+				s.conn.panicked(v)
+			}
+		}
+	}()
 	s.called(f(s.conn, m))
+	hasReturned = true
 }
 
 // called handles the error of a callback.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
 var (
@@ -38,7 +39,7 @@ func (s *session) open(out []byte, serve func(*Conn) error) []byte {
 
 // callOpen is open without the end of the call.
 func (s *session) callOpen(out []byte, serve func(*Conn) error) {
-	s.begin(out, math.MaxInt)
+	s.begin(out, math.MaxInt, false)
 	s.counted, s.isOpening = len(out), true
 	if serve != nil {
 		go s.conn.serve(serve)
@@ -59,16 +60,33 @@ func (s *session) Start() engine.Next {
 // Run handles input; see engine.Protocol.
 func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	limit := flushSize
-	hasInput := len(s.engine.Buffered()) > 0 || !s.fed.isNothing()
+	in := s.engine.Buffered()
+	hasInput := len(in) > 0 || !s.fed.isNothing()
+	used, op, data := 0, ws.OpContinuation, []byte(nil) // of the first message, if it is whole
 	if hasInput {
 		limit = math.MaxInt
 		s.heard()
+		if s.fed.isNothing() {
+			used, op, data = s.reader.Whole(in)
+			s.read += used
+		}
 	}
-	s.begin(out, limit)
-	if !s.fed.isNothing() {
+	isOpen := s.begin(out, limit, op != ws.OpContinuation)
+	next := engine.Read
+	if used == 0 {
 		s.handleFed()
+		next = s.handleInput()
+	} else {
+		if op == ws.OpContinuation {
+			s.violated(ws.ErrText)
+		} else if isOpen {
+			s.pass(Message{Kind: Kind(op), Data: data})
+		}
+		s.engine.Discard(used)
+		if used < len(in) {
+			next = s.handleMore()
+		}
 	}
-	next := s.handleInput()
 	if s.loop != nil && s.readMeanwhile() {
 		hasInput = true
 	}
@@ -81,7 +99,7 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 
 // Prompted sends what was written meanwhile; see engine.Prompted.
 func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
-	s.begin(out, flushSize)
+	s.begin(out, flushSize, false)
 	hasRead := s.loop != nil && s.readMeanwhile()
 	if hasRead {
 		s.heard()
@@ -95,17 +113,25 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 
 // begin starts a call of the engine. It takes frames from the outbox until there are limit
 // bytes of output. A call that may call the program takes all, because what the program
-// writes is sent during the call only if the outbox is empty.
-func (s *session) begin(out []byte, limit int) {
+// writes is sent during the call only if the outbox is empty. isMessage counts a message; isOpen
+// reports whether the program gets it.
+func (s *session) begin(out []byte, limit int, isMessage bool) (isOpen bool) {
 	mu := s.conn.lock()
 	mu.Lock()
-	s.attachLocked()
+	if s.isDetached {
+		s.attachLocked()
+	}
+	if isMessage {
+		mu.received++
+	}
+	isOpen = s.conn.phase == phaseOpen
 	s.run, s.out, s.counted = running, out, len(out)
 	if s.conn.guarded.pending != nil {
 		s.takeLocked(limit)
 		s.conn.guarded.makeRoomLocked()
 	}
 	mu.Unlock()
+	return isOpen
 }
 
 // leaveToOutbox ends a call that is not the engine's. Its output waits in the outbox, before
@@ -132,7 +158,7 @@ func (s *session) restLocked() {
 
 // HalfClosed ends a connection whose peer sends no more; see engine.Protocol.
 func (s *session) HalfClosed(out []byte) []byte {
-	s.begin(out, flushSize)
+	s.begin(out, flushSize, false)
 	s.conn.lock().Lock()
 	s.noteLocked(&CloseError{Code: CodeAbnormal, Reason: "the peer has ended the connection", IsRemote: true})
 	s.endLocked(endClose)
@@ -161,18 +187,12 @@ func (s *session) Release() { releaseSession(s) }
 
 // Retire returns what Sleep does; see engine.Reusable.
 func (s *session) Retire() engine.Memo {
-	c, mu := s.conn, s.conn.lock()
-	mu.Lock()
-	s.attachLocked() // if no call has come
-	if closing, ok := s.err.(*CloseError); ok {
-		c.guarded.ensureCallsLocked().closing = closing // another goroutine has called Close meanwhile
+	if !s.isDetached { // otherwise the end of the last call has done it
+		mu := s.conn.lock()
+		mu.Lock()
+		s.detachLocked()
+		mu.Unlock()
 	}
-	c.guarded.session = nil
-	if !c.guarded.keepsLocked() {
-		releaseConnState(c.guarded)
-		c.guarded = nil
-	}
-	mu.Unlock()
 	bits := uint64(0)
 	if s.awaits == awaitsPong {
 		bits |= memoPinged
@@ -183,7 +203,7 @@ func (s *session) Retire() engine.Memo {
 	if s.overHTTP2 {
 		bits |= memoHTTP2
 	}
-	m := s.host.server.Memo(bits, uint64(c.index), int64(s.controls))
+	m := s.host.server.Memo(bits, uint64(s.conn.index), int64(s.controls))
 	s.conn, s.engine, s.loop, s.err, s.isResting = nil, nil, nil, nil, false
 	return m
 }
@@ -329,15 +349,29 @@ func (s *session) wake(left engine.Memo) {
 	if left.ID&memoPinged != 0 {
 		s.awaits = awaitsPong
 	}
-	s.controls, s.isWaking = controls(left.Opened), true
+	s.controls, s.isDetached = controls(left.Opened), true
 }
 
-// attachLocked is the end of wake: until then the connection is asleep to other goroutines.
+// detachLocked makes the connection one that is asleep to other goroutines, until the next call.
+func (s *session) detachLocked() {
+	c := s.conn
+	s.isDetached = true
+	c.guarded.session = nil
+	if closing, ok := s.err.(*CloseError); ok {
+		c.guarded.ensureCallsLocked().closing = closing // another goroutine has called Close meanwhile
+	}
+	if !c.guarded.keepsLocked() {
+		releaseConnState(c.guarded)
+		c.guarded = nil
+	}
+}
+
+// attachLocked ends what detachLocked has begun, or wake.
 func (s *session) attachLocked() {
-	if !s.isWaking {
+	if !s.isDetached {
 		return
 	}
-	s.isWaking = false
+	s.isDetached = false
 	m := s.conn.ensureStateLocked()
 	m.session, s.loop = s, m.loopLocked()
 	if r := m.calls; r != nil && r.closing != nil {

@@ -136,7 +136,7 @@ func TestReuse(t *testing.T) {
 		}
 		s.Reuse(conn, memos[at], 7)
 		out, next := conn.feed(s, []byte(masked(ws.OpBinary, "m")), 100, nil)
-		if string(out) != string(ws.AppendFrame(nil, ws.OpBinary, []byte("m"))) || next != engine.Read || !s.Pause() || s.conn.guarded.session != s {
+		if string(out) != string(ws.AppendFrame(nil, ws.OpBinary, []byte("m"))) || next != engine.Read || !s.Pause() || s.conn.guarded != nil {
 			t.Errorf("%d: answered %q, %v", at, out, next)
 		}
 		if conn.waitsSince != 7 || conn.wait <= 0 {

@@ -89,7 +89,7 @@ func (s *session) armClosing() (isClosing bool) {
 
 // TimedOut sends a ping after silence, and otherwise ends the connection.
 func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
-	s.begin(out, flushSize)
+	s.begin(out, flushSize, false)
 	wasLeaving := s.awaits == awaitsClose
 	s.goAway()
 	switch {

@@ -79,13 +79,11 @@ func (r *Reader) Missing() int64 {
 // found, it has used all of in. Next removes masks in in. Text is checked up to the last
 // byte that has arrived. After an error, which is an *Error, the Reader must not be used.
 func (r *Reader) Next(in []byte) (used int, p Piece, err error) {
-	if r.IsBetween() {
-		if used, p = r.whole(in); used > 0 {
-			if p.Opcode == OpContinuation {
-				return used, Piece{}, ErrText
-			}
-			return used, p, nil
+	if used, op, payload := r.Whole(in); used > 0 {
+		if op == OpContinuation {
+			return used, Piece{}, ErrText
 		}
+		return used, Piece{Opcode: op, IsFirst: true, IsLast: true, Payload: payload}, nil
 	}
 	for {
 		if r.phase == readingPayload {
@@ -112,28 +110,28 @@ func (r *Reader) Next(in []byte) (used int, p Piece, err error) {
 	}
 }
 
-// whole takes the message that in begins with, if it is as most are: one frame of a client, of
+// Whole takes the message that in begins with, if it is as most are: one frame of a client, of
 // less than 64 KiB, that is not compressed, and has all arrived. Otherwise used is 0, and
 // nothing has changed. The rest of Next would do the same, with a third of the speed: see
-// BenchmarkReader. It returns OpContinuation for a text that is not UTF-8.
-func (r *Reader) whole(in []byte) (used int, p Piece) {
-	if len(in) < 8 || in[1] < maskBit || in[1] == maskBit|lengthIn64 || r.FromServer {
-		return 0, p
+// BenchmarkReader. It returns OpContinuation for a text that is not UTF-8: that is ErrText.
+func (r *Reader) Whole(in []byte) (used int, op Opcode, payload []byte) {
+	if !r.IsBetween() || len(in) < 8 || in[1] < maskBit || in[1] == maskBit|lengthIn64 || r.FromServer {
+		return 0, 0, nil
 	}
-	op, size, length := Opcode(in[0]&^finalBit), 6, int(in[1]&^maskBit)
+	size, length := 6, int(in[1]&^maskBit)
 	if length == lengthIn16 {
 		size, length = 8, int(in[2])<<8|int(in[3])
 	}
-	used = size + length
+	op, used = Opcode(in[0]&^finalBit), size+length
 	if in[0] < finalBit || op-OpText > OpBinary-OpText || used > len(in) || size == 8 && length < lengthIn16 || r.Limit > 0 && int64(length) > r.Limit {
-		return 0, p
+		return 0, 0, nil
 	}
-	payload := in[size:used:used]
+	payload = in[size:used:used]
 	_, isASCII := Mask(payload, Key(binary.LittleEndian.Uint32(in[size-4:])))
 	if op == OpText && !isASCII && !utf8.Valid(payload) {
-		return used, p
+		return used, OpContinuation, nil
 	}
-	return used, Piece{Opcode: op, IsFirst: true, IsLast: true, Payload: payload}
+	return used, op, payload
 }
 
 // readHead takes a head, and the payload if it is a control frame. used is 0 if in, which
