@@ -28,7 +28,8 @@ import (
 //     something in a batch of the loop, a spare worker is runnable, or a worker is about to
 //     look at the queue: see runQueue.next. One that finds no work, or ends, sends all
 //     batches, unless another one is about to (gatherLocked). So does one that has found work
-//     but cannot have a spare worker.
+//     but cannot have a spare worker. If the handler blocks in a system call that the scheduler
+//     does not wait for itself, and has the only P, the spare runs when that is taken from it.
 //   - A connection that has failed, or whose peer does not take everything, becomes one that
 //     waits for room and is queued (leaveRest): sending runs no code of a protocol.
 //

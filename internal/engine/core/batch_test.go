@@ -492,15 +492,32 @@ func batched(t *testing.T, ln net.Listener, a engine.Acceptor) *driver {
 
 // Handlers that block do not keep what others have answered.
 func TestBlockedHandlersKeepNoAnswer(t *testing.T) {
-	const clients, rounds = 16, 50
 	gate := make(chan bool)
+	blockedKeepNoAnswer(t, 50, func() { <-gate }, func() { gate <- true })
+}
+
+// The scheduler does not see at once that a system call blocks, and has no other P.
+func TestBlockedSystemCallsKeepNoAnswer(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var pipe [2]int
+	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pipe[0])
+	defer syscall.Close(pipe[1])
+	blockedKeepNoAnswer(t, 10, func() { _, _ = syscall.Read(pipe[0], make([]byte, 1)) }, func() { _, _ = syscall.Write(pipe[1], []byte{0}) })
+}
+
+// blockedKeepNoAnswer has handlers call block, and release once for each when all others are answered.
+func blockedKeepNoAnswer(t *testing.T, rounds int, block, release func()) {
+	const clients = 16
 	var blocked atomic.Int32
 	ln := listen(t)
 	d := batched(t, ln, &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
 		in := inputOf(c)
 		if in == "block" {
 			blocked.Add(1)
-			<-gate
+			block()
 		}
 		return append(out, in...), engine.Read
 	}})
@@ -529,7 +546,7 @@ func TestBlockedHandlersKeepNoAnswer(t *testing.T) {
 		}
 		eventually(t, "the others are blocked", func() bool { return blocked.Load() == count })
 		for range count {
-			gate <- true
+			release()
 		}
 		for i, c := range all {
 			if blocks(i) {
