@@ -92,6 +92,15 @@ func checkModel(t *testing.T, step string, tab *Table, m *model) {
 	if got, want := dump(tab), m.String(); got != want {
 		t.Fatalf("%s: the table has\n%s\nwant\n%s", step, got, want)
 	}
+	lines := ""
+	for _, f := range m.fields {
+		if f.id != ETag {
+			lines += f.name + ": " + f.value + "\r\n"
+		}
+	}
+	if got := string(tab.AppendLines(nil, 1<<ETag)); got != lines {
+		t.Fatalf("%s: the lines are %q, want %q", step, got, lines)
+	}
 	for _, name := range modelNames {
 		id := Lookup(name)
 		for from := range len(m.fields) + 2 {
@@ -128,6 +137,9 @@ func parse(random *rand.Rand, tab *Table, m *model) (raw string) {
 		at := len(raw)
 		raw += name + ": " + value + "\r\n"
 		tab.PushParsed(Lookup(name), at, at+len(name), at+len(name)+2, at+len(name)+2+len(value))
+		if _, isCanonical := LookupSpelling([]byte(name)); isCanonical {
+			tab.PushedLine()
+		}
 		m.add(name, value)
 	}
 	tab.Append([]byte(raw + "not of the head"))

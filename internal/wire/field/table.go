@@ -36,7 +36,11 @@ type entry struct {
 	valueCap           uint32 // bytes reserved for the value, for changes in place
 	id                 ID
 	isExact            bool // the name is not normalised
+	isLine             bool // from nameOff on, buf has exactly the line that AppendLine appends
 }
+
+// lineEnd returns where the line of f, which isLine, ends.
+func (f *entry) lineEnd() uint32 { return f.valueOff + f.valueLen + uint32(len("\r\n")) }
 
 // entrySize is the size of an entry in memory.
 const entrySize = 24
@@ -122,12 +126,21 @@ func (t *Table) normalizeName(i int) []byte {
 }
 
 // AppendLines appends the lines of the fields whose ID is not in skip, which has the bit 1<<ID for
-// each. It may write after the result.
+// each. Lines that follow each other in buf are copied at once. It may write after the result.
 func (t *Table) AppendLines(dst []byte, skip uint64) []byte {
 	fields := t.fields
-	for i := range fields {
+	for i := 0; i < len(fields); i++ {
 		f := &fields[i]
 		if skip>>(f.id%maxIDs)&1 != 0 {
+			continue
+		}
+		if f.isLine {
+			from, to := f.nameOff, f.lineEnd()
+			for i+1 < len(fields) && fields[i+1].isLine && fields[i+1].nameOff == to && skip>>(fields[i+1].id%maxIDs)&1 == 0 {
+				i++
+				to = fields[i].lineEnd()
+			}
+			dst = append(dst, t.buf[from:to]...)
 			continue
 		}
 		if room := lineRoom + int(f.nameLen+f.valueLen); cap(dst)-len(dst) < room {
@@ -396,6 +409,7 @@ func (t *Table) compact(more int) {
 		f.nameOff = move(f.nameOff, f.nameLen)
 		f.valueOff = move(f.valueOff, f.valueLen)
 		f.valueCap = f.valueLen
+		f.isLine = f.isLine && int(f.nameOff) < t.raw
 	}
 	t.buf = buf
 }
@@ -405,6 +419,7 @@ func (t *Table) compact(more int) {
 func (t *Table) SetValue(i int, value []byte) {
 	t.own()
 	f := &t.fields[i]
+	f.isLine = false
 	if len(value) <= int(f.valueCap) && int(f.valueOff) >= t.raw {
 		copy(t.buf[f.valueOff:f.valueOff+f.valueCap], value)
 		f.valueLen = uint32(len(value))
@@ -599,6 +614,9 @@ func (t *Table) PushParsed(id ID, nameOff, nameEnd, valueOff, valueEnd int) {
 		isExact:  t.KeepNames,
 	})
 }
+
+// PushedLine says that the field that was pushed last has the line that AppendLine appends.
+func (t *Table) PushedLine() { t.fields[len(t.fields)-1].isLine = true }
 
 // Start returns where the line of field i, which was parsed, starts in the raw head.
 func (t *Table) Start(i int) int { return int(t.fields[i].nameOff) }

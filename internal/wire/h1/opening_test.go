@@ -23,7 +23,7 @@ func headResult(p *HeadParser, t *field.Table, in []byte, size int) string {
 		return fmt.Sprint(done, err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%+v used %d, raw %q", describe(p, t), p.Head, used, t.Raw())
+	fmt.Fprintf(&b, "%s\n%+v used %d, raw %q, lines %q", describe(p, t), p.Head, used, t.Raw(), t.AppendLines(nil, 0))
 	for i := range t.Len() {
 		fmt.Fprintf(&b, " [%q=%q]", t.Name(i), t.Value(i))
 	}
@@ -48,6 +48,7 @@ func FuzzOpening(f *testing.F) {
 		{get, "Host: a\r\nConnection: close\r\nconnection: x, keep-alive\r\n", "Transfer-Encoding: chunked\r\n\r\n", get, "Expect: 100-continue\r\n\r\n"},
 		{get, common, "\r\n", "GET /%zz HTTP/1.1\r\n", "\r\n"},
 		{get, common, "\r\n", get, "\x00"},
+		{get, "host:  a\r\nAccept:\t*/*\r\n", "Cookie: a \r\n\r\n", get, "Referer:b\r\nRange: c\r\n\r\n"},
 	} {
 		f.Add([]byte(c[0]), []byte(c[1]), []byte(c[2]), []byte(c[3]), []byte(c[4]), uint8(9))
 	}
