@@ -4,10 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/netip"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // choose returns the upstream for the next attempt, which has no upstream that the request
@@ -23,7 +23,7 @@ func (x *exchange) choose() balance.Pick[*upstream] {
 		if o.Key != nil {
 			x.key = hashOf(o.Key(x.ctx))
 		} else {
-			x.key = hashOf(appendClient(x.scratch[:0], x.taker.RemoteAddrPort()))
+			x.key = hashOf(message.AppendClient(x.scratch[:0], x.taker.RemoteAddrPort().Addr()))
 		}
 	case o.Balance == Sticky:
 		if cookie := x.ctx.Request.Header.Cookie(o.Cookie); len(cookie) > 0 {
@@ -83,12 +83,4 @@ func mix(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33
-}
-
-// appendClient appends the IP address of a client, or "unknown" for one of a Unix socket.
-func appendClient(dst []byte, client netip.AddrPort) []byte {
-	if ip := client.Addr(); ip.IsValid() {
-		return ip.Unmap().WithZone("").AppendTo(dst)
-	}
-	return append(dst, "unknown"...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/client/balance"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
@@ -45,8 +46,9 @@ type exchange struct {
 	isUploading bool // the request's body is upload
 	isStreaming bool // the response's body is a stream, which owns the exchange
 
-	scratch []byte           // for values of fields
-	block   *[blockSize]byte // for bodies up to its length; nil: none is needed
+	scratch   []byte // for values of fields
+	forwarded message.ForwardedFields
+	block     *[blockSize]byte // for bodies up to its length; nil: none is needed
 
 	done  chan struct{} // closed when the client has disconnected
 	state atomic.Uint32 // contextState

@@ -38,19 +38,18 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	if x.ctx.IsTLS() {
 		proto = "https"
 	}
-	x.scratch = appendClient(x.scratch[:0], client)
 	if o.Forwarded == ForwardedAppend {
-		x.appendForwarded(host, proto)
+		x.appendForwarded(client.Addr(), host, proto)
 	} else {
-		out.AddForwarded(x.scratch, host, proto)
+		x.forwarded.AddTo(out, client.Addr(), host, proto)
 	}
 }
 
-// appendForwarded tells who the client is, whose address is in x.scratch, beside what was received.
-func (x *exchange) appendForwarded(host []byte, proto string) {
-	client := string(x.scratch)
-	x.scratch = message.AppendForwarded(x.scratch[:0], []byte(client), host, proto)
-	x.appendField("X-Forwarded-For", client)
+// appendForwarded tells who the client is beside what was received.
+func (x *exchange) appendForwarded(addr netip.Addr, host []byte, proto string) {
+	client := message.AppendClient(nil, addr)
+	x.scratch = message.AppendForwarded(x.scratch[:0], client, host, proto)
+	x.appendField("X-Forwarded-For", string(client))
 	x.appendField("Forwarded", string(x.scratch))
 	x.setMissing("X-Forwarded-Host", string(host))
 	x.setMissing("X-Forwarded-Proto", proto)

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"net/netip"
 
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/field"
@@ -173,56 +174,71 @@ func (h *Header) dropOptions(list []byte) {
 	}
 }
 
+// AppendClient appends the address of a client, or "unknown" for one that is not valid.
+func AppendClient(dst []byte, client netip.Addr) []byte {
+	if client.IsValid() {
+		return client.Unmap().WithZone("").AppendTo(dst)
+	}
+	return append(dst, "unknown"...)
+}
+
 // AppendForwarded appends the element of Forwarded (RFC 7239) that tells who the client is: an IP
 // address, or another name without characters that must be quoted.
 func AppendForwarded(dst, client, host []byte, proto string) []byte {
-	dst, _, _ = appendForwarded(dst, client, host, proto)
-	return dst
-}
-
-// appendForwarded is AppendForwarded. It returns where client and host are in dst; hostAt is 0 if
-// host has characters that are quoted.
-func appendForwarded(dst, client, host []byte, proto string) (_ []byte, clientAt, hostAt int) {
 	dst = append(dst, "for="...)
 	if bytes.IndexByte(client, ':') >= 0 {
-		dst = append(dst, `"[`...)
-		clientAt = len(dst)
-		dst = append(append(dst, client...), `]"`...)
+		dst = append(append(append(dst, `"[`...), client...), `]"`...)
 	} else {
-		clientAt = len(dst)
 		dst = append(dst, client...)
 	}
 	dst = append(dst, `;host="`...)
-	if ascii.All(host, ascii.Quoted) {
-		hostAt = len(dst)
-		dst = append(dst, host...)
-	} else {
-		for _, c := range host {
-			if c == '"' || c == '\\' {
-				dst = append(dst, '\\')
-			}
-			dst = append(dst, c)
+	for _, c := range host {
+		if c == '"' || c == '\\' {
+			dst = append(dst, '\\')
 		}
+		dst = append(dst, c)
 	}
-	return append(append(dst, `";proto=`...), proto...), clientAt, hostAt
+	return append(append(dst, `";proto=`...), proto...)
 }
 
-// AddForwarded adds X-Forwarded-For, -Host, -Proto and Forwarded, none of which h has. The
-// arguments are those of AppendForwarded.
-func (h *RequestHeader) AddForwarded(client, host []byte, proto string) {
-	text, clientAt, hostAt := appendForwarded(h.text[:0], client, host, proto)
-	h.text = text
-	if hostAt == 0 || h.trailer != nil {
-		h.SetKnown(field.XForwardedFor, client)
-		h.SetKnown(field.XForwardedHost, host)
-		h.SetKnown(field.XForwardedProto, ascii.Bytes(proto))
-		h.SetKnown(field.Forwarded, text)
+// ForwardedFields are X-Forwarded-For, -Host, -Proto and Forwarded for one client and one host. They
+// are made again only if the next request has others: behind a load balancer most have the same.
+type ForwardedFields struct {
+	fields field.Table
+	text   []byte // the values
+
+	// What they were made of.
+	client netip.Addr
+	host   []byte
+	proto  string
+}
+
+// AddTo adds the fields to h, which has none of them. The arguments are those of AppendClient and
+// AppendForwarded.
+func (f *ForwardedFields) AddTo(h *RequestHeader, client netip.Addr, host []byte, proto string) {
+	if client != f.client || string(host) != string(f.host) || proto != f.proto {
+		f.renew(client, host, proto)
+	}
+	if h.trailer == nil {
+		h.Table.AddAll(&f.fields)
 		return
 	}
-	h.Table.AddParts(text, []field.Part{
-		{ID: field.XForwardedFor, Start: clientAt, End: clientAt + len(client)},
-		{ID: field.XForwardedHost, Start: hostAt, End: hostAt + len(host)},
-		{ID: field.XForwardedProto, Start: len(text) - len(proto), End: len(text)},
-		{ID: field.Forwarded, End: len(text)},
-	})
+	for i := range f.fields.Len() {
+		h.SetKnown(f.fields.ID(i), f.fields.Value(i))
+	}
+}
+
+func (f *ForwardedFields) renew(client netip.Addr, host []byte, proto string) {
+	f.client, f.host, f.proto = client, append(f.host[:0], host...), proto
+	text := AppendClient(f.text[:0], client)
+	name := text
+	text = ascii.AppendFieldText(text, host)
+	host = text[len(name):]
+	text = AppendForwarded(text, name, host, proto)
+	f.fields.Reset()
+	f.fields.AddLine(field.XForwardedFor, name)
+	f.fields.AddLine(field.XForwardedHost, host)
+	f.fields.AddLine(field.XForwardedProto, ascii.Bytes(proto))
+	f.fields.AddLine(field.Forwarded, text[len(name)+len(host):])
+	f.text = text
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bufio"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestForwardTrailers(t *testing.T) {
 	}
 	var out RequestHeader
 	in.ForwardTo(&out, false)
-	out.AddForwarded([]byte("1.2.3.4"), []byte("h"), "http")
+	new(ForwardedFields).AddTo(&out, netip.MustParseAddr("1.2.3.4"), []byte("h"), "http")
 	if got, want := visited(out.Visit), `Host: h|Transfer-Encoding: chunked|X-Forwarded-For: 1.2.3.4|X-Forwarded-Host: h|X-Forwarded-Proto: http|Forwarded: for=1.2.3.4;host="h";proto=http`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -88,18 +89,25 @@ func TestForwardResponse(t *testing.T) {
 	}
 }
 
-// TestAddForwarded: the fields are apart although their values are parts of one text.
-func TestAddForwarded(t *testing.T) {
-	for _, test := range []struct{ client, host, want string }{
-		{"1.2.3.4", "h:8", `1.2.3.4|h:8|https|for=1.2.3.4;host="h:8";proto=https`},
-		{"fe80::1", "", `fe80::1||https|for="[fe80::1]";host="";proto=https`},
-		{"unknown", `a"\b`, `unknown|a"\b|https|for=unknown;host="a\"\\b";proto=https`},
-		{"1.2.3.4", "a\r\nb", "1.2.3.4|a  b|https|for=1.2.3.4;host=\"a  b\";proto=https"},
+// TestForwardedFields: a request gets the fields of its own client and host, whatever the one before had,
+// and each field is apart from the others.
+func TestForwardedFields(t *testing.T) {
+	var forwarded ForwardedFields
+	for _, test := range []struct{ client, host, proto, want string }{
+		{"1.2.3.4", "h:8", "https", `1.2.3.4|h:8|https|for=1.2.3.4;host="h:8";proto=https`},
+		{"1.2.3.4", "h:8", "http", `1.2.3.4|h:8|http|for=1.2.3.4;host="h:8";proto=http`},
+		{"1.2.3.4", "h:9", "http", `1.2.3.4|h:9|http|for=1.2.3.4;host="h:9";proto=http`},
+		{"1.2.3.5", "h:9", "http", `1.2.3.5|h:9|http|for=1.2.3.5;host="h:9";proto=http`},
+		{"::ffff:1.2.3.5", "h:9", "http", `1.2.3.5|h:9|http|for=1.2.3.5;host="h:9";proto=http`},
+		{"fe80::1%eth0", "", "https", `fe80::1||https|for="[fe80::1]";host="";proto=https`},
+		{"", `a"\b`, "https", `unknown|a"\b|https|for=unknown;host="a\"\\b";proto=https`},
+		{"1.2.3.4", "a\r\nb\x00", "https", "1.2.3.4|a  b |https|for=1.2.3.4;host=\"a  b \";proto=https"},
 	} {
 		for _, keepsNames := range []bool{false, true} {
 			var h RequestHeader
 			h.SetKeepNames(keepsNames)
-			h.AddForwarded([]byte(test.client), []byte(test.host), "https")
+			client, _ := netip.ParseAddr(test.client)
+			forwarded.AddTo(&h, client, []byte(test.host), test.proto)
 			all := func() string {
 				var values []string
 				for _, id := range []field.ID{field.XForwardedFor, field.XForwardedHost, field.XForwardedProto, field.Forwarded} {
@@ -110,10 +118,22 @@ func TestAddForwarded(t *testing.T) {
 			if got := all(); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
+			wire := ""
+			h.Visit(func(key, value []byte) bool {
+				wire += string(key) + ": " + string(value) + "\r\n"
+				return true
+			})
+			if got := string(h.AppendHead(nil, Framing{Length: -2})); got != "GET / HTTP/1.1\r\n"+wire+"\r\n" {
+				t.Errorf("%q, want %q", got, wire)
+			}
 			h.SetKnown(field.Forwarded, []byte("x"))
 			h.SetKnown(field.XForwardedHost, []byte("y"))
-			if got := all(); got != test.client+"|y|https|x" {
+			parts := strings.Split(test.want, "|")
+			if got := all(); got != parts[0]+"|y|"+parts[2]+"|x" {
 				t.Errorf("after a change: %s", got)
+			}
+			if got := string(h.AppendHead(nil, Framing{Length: -2})); !strings.Contains(got, "\r\nX-Forwarded-Host: y\r\n") || !strings.Contains(got, "\r\nForwarded: x\r\n") {
+				t.Errorf("after a change: %q", got)
 			}
 		}
 	}
@@ -122,9 +142,12 @@ func TestAddForwarded(t *testing.T) {
 func TestForwardAllocations(t *testing.T) {
 	in := mustParse(t, "Host: h\r\nUser-Agent: u\r\nConnection: close\r\nX: 1\r\n", false)
 	var out RequestHeader
+	var forwarded ForwardedFields
+	client := netip.MustParseAddr("1.2.3.4")
 	forward := func() {
+		client = client.Next()
 		in.ForwardTo(&out, false)
-		out.AddForwarded([]byte("1.2.3.4"), []byte("h"), "http")
+		forwarded.AddTo(&out, client, []byte("h"), "http")
 	}
 	if n := testing.AllocsPerRun(100, forward); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -275,29 +275,40 @@ func (t *Table) addExact(id ID, name, value []byte) {
 	t.push(f)
 }
 
-// A Part is the value of a field with a known ID in a text.
-type Part struct {
-	ID         ID
-	Start, End int
+// AddLine is Add for a known id, and stores the line as AppendLine appends it.
+func (t *Table) AddLine(id ID, value []byte) {
+	if t.KeepNames {
+		t.addExact(id, canonical[id], value)
+		return
+	}
+	t.own()
+	t.reserve(lineRoom + len(value))
+	name, n := t.store(canonical[id])
+	t.store([]byte(": "))
+	f := entry{id: id, nameOff: name, nameLen: n, isLine: true}
+	f.valueOff, f.valueLen = t.store(value)
+	t.store([]byte("\r\n"))
+	t.push(f) // without room for a change in place: the line ends after the value
 }
 
-// AddParts adds a field for each part of text. t has no field with these IDs. A byte may be in several
-// parts.
-func (t *Table) AddParts(text []byte, parts []Part) {
-	if t.KeepNames || len(t.fields)+len(parts) > maxSlot {
-		for _, p := range parts {
-			t.Add(p.ID, canonical[p.ID], text[p.Start:p.End])
+// AddAll adds the fields of from, which have known IDs that t does not have.
+func (t *Table) AddAll(from *Table) {
+	if t.KeepNames || len(t.fields)+len(from.fields) > maxSlot {
+		for i := range from.fields {
+			t.Add(from.ID(i), from.Name(i), from.Value(i))
 		}
 		return
 	}
 	t.own()
-	t.reserve(len(text))
-	off, _ := t.store(text)
-	for i := range parts {
-		p := &parts[i]
-		// It has no room for a change in place, which would change other parts.
-		t.fields = append(t.fields, entry{id: p.ID, valueOff: off + uint32(p.Start), valueLen: uint32(p.End - p.Start)})
-		t.slots[p.ID] = uint16(len(t.fields))
+	t.reserve(len(from.buf))
+	off, _ := t.store(from.buf)
+	n := len(t.fields)
+	t.fields = append(t.fields, from.fields...)
+	for i := n; i < len(t.fields); i++ {
+		f := &t.fields[i]
+		f.nameOff += off
+		f.valueOff += off
+		t.slots[f.id] = uint16(i + 1)
 	}
 }
 
