@@ -506,16 +506,13 @@ func (s *session) deliver(m Message) {
 
 // pass is deliver for a connection that was open a moment ago.
 func (s *session) pass(m Message) {
-	switch f := s.host.Endpoint.OnMessage; {
-	case s.loop != nil:
+	f := s.host.Endpoint.OnMessage
+	if s.loop != nil {
 		s.hand(s.loop, handed{Message: m})
-	case f != nil:
-		s.callMessage(f, m)
+		return
+	} else if f == nil {
+		return
 	}
-}
-
-// callMessage is call for OnMessage, without a closure.
-func (s *session) callMessage(f func(*Conn, Message) error, m Message) {
 	hasReturned := false
 	defer func() {
 		if !hasReturned { // recoverCallback

@@ -44,7 +44,10 @@ func (s *session) armOpen(closing upgrade.Closing) {
 	s.arrived = 0
 	if s.reader.IsBetween() {
 		s.began = 0
-		after := s.silence(closing)
+		after := s.pingAfter()
+		if closing == upgrade.CloseSoon && s.leavesSoon() {
+			after = s.untilAway(after)
+		}
 		if after > 0 && now == 0 {
 			now = clock.Nanos()
 		}
@@ -57,14 +60,12 @@ func (s *session) armOpen(closing upgrade.Closing) {
 	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
 }
 
-// silence returns how long a connection that is between messages waits for input.
-func (s *session) silence(closing upgrade.Closing) time.Duration {
-	after := s.pingAfter()
-	if closing == upgrade.CloseSoon && s.leavesSoon() {
-		left := max(time.Duration(s.host.restartAt(s.conn.index)-clock.Nanos()), 1)
-		if after == 0 || left < after {
-			return left
-		}
+// untilAway returns how long a connection waits for input that leaves soon, at most after;
+// 0: without a limit.
+func (s *session) untilAway(after time.Duration) time.Duration {
+	left := max(time.Duration(s.host.restartAt(s.conn.index)-clock.Nanos()), 1)
+	if after == 0 || left < after {
+		return left
 	}
 	return after
 }

@@ -431,37 +431,44 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	m := message{kind: k, p: p}
-	if c.out != 0 {
-		c.pack(&m)
+	if c.out != 0 && len(p) >= minDeflated {
+		return c.writePacked(ctx, k, p)
 	}
+	var err error
 	mu := c.lock()
 	mu.Lock()
-	var err error
-	if m.packed != nil || !c.answerLocked(k, p) {
-		err = c.writeLocked(ctx, &m)
+	if s := c.answererLocked(); s != nil && len(p) < minDirect { // appendLocked, in fewer instructions
+		mu.sent++
+		s.out = ws.AppendFrame(s.out, ws.Opcode(k), p)
+		c.guarded.notifyLoopLocked()
+	} else {
+		err = c.writeLocked(ctx, &message{kind: k, p: p})
 	}
 	mu.Unlock()
-	if m.packed != nil {
-		m.release()
-	}
 	return err
 }
 
-// answerLocked is writeLocked for most messages, in fewer instructions: a call of the session
-// sends it, and nothing else waits. If it returns false, nothing has happened.
-func (c *Conn) answerLocked(k Kind, p []byte) bool {
-	if c.phase != phaseOpen || c.guarded == nil || c.host.isClient || len(p) >= minDirect {
-		return false
+// writePacked is Write for a message that may be compressed.
+func (c *Conn) writePacked(ctx context.Context, k Kind, p []byte) error {
+	m := message{kind: k, p: p}
+	c.pack(&m)
+	defer m.release()
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	return c.writeLocked(ctx, &m)
+}
+
+// answererLocked returns the session of a call that sends the next message, as most answers are
+// sent: in one frame that is not masked, and before anything else. nil: it is not so simple.
+func (c *Conn) answererLocked() *session {
+	e := c.guarded
+	if e == nil || e.calls != nil && e.calls.writer != nil || c.phase != phaseOpen || c.host.isClient {
+		return nil
 	}
-	s := c.guarded.inCallLocked()
-	if s == nil || len(s.out) > 0 || c.writingLocked() != nil {
-		return false
+	if s := e.inCallLocked(); s != nil && len(s.out) == 0 {
+		return s
 	}
-	c.lock().sent++
-	s.out = ws.AppendFrame(s.out, ws.Opcode(k), p)
-	c.guarded.notifyLoopLocked()
-	return true
+	return nil
 }
 
 // writeLocked appends m when there is room for it. It does not hold the lock while it waits.
