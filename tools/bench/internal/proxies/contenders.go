@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -29,13 +30,14 @@ type contender struct {
 var (
 	errNoHTTP2   = errors.New("it has no HTTP/2")
 	errBuffers   = errors.New("it waits for the end of a response, and has no upgrades")
+	errSettles   = errors.New("it is a program that collects no garbage when it is told to")
 	errNoHAProxy = errors.New("haproxy is not installed (Debian: package haproxy)")
 	errNoTraefik = errors.New("traefik is not installed")
 )
 
 // isAbsence reports whether an error means that a proxy has no such case here.
 func isAbsence(err error) bool {
-	for _, absence := range []error{errNoHTTP2, errBuffers, errNoHAProxy, errNoTraefik} {
+	for _, absence := range []error{errNoHTTP2, errBuffers, errSettles, errNoHAProxy, errNoTraefik} {
 		if errors.Is(err, absence) {
 			return true
 		}
@@ -47,8 +49,9 @@ func isAbsence(err error) bool {
 type need struct{ tls, http2, streams bool }
 
 // start starts a proxy before an upstream, with its files in a folder. An error that
-// isAbsence means that it has no such case here.
-func start(ctx context.Context, kind, upstream, folder, older string, n need) (*contender, error) {
+// isAbsence means that it has no such case here. Idle streams are measured in package proxy, in a
+// process of this program, which collects its garbage when it is told to.
+func (o *options) start(ctx context.Context, kind, upstream, folder string, n need) (*contender, error) {
 	switch kind {
 	case nginxKind:
 		program, addr, err := nginx.Start(ctx, folder, nginx.Options{CPU: proxyCPU, To: upstream, TLS: n.tls, HTTP2: n.http2})
@@ -56,8 +59,24 @@ func start(ctx context.Context, kind, upstream, folder, older string, n need) (*
 			return nil, err
 		}
 		return &contender{kind: kind, addr: addr, process: program}, nil
+	case ours:
+		if !n.streams {
+			return startProgram(ctx, kind, o.program, upstream, folder, n.tls)
+		}
+	case before:
+		if n.streams {
+			return nil, errSettles
+		}
+		return startProgram(ctx, kind, o.before, upstream, folder, n.tls)
 	case haproxy, traefik:
-		return startProgram(ctx, kind, upstream, folder, n.tls)
+		program, err := nginx.Find(kind)
+		switch {
+		case err == nil:
+			return startProgram(ctx, kind, program, upstream, folder, n.tls)
+		case kind == haproxy:
+			return nil, errNoHAProxy
+		}
+		return nil, errNoTraefik
 	case fiber:
 		if n.http2 {
 			return nil, errNoHTTP2
@@ -66,27 +85,15 @@ func start(ctx context.Context, kind, upstream, folder, older string, n need) (*
 			return nil, errBuffers
 		}
 	}
-	config := proxyConfig{Kind: kind, To: upstream, TLS: n.tls}
-	options := process.Options{CPU: proxyCPU, Procs: 1}
-	if kind == before {
-		config.Kind, options.Program = ours, older
-	}
-	server, err := process.StartService(ctx, options, proxyRole, config)
+	server, err := process.StartService(ctx, process.Options{CPU: proxyCPU, Procs: 1}, proxyRole, proxyConfig{Kind: kind, To: upstream, TLS: n.tls})
 	if err != nil {
 		return nil, err
 	}
 	return &contender{kind: kind, addr: server.Addr, process: server, settle: server.Settle}, nil
 }
 
-// startProgram starts a proxy that is a program with a file of configuration.
-func startProgram(ctx context.Context, kind, upstream, folder string, overTLS bool) (*contender, error) {
-	program, err := nginx.Find(kind)
-	if err != nil {
-		if kind == haproxy {
-			return nil, errNoHAProxy
-		}
-		return nil, errNoTraefik
-	}
+// startProgram starts a proxy that is a program with flags, or with a file of configuration.
+func startProgram(ctx context.Context, kind, program, upstream, folder string, overTLS bool) (*contender, error) {
 	addr, err := process.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -99,15 +106,18 @@ func startProgram(ctx context.Context, kind, upstream, folder string, overTLS bo
 			return nil, err
 		}
 	}
-	write, arguments := haproxyFiles, []string{"-q", "-db", "-f"}
-	if kind == traefik {
-		write, arguments = traefikFiles, nil
+	configure := sluiceArguments
+	switch kind {
+	case haproxy:
+		configure = haproxyFiles
+	case traefik:
+		configure = traefikFiles
 	}
-	last, err := write(folder, addr, upstream, certificate)
+	arguments, err := configure(folder, addr, upstream, certificate)
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.StartServer(ctx, proxyCPU, addr, program, append(arguments, last)...)
+	p, err := process.StartServer(ctx, proxyCPU, addr, program, arguments...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,15 +145,24 @@ func awaitRoutes(ctx context.Context, addr string, overTLS bool) {
 	}
 }
 
-// haproxyFiles writes a configuration with one thread, and no log, and returns the last argument
-// of the command. maxconn is small because HAProxy wants descriptors for all.
-func haproxyFiles(folder, addr, upstream, certificate string) (argument string, err error) {
+// sluiceArguments returns those of "sluice proxy". A process on one CPU has one P.
+func sluiceArguments(_, addr, upstream, certificate string) ([]string, error) {
+	arguments := []string{"proxy", "--listen", addr, "--to", "http://" + upstream, "--max-conns", strconv.Itoa(maxUpstream), "--engine", "epoll"}
+	if certificate != "" {
+		arguments = append(arguments, "--tls-cert", certificate, "--tls-key", certificate)
+	}
+	return arguments, nil
+}
+
+// haproxyFiles writes a configuration with one thread, and no log, and returns the command's
+// arguments. maxconn is small because HAProxy wants descriptors for all.
+func haproxyFiles(folder, addr, upstream, certificate string) (arguments []string, err error) {
 	bind, scheme := addr, "http"
 	if certificate != "" {
 		bind, scheme = addr+" ssl crt "+certificate+" alpn h2,http/1.1 ssl-min-ver TLSv1.3", "https"
 	}
 	file := filepath.Join(folder, "haproxy.cfg")
-	return file, os.WriteFile(file, fmt.Appendf(nil, `global
+	return []string{"-q", "-db", "-f", file}, os.WriteFile(file, fmt.Appendf(nil, `global
 	nbthread 1
 	maxconn 6000
 defaults
@@ -165,8 +184,8 @@ backend upstream
 }
 
 // traefikFiles writes the two configurations of Traefik, without an access log, and returns the
-// argument of the command.
-func traefikFiles(folder, addr, upstream, certificate string) (argument string, err error) {
+// command's argument.
+func traefikFiles(folder, addr, upstream, certificate string) (arguments []string, err error) {
 	routes, file, certificates := filepath.Join(folder, "routes.yml"), filepath.Join(folder, "traefik.yml"), ""
 	dynamic := fmt.Sprintf(`http:
   routers:
@@ -185,5 +204,5 @@ func traefikFiles(folder, addr, upstream, certificate string) (argument string, 
 	err = errors.Join(
 		os.WriteFile(routes, []byte(dynamic+certificates), 0o600),
 		os.WriteFile(file, fmt.Appendf(nil, "log: {level: ERROR}\nglobal: {checkNewVersion: false, sendAnonymousUsage: false}\nentryPoints:\n  all: {address: %q}\nproviders:\n  file: {filename: %q}\n", addr, routes), 0o600))
-	return "--configFile=" + file, err
+	return []string{"--configFile=" + file}, err
 }

@@ -11,7 +11,9 @@ package proxies
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +42,7 @@ const (
 	netHTTP   = peers.NetHTTP
 	fiber     = peers.Fiber
 	traefik   = "traefik"
-	before    = "before" // ours, in the program of --before
+	before    = "before" // the command, in the program of --before
 )
 
 var allKinds = []string{ours, nginxKind, haproxy, netHTTP, fiber, traefik}
@@ -59,7 +61,8 @@ type options struct {
 	conns     int   // that are idle
 	untilIdle time.Duration
 	kinds     []string
-	before    string // another build of this program; "": none
+	program   string // the command; "": it is built
+	before    string // another build of the command; "": none
 	cases     []proxyCase
 	idle      []idleCase
 }
@@ -74,7 +77,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 7, "rounds, after one to warm up")
 	flags.DurationVar(&o.duration, "duration", 500*time.Millisecond, "time of one proxy in one round")
 	flags.IntVar(&o.conns, "conns", 2000, "WebSockets, and streams of events, that are idle")
-	flags.StringVar(&o.before, "before", "", "a `program` bench of another commit, in which "+ours+" is measured, too")
+	flags.StringVar(&o.before, "before", "", "a `program` sluice of another commit, which is measured, too, but for idle connections")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run")
 	servers := flags.String("servers", strings.Join(allKinds, ","), "proxies to compare; "+baseline+" always is")
 	return func() (_ options, err error) {
@@ -123,6 +126,16 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 		return d, err // it is the upstream, too
 	}
 	d.Title = "Reverse proxies"
+	if len(o.cases) > 0 && o.program == "" && slices.Contains(o.kinds, ours) {
+		folder, err := os.MkdirTemp("", "proxy")
+		if err != nil {
+			return d, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		if o.program, err = command.BuildSluice(ctx, folder); err != nil {
+			return d, err
+		}
+	}
 	var all []measured
 	for _, c := range o.cases {
 		m, err := measure(ctx, o, c)

@@ -118,10 +118,15 @@ func TestMeasure(t *testing.T) {
 	if _, err := nginx.Find(nginxKind); err != nil {
 		t.Skip(err)
 	}
-	o, err := command.Parse(flags, "--rounds", "1", "--conns", "20", "--before", os.Args[0])
+	program, err := command.BuildSluice(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	o, err := command.Parse(flags, "--rounds", "1", "--conns", "20", "--before", program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.program = program
 	o.untilIdle = 0
 	for i := range o.cases {
 		o.cases[i].load.Conns = min(o.cases[i].load.Conns, 8)
@@ -167,7 +172,7 @@ func checkRows(t *testing.T, o options, s report.Section, cases int) {
 			if _, err := nginx.Find(kind); err != nil {
 				want = 0
 			}
-		case fiber:
+		case fiber, before:
 			if s.Head[0] == "connections" { // that are idle
 				want = 0
 			}

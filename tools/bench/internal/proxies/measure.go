@@ -74,7 +74,7 @@ func startAll(ctx context.Context, o options, upstream, folder string, n need) (
 		if err := os.Mkdir(own, 0o755); err != nil {
 			return alive, absent, err
 		}
-		p, err := start(ctx, kind, upstream, own, o.before, n)
+		p, err := o.start(ctx, kind, upstream, own, n)
 		switch {
 		case isAbsence(err):
 			absent[kind] = err.Error()

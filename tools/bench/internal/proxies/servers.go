@@ -32,7 +32,7 @@ const maxUpstream = 8192
 type proxyConfig struct {
 	Kind string
 	To   string // address of the upstream
-	TLS  bool   // towards clients, with HTTP/2 where the proxy has it
+	TLS  bool   // towards clients, with HTTP/2 where the proxy has it; not ours
 }
 
 // newProxy is the service of the process of a proxy that is written in Go.
@@ -49,7 +49,7 @@ func newProxy(text []byte) (s process.Service, err error) {
 	}
 	switch o.Kind {
 	case ours:
-		s.Serve, err = newOurs(o.To, config)
+		s.Serve, err = newOurs(o.To)
 	case netHTTP:
 		s.Serve = newNetHTTP(o.To, config)
 	case fiber:
@@ -65,24 +65,21 @@ func StartOurs(ctx context.Context, o process.Options, upstream string) (*proces
 	return process.StartService(ctx, o, proxyRole, proxyConfig{Kind: ours, To: upstream})
 }
 
-// newOurs is package proxy, as its documentation says, on event loops.
-func newOurs(to string, config *tls.Config) (func(net.Listener) error, error) {
+// newOurs is package proxy without TLS, as its documentation says, on event loops.
+func newOurs(to string) (func(net.Listener) error, error) {
 	p, err := proxy.New(proxy.Options{To: []string{"http://" + to}, MaxConns: maxUpstream})
 	if err != nil {
 		return nil, err
 	}
 	server := &sluice.Server{
 		Handler: p.Handle, StreamRequestBody: true, WriteTimeout: time.Minute,
-		Engine: sluice.EngineEpoll, TLSConfig: config, Logger: log.New(io.Discard, "", 0),
+		Engine: sluice.EngineEpoll, Logger: log.New(io.Discard, "", 0),
 	}
 	return func(ln net.Listener) error {
 		if info := server.EngineInfo(ln); info.Engine != server.Engine {
 			return fmt.Errorf("engine %v was asked for, and %v would serve", server.Engine, info)
 		}
-		if config == nil {
-			return server.Serve(ln)
-		}
-		return server.ServeTLS(ln, "", "")
+		return server.Serve(ln)
 	}, nil
 }
 

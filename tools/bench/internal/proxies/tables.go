@@ -44,7 +44,7 @@ func requestTable(o options, all []measured) report.Section {
 			fmt.Sprintf("Rounds of %v for each proxy, in random order: %d, after one to warm up. CPU is the proxy's, with all of its processes; ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's. Gaps under 15 %% are ties. "+
 				"The client and the upstream share the other CPU, which caps the requests per second; where the proxy's CPU is not busy, so do they.", o.duration, o.rounds),
 			"The upstream is nginx, and for uploads fasthttp, which reads the body before it answers and checks its length. All proxies keep connections to it, send X-Forwarded-For, -Host and -Proto, and write no log. Statuses and lengths of bodies are checked.",
-			notesOnProxies(),
+			"sluice is the command, sluice proxy, as go build makes it; it sends Forwarded, too. " + notesOnProxies(),
 		}, notes...),
 		Plots: []report.Plot{plot(kinds, all)},
 	}
@@ -80,9 +80,9 @@ func (m measured) row(kind string, base []float64) []string {
 	}
 }
 
-// notesOnProxies says what the proxies are.
+// notesOnProxies says what the other proxies are, after a sentence on ours.
 func notesOnProxies() string {
-	return fmt.Sprintf("sluice is package proxy on event loops with one P, and sends Forwarded, too. nginx has one worker, haproxy one thread; nginx buffers responses, which is its default, and streams requests (proxy_request_buffering off). "+
+	return fmt.Sprintf("It has event loops with one P. nginx has one worker, haproxy one thread; nginx buffers responses, which is its default, and streams requests (proxy_request_buffering off). "+
 		"net/http is httputil.ReverseProxy with a pool of buffers and idle connections enough, fiber BalancerForward of Fiber %s, which keeps bodies in memory; both have one P. A dash: the proxy cannot do this, or is not there.",
 		command.ModuleVersion("github.com/gofiber/fiber/v3"))
 }
@@ -130,7 +130,8 @@ func idleTable(o options, all []measuredIdle) report.Section {
 		Title: fmt.Sprintf("Anonymous memory of a proxy for each of %d connections that are idle", o.conns),
 		Head:  []string{"connections", "proxy", "bytes", "after GC", "MiB before"},
 		Notes: append([]string{fmt.Sprintf("By how much the proxy's memory has grown %v after the last message, divided by the connections, for both sides together, without the kernel's; then again after garbage collections, for programs in Go that the command can ask for them. "+
-			"%d more have been open before, so that what a proxy has but once does not count. Each WebSocket has had two messages and their echoes, each stream an event.", o.untilIdle, firstConns), notesOnProxies()}, notes...),
+			"%d more have been open before, so that what a proxy has but once does not count. Each WebSocket has had two messages and their echoes, each stream an event.", o.untilIdle, firstConns),
+			"sluice is package proxy, in a process of this program, which collects its garbage when it is told to. " + notesOnProxies()}, notes...),
 	}
 	for _, m := range all {
 		for _, kind := range kinds {
