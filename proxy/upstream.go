@@ -114,7 +114,8 @@ func (u *upstream) aim(req *sluice.Request) {
 	}
 }
 
-// dial connects to u, without TLS.
+// dial connects to u, without TLS. It is no option: nobody but the client of u may close its
+// connections, on which exchange.Holder sends.
 func (u *upstream) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.options.DialTimeout)
 	defer cancel()

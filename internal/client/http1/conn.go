@@ -243,6 +243,7 @@ type guardian interface {
 	Guard(conn interface{ Interrupt() })
 	// Unguard ends that. It reports whether conn was not interrupted.
 	Unguard(conn interface{ Interrupt() }) bool
-	// Holder returns what may send short requests; nil: nothing.
+	// Holder returns what may send short requests; nil: nothing. Only the client may close the
+	// connections: see pool.Turn.
 	Holder() engine.Holder
 }

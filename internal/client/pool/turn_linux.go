@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
+	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
 // ErrNotQuiet says that Turn.Take found an idle connection closed, or with unread
@@ -31,7 +32,6 @@ type Turn struct {
 	conn    *net.TCPConn
 	raw     syscall.RawConn // nil: conn is something else
 	step    func(fd uintptr) (done bool)
-	lend    func(fd uintptr)
 	arrived func() error
 	out     []byte
 	phase   turnPhase
@@ -40,8 +40,7 @@ type Turn struct {
 	err     error         // of arrived
 	holder  engine.Holder // sends out, if it takes it; nil: none
 	held    engine.Held
-	isHeld  bool  // holder has out
-	heldErr error // of lendOut
+	isHeld  bool // holder has out
 }
 
 type turnPhase uint8
@@ -64,7 +63,7 @@ func (t *Turn) Init(c net.Conn, arrived func() error) {
 		return
 	}
 	if raw, err := conn.SyscallConn(); err == nil {
-		t.conn, t.raw, t.step, t.lend, t.arrived, t.held.Wake = conn, raw, t.next, t.lendOut, arrived, t.wake
+		t.conn, t.raw, t.step, t.arrived, t.held.Wake = conn, raw, t.next, arrived, t.wake
 	}
 }
 
@@ -74,13 +73,21 @@ func (t *Turn) CanTake() bool { return t.raw != nil }
 // Take writes out, and waits until arrived has read the beginning of the response; err may be
 // that of arrived. written is how much of out was written. If the socket has no room for the rest,
 // Take does not wait, returns no error, and may have changed the connection's read deadline, which
-// limits the wait. If there is a holder, it may send out, together with what others send.
+// limits the wait. If there is a holder, it may send out, together with what others send. Then
+// nobody else may close the connection before Take returns: out could be sent on another one,
+// which has got the number of the descriptor.
 func (t *Turn) Take(out []byte, holder engine.Holder) (written int, err error) {
 	t.out, t.phase, t.errno, t.err, t.holder = out, turnLooks, 0, nil, holder
-	if holder == nil {
+	err = t.raw.Read(t.step)
+	for err == nil && t.isHeld && t.phase == turnReads && t.held.State() == engine.HeldSent { // since next has looked
 		err = t.raw.Read(t.step)
-	} else if err = t.raw.Control(t.lend); err == nil {
-		err, t.heldErr = t.heldErr, nil
+	}
+	switch {
+	case !t.isHeld:
+	case t.phase == turnReceived: // so it was sent
+		t.isHeld, t.holder = false, nil
+	default:
+		err = t.recall(out, err)
 	}
 	written = len(out) - len(t.out)
 	t.out = nil
@@ -111,29 +118,13 @@ func (t *Turn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// lendOut is the part of Take during which holder may have out. It is a function for
-// RawConn.Control: if the connection is closed meanwhile, the descriptor stays open until out is
-// recalled. Otherwise out could be sent on another connection, which has got its number.
-func (t *Turn) lendOut(uintptr) {
-	out := t.out
-	err := t.raw.Read(t.step)
-	for err == nil && t.isHeld && t.phase == turnReads && t.held.State() == engine.HeldSent { // since next has looked
-		err = t.raw.Read(t.step)
-	}
-	switch {
-	case !t.isHeld:
-	case t.phase == turnReceived: // so it was sent
-		t.isHeld, t.holder = false, nil
-	default:
-		err = t.recall(out, err)
-	}
-	t.heldErr = err
-}
-
 // recall ends what holder has, and sets the state as if out had been written here. err is that of
 // waiting; the result is that of Take.
 func (t *Turn) recall(out []byte, err error) error {
 	t.isHeld, t.holder = false, nil
+	if invariants.Enabled && errors.Is(err, net.ErrClosed) {
+		panic("sluice: a connection was closed while a Holder had its request")
+	}
 	switch t.held.Recall() {
 	case engine.HeldSent:
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
@@ -211,16 +212,15 @@ func TestTurnWithHolder(t *testing.T) {
 		answer  string
 		err     error
 	}{
-		"not taken":         {nil, nil, 3, "yes", nil},
-		"sent":              {endHeld(3, engine.HeldSent, 0), nil, 3, "yes", nil},
-		"one byte":          {endHeld(1, engine.HeldCut, syscall.EAGAIN), nil, 1, "", nil},
-		"nothing":           {endHeld(0, engine.HeldCut, 0), nil, 0, "", nil},
-		"failed":            {endHeld(0, engine.HeldCut, syscall.EPIPE), nil, 0, "", syscall.EPIPE},
-		"not quiet":         {endHeld(0, engine.HeldNotQuiet, 0), nil, 0, "", ErrNotQuiet},
-		"unasked bytes":     {func(*engine.Held, []byte) {}, func(_, server *net.TCPConn) { io.WriteString(server, "no") }, 0, "", ErrNotQuiet},
-		"the end":           {func(*engine.Held, []byte) {}, func(_, server *net.TCPConn) { server.CloseWrite() }, 0, "", ErrNotQuiet},
-		"too late":          {func(*engine.Held, []byte) {}, func(client, _ *net.TCPConn) { client.SetReadDeadline(time.Now().Add(time.Millisecond)) }, 0, "", os.ErrDeadlineExceeded},
-		"closed by another": {func(*engine.Held, []byte) {}, func(client, _ *net.TCPConn) { client.Close() }, 0, "", ErrNotQuiet},
+		"not taken":     {nil, nil, 3, "yes", nil},
+		"sent":          {endHeld(3, engine.HeldSent, 0), nil, 3, "yes", nil},
+		"one byte":      {endHeld(1, engine.HeldCut, syscall.EAGAIN), nil, 1, "", nil},
+		"nothing":       {endHeld(0, engine.HeldCut, 0), nil, 0, "", nil},
+		"failed":        {endHeld(0, engine.HeldCut, syscall.EPIPE), nil, 0, "", syscall.EPIPE},
+		"not quiet":     {endHeld(0, engine.HeldNotQuiet, 0), nil, 0, "", ErrNotQuiet},
+		"unasked bytes": {func(*engine.Held, []byte) {}, func(_, server *net.TCPConn) { io.WriteString(server, "no") }, 0, "", ErrNotQuiet},
+		"the end":       {func(*engine.Held, []byte) {}, func(_, server *net.TCPConn) { server.CloseWrite() }, 0, "", ErrNotQuiet},
+		"too late":      {func(*engine.Held, []byte) {}, func(client, _ *net.TCPConn) { client.SetReadDeadline(time.Now().Add(time.Millisecond)) }, 0, "", os.ErrDeadlineExceeded},
 	} {
 		client, turn, server := turnPair(t)
 		var held *engine.Held
@@ -264,34 +264,23 @@ func TestTurnWithHolder(t *testing.T) {
 	}
 }
 
-// A closingConn is a RawConn whose Read tells whether it has closed the descriptor.
-type closingConn struct {
-	syscall.RawConn
-	afterRead func()
-}
-
-func (c *closingConn) Read(step func(fd uintptr) bool) error {
-	defer c.afterRead()
-	return c.RawConn.Read(step)
-}
-
-// Another goroutine closes the connection while a Holder has the request. The descriptor stays open
-// until that is recalled: the request would be sent on the next connection that has its number.
-func TestTurnIsRecalledBeforeTheEnd(t *testing.T) {
+// Nobody may close the connection while a Holder has the request, which would be sent on the next
+// connection that has the descriptor's number. The race detector's builds, with which the tests of
+// package proxy run, find who does.
+func TestTurnIsNotClosedByOthers(t *testing.T) {
+	if !invariants.Enabled {
+		t.Skip("only builds with the race detector check that")
+	}
 	client, turn, _ := turnPair(t)
-	var held *engine.Held
-	turn.raw = &closingConn{turn.raw, func() {
-		if _, err := syscall.GetsockoptInt(held.FD, syscall.SOL_SOCKET, syscall.SO_TYPE); err != nil && held.State() == engine.HeldWaits {
-			t.Errorf("a request waits for a descriptor that is closed: %v", err)
-		}
-	}}
 	holder := holderFunc(func(h *engine.Held, out []byte) bool {
-		held = h
 		h.Wait()
 		go client.Close()
 		return true
 	})
-	if written, got, err := turn.take("ask", holder); written != 0 || got != "" || err != ErrNotQuiet {
-		t.Errorf("%d bytes written, %q read, %v", written, got, err)
-	}
+	defer func() {
+		if recover() == nil {
+			t.Error("nothing has found it")
+		}
+	}()
+	turn.take("ask", holder)
 }

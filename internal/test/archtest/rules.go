@@ -210,7 +210,7 @@ func partRules() map[string]packageRule {
 		"internal/message":                     {own: []string{"internal/wire/ascii", "internal/clock", "internal/wire/conditional", "internal/wire/field", "internal/wire/fieldlist", "internal/wire/h1", "internal/wire/uri"}},
 		"internal/body":                        {own: []string{"internal/wire/ascii", "internal/buf", "internal/compress", "internal/wire/h1", "internal/message"}},
 		"internal/client/pipeline":             {own: []string{"internal/clock", "internal/client/dial", "internal/client/pool"}},
-		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine", "internal/engine/sock"}},
+		"internal/client/pool":                 {own: []string{"internal/clock", "internal/engine", "internal/engine/sock", "internal/invariants"}},
 		"internal/engine/listen":               {external: []string{xSys}},
 		"internal/process/health":              {own: []string{"."}},
 		"internal/process/prefers":             {own: []string{"."}},
