@@ -25,7 +25,7 @@ func (ctx *RequestCtx) Deadline() (deadline time.Time, ok bool) { return time.Ti
 
 // Value returns the user value for key, as UserValue does.
 func (ctx *RequestCtx) Value(key any) any {
-	if key == any(upgrade.Key{}) {
+	if _, isOwn := key.(upgrade.Key); isOwn {
 		return (*taker)(ctx)
 	}
 	return ctx.UserValue(key)
