@@ -261,7 +261,8 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 }
 
 // An arrivedTaker is a context whose call wants no stream for a body that has arrived with the
-// head. It has no ClientTrace. The context of a request in package proxy is one.
+// head. It has no ClientTrace, and counts its requests itself. The context of a request in package
+// proxy is one.
 type arrivedTaker interface{ TakesArrived() }
 
 // doer is implemented by Client, HostClient and PipelineClient.
@@ -291,6 +292,9 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 		if trace := traceOf(ctx); trace != nil {
 			call.trace = trace
 		}
+	}
+	if hc, ok := c.(*HostClient); ok && call.wantsArrived { // its caller counts
+		return hc.send(call, req, resp)
 	}
 	return c.do(call, req, resp)
 }
