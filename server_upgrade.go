@@ -232,10 +232,7 @@ func (t *taker) Watch(gone func()) (holder engine.Holder, client netip.AddrPort)
 	ctx := (*RequestCtx)(t)
 	ctx.wire.Lock()
 	if ctx.watchPeerLocked(gone) {
-		if x, ok := ctx.exchange.(interface{ Holder() engine.Holder }); ok { // not HTTP/3
-			holder = x.Holder()
-		}
-		client = ctx.connAddrPortLocked()
+		holder, client = ctx.peerLocked()
 	}
 	ctx.wire.Unlock()
 	if !client.IsValid() {
@@ -248,7 +245,7 @@ func (t *taker) Watch(gone func()) (holder engine.Holder, client netip.AddrPort)
 func (t *taker) RemoteAddrPort() netip.AddrPort {
 	ctx := (*RequestCtx)(t)
 	ctx.wire.Lock()
-	addr := ctx.connAddrPortLocked()
+	_, addr := ctx.peerLocked()
 	ctx.wire.Unlock()
 	if addr.IsValid() {
 		return addr
@@ -259,13 +256,19 @@ func (t *taker) RemoteAddrPort() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// connAddrPortLocked returns what the connection says of the client, if it can without memory for
-// it and SetRemoteAddr was not called. Otherwise it is not valid. The wire is locked.
-func (ctx *RequestCtx) connAddrPortLocked() (addr netip.AddrPort) {
-	if x, ok := ctx.exchange.(interface{ RemoteAddrPort() netip.AddrPort }); ok && ctx.remoteAddr == nil { // HTTP/1.1
-		addr = x.RemoteAddrPort()
+// peerLocked returns what may send for the handler, and what the connection says of the client, if
+// it can without memory for it and SetRemoteAddr was not called. Otherwise client is not valid. The
+// wire is locked.
+func (ctx *RequestCtx) peerLocked() (holder engine.Holder, client netip.AddrPort) {
+	if x, ok := ctx.exchange.(interface {
+		Peer() (engine.Holder, netip.AddrPort)
+	}); ok { // not HTTP/3
+		holder, client = x.Peer()
 	}
-	return addr
+	if ctx.remoteAddr != nil {
+		client = netip.AddrPort{}
+	}
+	return holder, client
 }
 
 // Kept implements upgrade.Taker.

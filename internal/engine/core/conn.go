@@ -89,7 +89,7 @@ type connMarks struct {
 	awaitsFIN bool // some of the output may not be sent before the FIN is
 	hasEnded  bool // and found the peer's FIN
 	isReused  bool // Protocol is retired.protocol
-	isWatched bool // gone was set in this Run
+	isWatched bool // gone has a callback, or has called it
 	// isLent: it isUsual, except that OnPeerGone shows it until the end of the Run.
 	isLent bool
 }
@@ -560,9 +560,7 @@ func (c *conn) writeDeadline() int64 {
 
 // OnPeerGone implements engine.Conn.
 func (c *conn) OnPeerGone(f func()) {
-	if f == nil || c.isWatched {
-		c.gone.Cancel()
-	}
+	c.endWatch()
 	if f == nil {
 		return
 	}
@@ -572,10 +570,13 @@ func (c *conn) OnPeerGone(f func()) {
 	isLent := c.isUsual || c.isLent
 	c.show()
 	c.isLent = isLent
-	c.slot().set(flagWatch)
+	s := c.slot()
+	if !s.has(flagWatch) && c.add() == nil {
+		s.set(flagWatch)
+	}
 	// If the peer goes after this, the loop sees flagWatch. If the loop has set
 	// flagGone before, the notice is fired here.
-	if c.add() == nil && c.slot().has(flagGone) {
+	if s.has(flagGone) {
 		go c.gone.FireFor(key)
 	}
 }
@@ -642,17 +643,12 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 	return next
 }
 
-// endWatch ends the notice of c's Run.
+// endWatch ends the notice of c's Run. flagWatch stays.
 func (c *conn) endWatch() {
 	if c.isWatched {
-		c.unwatch()
+		c.isWatched = false
+		c.gone.Cancel()
 	}
-}
-
-func (c *conn) unwatch() {
-	c.isWatched = false
-	c.slot().take(flagWatch)
-	c.gone.Cancel()
 }
 
 // end ends the blocking connection of a Run, and reports whether the handler has closed the

@@ -3,17 +3,19 @@
 package core
 
 import (
+	"net/netip"
+
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// Holder returns where the handler of a connection may leave what it sends to servers; nil:
-// nowhere.
-func (c *conn) Holder() engine.Holder {
+// Peer returns where the handler of a connection may leave what it sends to servers, nil: nowhere,
+// and RemoteAddrPort.
+func (c *conn) Peer() (engine.Holder, netip.AddrPort) {
 	if len(c.loop.queue.batches) == 0 {
-		return nil
+		return nil, c.RemoteAddrPort()
 	}
-	return &c.loop.queue
+	return &c.loop.queue, c.RemoteAddrPort()
 }
 
 // Hold implements engine.Holder: it adds out to a batch, if a worker is about to look at the

@@ -117,7 +117,7 @@ func TestUsualAfterWatch(t *testing.T) {
 		}
 		test.during(c)
 		c.endRun(engine.Read)
-		if c.isUsual != test.isUsual || c.isShown == test.isUsual || (p.conn().Load() == c) != c.isShown || c.isLent || c.slot().has(flagWatch) {
+		if c.isUsual != test.isUsual || c.isShown == test.isUsual || (p.conn().Load() == c) != c.isShown || c.isLent || c.isWatched || c.gone.Wanted() {
 			t.Errorf("%s: at the end shown %t, usual %t", name, c.isShown, c.isUsual)
 		}
 	}

@@ -48,7 +48,7 @@ const (
 	flagGone                                // the peer sends no more; never cleared
 	flagReadWait                            // a goroutine waits for input
 	flagWriteWait                           // a goroutine waits for room
-	flagWatch                               // OnPeerGone wants to know when the peer is gone
+	flagWatch                               // OnPeerGone may want to know when the peer is gone: it did in a Run of the connection; never cleared
 	flagHandshake                           // before the end of a proxy's header or of the handshake of TLS; without a conn, it waits for the header, if it is flagFresh, or the ClientHello
 	flagFresh                               // the connection is not admitted: no worker has served it yet, or it waits for a proxy's header
 	flagExpired                             // claimed because of a deadline

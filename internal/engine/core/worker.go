@@ -146,16 +146,16 @@ func (w *worker) describe(c *conn) *netConn {
 // workerMemory is the approximate size of a worker's stack and buffers.
 const workerMemory = 32 << 10
 
-// lockedThreads is how many nested LockOSThread calls of a handler are undone.
-const lockedThreads = 4
-
 // pause is called before the worker waits for work. The worker keeps its buffers:
 // getting them from the pool and returning them costs 2 % of a request, and idle
 // workers end soon.
 func (w *worker) pause() {
-	for range lockedThreads {
-		runtime.UnlockOSThread() // otherwise every switch costs microseconds
-	}
+	// Nested LockOSThread calls of a handler are undone, four of them: otherwise every switch
+	// costs microseconds.
+	runtime.UnlockOSThread()
+	runtime.UnlockOSThread()
+	runtime.UnlockOSThread()
+	runtime.UnlockOSThread()
 }
 
 // dropBuffers releases the buffers. The worker gets others when they are needed.

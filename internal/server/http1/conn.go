@@ -90,12 +90,6 @@ func (c *Conn) Capabilities() engine.Capabilities {
 
 // Feed consumes input; see engine.Protocol.
 func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
-	used, next = c.feed(in)
-	server.Add(c.cfg.Meter.BytesRead, used)
-	return used, next
-}
-
-func (c *Conn) feed(in []byte) (used int, next engine.Next) {
 	for len(in) > 0 {
 		if c.phase == readIdle {
 			c.begin()
@@ -108,12 +102,15 @@ func (c *Conn) feed(in []byte) (used int, next engine.Next) {
 		}
 		used += n
 		if next != engine.Read {
-			return used, next
+			break
 		}
 		in = in[n:]
 	}
-	c.armReadDeadline()
-	return used, engine.Read
+	if next == engine.Read {
+		c.armReadDeadline()
+	}
+	server.Add(c.cfg.Meter.BytesRead, used)
+	return used, next
 }
 
 // step consumes input after the head, up to the next change of state.

@@ -325,21 +325,15 @@ func (x *Exchange) InterruptWrite() {
 // HasTarget implements server.Exchange.
 func (x *Exchange) HasTarget() bool { return x.conn.conn.Target() != engine.Target{} }
 
-// Holder returns what may send for the handler; nil: nothing.
-func (x *Exchange) Holder() engine.Holder {
-	if c, ok := x.conn.conn.(interface{ Holder() engine.Holder }); ok {
-		return c.Holder()
+// Peer returns what may send for the handler, nil: nothing, and RemoteAddr without memory for it,
+// which is valid only if the connection can tell.
+func (x *Exchange) Peer() (holder engine.Holder, client netip.AddrPort) {
+	if c, ok := x.conn.conn.(interface {
+		Peer() (engine.Holder, netip.AddrPort)
+	}); ok {
+		return c.Peer()
 	}
-	return nil
-}
-
-// RemoteAddrPort is RemoteAddr without memory for it. It is valid only if the connection can
-// tell.
-func (x *Exchange) RemoteAddrPort() (addr netip.AddrPort) {
-	if c, ok := x.conn.conn.(interface{ RemoteAddrPort() netip.AddrPort }); ok {
-		addr = c.RemoteAddrPort()
-	}
-	return addr
+	return nil, client
 }
 
 // OnPeerGone implements server.Exchange.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -490,10 +491,10 @@ func (x *Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 // HasTarget implements server.Exchange.
 func (x *Exchange) HasTarget() bool { return false }
 
-// Holder returns what may send for the handler; nil: nothing.
-func (x *Exchange) Holder() engine.Holder {
-	h, _ := x.stream.conn.workers.(engine.Holder)
-	return h
+// Peer returns what may send for the handler; nil: nothing. It cannot tell the client.
+func (x *Exchange) Peer() (holder engine.Holder, client netip.AddrPort) {
+	holder, _ = x.stream.conn.workers.(engine.Holder)
+	return holder, client
 }
 
 // OnPeerGone implements server.Exchange.
