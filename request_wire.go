@@ -191,7 +191,12 @@ func (r *Request) prepareHead() error {
 	}
 	switch {
 	case !h.IsConnect():
-		h.m.SetFitTarget(u.appendRequestURI(h.m.TargetRoom()))
+		u.DisablePathNormalizing = u.DisablePathNormalizing || h.m.IsForwarded()
+		target := u.appendRequestURI(h.m.TargetRoom())
+		if h.m.IsForwarded() && u.m.HasEmptyQuery(&u.queryArgs.m) {
+			target = append(target, '?')
+		}
+		h.m.SetFitTarget(target)
 	case !isAuthority(h.m.Target()):
 		h.SetRequestURI(AddMissingPort(string(host), u.m.IsHTTPS()))
 	}

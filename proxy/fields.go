@@ -23,7 +23,7 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 		h.SetHostBytes(host)
 	}
 	if target := received.Target(); len(target) > 0 && target[0] != '/' && string(target) != "*" {
-		x.req.SetRequestURIBytes(x.ctx.URI().RequestURI())
+		x.req.SetRequestURIBytes(originOf(target, in.IsOptions()))
 	}
 	if hadTE && hasMember(in, "TE", "trailers") {
 		h.Set("Te", "trailers") // gRPC needs it, and trailer fields are forwarded
@@ -43,6 +43,18 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	} else {
 		x.forwarded.AddTo(out, client.Addr(), host, proto)
 	}
+}
+
+// originOf returns what of a target in absolute form is sent to its origin (RFC 9112 section 3.2.4).
+func originOf(target []byte, isOptions bool) []byte {
+	_, rest, _ := bytes.Cut(target, []byte("://"))
+	switch i := bytes.IndexAny(rest, "/?"); {
+	case i >= 0:
+		return rest[i:] // "/" comes before "?"
+	case isOptions:
+		return []byte("*")
+	}
+	return []byte("/")
 }
 
 // appendForwarded tells who the client is beside what was received.

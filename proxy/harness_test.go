@@ -48,7 +48,7 @@ func serveUntilEnd(t testing.TB, serve func(net.Listener) error, stop func() err
 // for our mistakes.
 func upstreamOf(t testing.TB, handler http.HandlerFunc) string {
 	t.Helper()
-	s := &http.Server{Handler: handler, ErrorLog: silent, Protocols: new(http.Protocols)}
+	s := &http.Server{Handler: handler, ErrorLog: silent, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	return "http://" + serveUntilEnd(t, s.Serve, s.Close)

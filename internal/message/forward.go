@@ -80,6 +80,7 @@ func isSpelling(name []byte, lower string) bool {
 // whether h has TE.
 func (h *RequestHeader) ForwardTo(dst *RequestHeader, keepsForwarded bool) (hadTE bool) {
 	h.CopyTo(dst)
+	dst.isForwarded = true
 	hadTE = dst.dropHop(keepsForwarded)
 	if h.trailer != nil {
 		for name := range h.VisitTrailers { // those that have arrived already, with a body in memory

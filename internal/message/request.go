@@ -23,6 +23,7 @@ type RequestHeader struct {
 	method, target     []byte
 	// isTargetFit: target is percent-encoded.
 	isTargetFit bool
+	isForwarded bool        // see IsForwarded
 	isLent      bool        // LendOrigin was called, and TakeBack was not
 	owner       field.Owner // of method and target
 }
@@ -45,7 +46,7 @@ func (h *RequestHeader) ResetMessage() {
 func (h *RequestHeader) resetStartLine() { // it writes to no memory that a copy shares
 	h.methodAt, h.targetAt, h.fieldsAt, h.connectAt = h1.Span{}, h1.Span{}, h1.Span{}, h1.Span{}
 	h.method, h.target = h.method[:0], h.target[:0]
-	h.isTargetFit = false
+	h.isTargetFit, h.isForwarded = false, false
 }
 
 // ownStartLine gives a header that was copied by assignment memory of its own for what is
@@ -76,7 +77,7 @@ func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 	dst.methodAt, dst.targetAt, dst.fieldsAt, dst.connectAt = h.methodAt, h.targetAt, h.fieldsAt, h.connectAt
 	dst.method = append(dst.method[:0], h.method...)
 	dst.target = append(dst.target[:0], h.target...)
-	dst.isTargetFit = h.isTargetFit
+	dst.isTargetFit, dst.isForwarded = h.isTargetFit, h.isForwarded
 }
 
 // SetParsed sets the state from the head that a parser has put into h.Table.
@@ -154,6 +155,10 @@ func (h *RequestHeader) Target() []byte {
 
 // IsTargetReceived reports whether the target is in the raw head.
 func (h *RequestHeader) IsTargetReceived() bool { return h.targetAt.End > 0 }
+
+// IsForwarded reports whether ForwardTo has made h: a proxy changes neither path nor query of
+// the target (RFC 9110 section 7.7).
+func (h *RequestHeader) IsForwarded() bool { return h.isForwarded }
 
 // LendOrigin returns the target, which begins with "/", and the Host, nil if there is none.
 // ok is false if one of them was set, or the target has another form: a parser has checked

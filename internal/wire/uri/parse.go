@@ -175,10 +175,11 @@ func isUserinfo(s []byte) bool {
 // a part of u: in this order, no part is written to before it is read.
 func (u *URI) splitReference(s []byte) {
 	s, hash, _ := ascii.Cut(s, '#')
-	path, query, _ := ascii.Cut(s, '?')
+	path, query, hasQuery := ascii.Cut(s, '?')
 	u.pathOriginal = append(u.pathOriginal[:0], path...)
 	u.isPathLent = false
 	u.SetQuery(query)
+	u.hasEmptyQuery = hasQuery && len(query) == 0
 	u.hash = append(u.hash[:0], hash...)
 	u.normalizePath(isNormalPath(u.pathOriginal))
 }

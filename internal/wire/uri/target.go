@@ -85,6 +85,7 @@ func (u *URI) setOriginForm(target []byte) bool {
 	u.pathOriginal = append(u.pathOriginal, target[:end]...)
 	if end < len(target) { // after the path, because target may be the query of u
 		u.query = append(u.query, target[end+1:]...)
+		u.hasEmptyQuery = end+1 == len(target)
 	}
 	u.normalizePath(isNormal)
 	return true

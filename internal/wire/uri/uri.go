@@ -22,6 +22,8 @@ type URI struct {
 	isPathOriginal bool
 	// hasArgs: the query is the caller's Args, not query.
 	hasArgs bool
+	// hasEmptyQuery: the query that was parsed is there, and empty. See HasEmptyQuery.
+	hasEmptyQuery bool
 	// isPathLent, isQueryLent: the part is in target, not in memory of u.
 	isPathLent, isQueryLent bool
 	owner                   field.Owner
@@ -49,7 +51,7 @@ func (u *URI) Reset(args *Args) {
 		*u = URI{owner: u.owner}
 	}
 	u.isPathOriginal = false
-	u.hasArgs = false
+	u.hasArgs, u.hasEmptyQuery = false, false
 	u.isPathLent, u.isQueryLent = false, false
 	u.target, u.lentHost = nil, nil
 	u.scheme = u.scheme[:0]
@@ -90,7 +92,7 @@ func (u *URI) CopyTo(dst *URI) {
 	}
 	dst.Reset(nil)
 	dst.isPathOriginal = u.isPathOriginal
-	dst.hasArgs = u.hasArgs
+	dst.hasArgs, dst.hasEmptyQuery = u.hasArgs, u.isQueryEmpty()
 	dst.scheme = append(dst.scheme[:0], u.scheme...)
 	dst.username = append(dst.username[:0], u.username...)
 	dst.password = append(dst.password[:0], u.password...)
@@ -200,7 +202,19 @@ func (u *URI) Query() []byte {
 func (u *URI) SetQuery(query []byte) {
 	u.own()
 	u.query = append(u.query[:0], query...)
-	u.isQueryLent, u.hasArgs = false, false
+	u.isQueryLent, u.hasArgs, u.hasEmptyQuery = false, false, false
+}
+
+// isQueryEmpty is HasEmptyQuery for the query that was parsed.
+func (u *URI) isQueryEmpty() bool {
+	return u.hasEmptyQuery || u.isQueryLent && cap(u.target) == len(u.target)+1
+}
+
+// HasEmptyQuery reports whether u was parsed from text with "?" and an empty query, which
+// AppendRequestURI omits, and no other query was set. RFC 3986 section 6.2.3 tells it from a URI
+// without "?".
+func (u *URI) HasEmptyQuery(args *Args) bool {
+	return u.isQueryEmpty() && (!u.hasArgs || args.Len() == 0)
 }
 
 // HasArgs reports whether the query is the caller's Args.

@@ -247,3 +247,39 @@ func TestParseRefusesScheme(t *testing.T) {
 		t.Errorf("an empty scheme: %q", got)
 	}
 }
+
+// A copy knows, too, that there was a query without bytes, until another one is set. It is not written.
+func TestHasEmptyQuery(t *testing.T) {
+	for target, want := range map[string]bool{"/a": false, "/a?": true, "/a%20b?": true, "/a??": false, "/a?b": false, "http://h/a?": true, "http://h?#f": true} {
+		var parsed, received, lent URI
+		if err := parsed.Parse([]byte("h"), []byte(target)); err != nil {
+			t.Fatal(err)
+		}
+		all := []*URI{&parsed}
+		if target[0] == '/' {
+			if err := received.ParseTarget([]byte("h"), []byte(target), false); err != nil {
+				t.Fatal(err)
+			}
+			lent.SetOrigin([]byte("h"), []byte(target), false)
+			all = append(all, &received, &lent)
+		}
+		for i, u := range all {
+			var args Args
+			var dst URI
+			u.CopyTo(&dst)
+			for _, u := range []*URI{u, &dst} {
+				u.ParseQuery(&args)
+				if got := u.HasEmptyQuery(&args); got != want {
+					t.Errorf("%q, %d: %v", target, i, got)
+				}
+				if text := u.AppendRequestURI(nil, &args, true); want && bytes.HasSuffix(text, []byte("?")) {
+					t.Errorf("%q, %d: %q is written", target, i, text)
+				}
+				u.SetQuery(nil)
+				if u.HasEmptyQuery(&args) {
+					t.Errorf("%q, %d: the query was removed", target, i)
+				}
+			}
+		}
+	}
+}

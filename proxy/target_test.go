@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestTarget: path and query reach the upstream as they were sent (RFC 9110 section 7.7), whatever
+// the protocol is and whether a hook has looked at them.
+func TestTarget(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+" "+r.RequestURI) })
+	plain := upstreamOf(t, handler)
+	secure := httptest.NewUnstartedServer(handler)
+	secure.EnableHTTP2, secure.Config.DisableGeneralOptionsHandler = true, true
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	change := func(f func(u *sluice.URI)) func(*sluice.RequestCtx, *sluice.Request) error {
+		return func(_ *sluice.RequestCtx, req *sluice.Request) error { f(req.URI()); return nil }
+	}
+	reads := change(func(u *sluice.URI) { u.QueryArgs().Peek("x") })
+	asSent := map[string]string{
+		"GET /a": "", "GET /a?": "", "GET /?": "", "GET /a??": "", "GET /a?x=%41&y=+": "", "GET //a/../b/./c%2F..;x?": "", "OPTIONS *": "",
+		"GET http://b/a?": "GET /a?", "GET http://b?": "GET /?", "GET http://b": "GET /", "GET http://b//a/../c%2Fd?http://e": "GET //a/../c%2Fd?http://e",
+		"OPTIONS http://b": "OPTIONS *", "OPTIONS http://b/": "OPTIONS /", "OPTIONS http://b?": "OPTIONS /?",
+	}
+	for _, c := range []struct {
+		name string
+		hook func(*sluice.RequestCtx, *sluice.Request) error
+		want map[string]string // "": as sent
+	}{
+		{"no hook", nil, asSent},
+		{"a hook that reads", reads, map[string]string{"GET /a": "", "GET /a?": "", "GET //b%2Fc?": "", "OPTIONS *": "", "GET http://b/a?": "GET /a?"}},
+		{"path", change(func(u *sluice.URI) { u.SetPath("/p") }), map[string]string{"GET /a": "GET /p", "GET /a?": "GET /p?", "GET /a?x=1": "GET /p?x=1"}},
+		{"no query", change(func(u *sluice.URI) { u.SetQueryString("") }), map[string]string{"GET /a": "GET /a", "GET /a?": "GET /a", "GET /a?x=1": "GET /a"}},
+		{"arguments", change(func(u *sluice.URI) { u.QueryArgs().Set("y", "2") }), map[string]string{"GET /a?": "GET /a?y=2", "GET /a?x=1": "GET /a?x=1&y=2"}},
+		{"another URI", func(_ *sluice.RequestCtx, req *sluice.Request) error { req.SetURI(&sluice.URI{}); return nil }, map[string]string{"GET /a?": "GET /"}},
+		{"another target", func(_ *sluice.RequestCtx, req *sluice.Request) error { req.SetRequestURI("/p?"); return nil }, map[string]string{"GET /a": "GET /p?"}},
+	} {
+		for _, to := range []string{plain, strings.Replace(plain, "http", "h2c", 1), secure.URL, strings.Replace(secure.URL, "https", "h2", 1)} {
+			scheme, _, _ := strings.Cut(to, ":")
+			t.Run(c.name+"/"+scheme, func(t *testing.T) {
+				conn := dialFront(t, front(t, newProxy(t, Options{To: []string{to}, TLSConfig: insecure(), Request: c.hook}), sluice.EngineAuto))
+				r := bufio.NewReader(conn)
+				for sent, want := range c.want {
+					if want == "" {
+						want = sent
+					}
+					send(t, conn, sent+" HTTP/1.1\r\nHost: b\r\n\r\n")
+					if got := bodyOf(t, answerTo(t, r, 200)); got != want {
+						t.Errorf("%q became %q, want %q", sent, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestTargetOfTunnel is TestTarget for upgrades.
+func TestTargetOfTunnel(t *testing.T) {
+	hook := func(_ *sluice.RequestCtx, req *sluice.Request) error { _ = req.URI().Path(); return nil }
+	onEachEngine(t, Options{Request: hook}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Target", r.RequestURI)
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "x")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	}, func(t *testing.T, p *Proxy, conn *net.TCPConn) {
+		const target = "//a/../b%2Fc?"
+		send(t, conn, "GET "+target+" HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		if got := answerTo(t, bufio.NewReader(conn), 101).Header.Get("X-Target"); got != target {
+			t.Errorf("%q became %q", target, got)
+		}
+	})
+}
