@@ -15,7 +15,8 @@ import (
 // A gateway has the proxies of routes, in the order in which a request looks for its own.
 type gateway struct {
 	routes   []servedRoute
-	hasHosts bool // some routes are for a host
+	hasHosts bool         // some routes are for a host
+	only     *proxy.Proxy // it gets all requests; nil: host and path decide
 }
 
 type servedRoute struct {
@@ -38,6 +39,9 @@ func newGateway(routes []route) (*gateway, error) {
 	slices.SortStableFunc(g.routes, func(a, b servedRoute) int {
 		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(len(b.host), len(a.host)), cmp.Compare(len(b.path), len(a.path)))
 	})
+	if first := &g.routes[0]; first.host == "" && first.path == "/" { // no route is more specific
+		g.only = first.proxy
+	}
 	return g, nil
 }
 
@@ -62,6 +66,9 @@ func (g *gateway) close() {
 // find returns the proxy for a request, nil if there is none. The path is the normal form of
 // that of the request, so that "/a/../b" has the route of "/b".
 func (g *gateway) find(ctx *sluice.RequestCtx) *proxy.Proxy {
+	if g.only != nil {
+		return g.only
+	}
 	host, path := "", ctx.Path()
 	if g.hasHosts {
 		host = hostName(ctx.Host())

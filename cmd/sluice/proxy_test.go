@@ -295,6 +295,16 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s%s: %q, want %q", c.host, c.path, got, c.want)
 		}
 	}
+	for i, isForAll := range []bool{true, false, false, false} { // alone
+		one, err := newGateway(routes[i : i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.close()
+		if p := one.find(new(sluice.RequestCtx)); (p != nil) != isForAll {
+			t.Errorf("route %d gets a request for /: %v, want %v", i, p != nil, isForAll)
+		}
+	}
 }
 
 // TestRouteOptions: what the help shows is read.
