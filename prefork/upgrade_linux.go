@@ -61,6 +61,7 @@ func (p *Prefork) hold() error {
 	if err != nil {
 		return err
 	}
+	p.state.Store(&state{}) // Status reads the segment, as in a worker
 	var files []*os.File
 	for i := range systemd.Passed() { // they keep their numbers
 		f, err := hold.Inherited(inheritedListener+i, "systemd")

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,7 +179,14 @@ func TestPreforkCutsOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	p := startPreforked(t, "--admin", "127.0.0.1:0", "--drain", "0.2")
+	t.Run("alone", func(t *testing.T) { cutOff(t) })
+	if runtime.GOOS == "linux" {
+		t.Run("upgrade", func(t *testing.T) { cutOff(t, "--upgrade") })
+	}
+}
+
+func cutOff(t *testing.T, args ...string) {
+	p := startPreforked(t, append(args, "--admin", "127.0.0.1:0", "--drain", "0.2")...)
 	admin := p.admin(t)
 	failed := make(chan error, 1)
 	go func() {
