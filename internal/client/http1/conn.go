@@ -152,17 +152,18 @@ func (c *Conn) setReadLimit(call *clock.Bounds, timeout time.Duration) error {
 	return err
 }
 
-// tickAge is how old Conn.Tick may be, with time for a late timer. Nanoseconds.
-const tickAge = int64(time.Second)
+// tickAge is how old Conn.Tick may be, with time for a late timer.
+const tickAge = time.Second
 
 // limitTurn is setReadLimit for a request that begins.
 func (c *Conn) limitTurn(call *clock.Bounds, timeout time.Duration) error {
-	if timeout >= longTimeout && call.Deadline == 0 && c.Tick != 0 {
-		least := clock.Later(c.Tick+tickAge, timeout)
-		if c.readLimit >= least && c.readLimit <= clock.Later(least, timeout/lateShare) {
+	if late := timeout / lateShare; late > tickAge && call.Deadline == 0 && c.Tick != 0 {
+		least := clock.Later(c.Tick+int64(tickAge), timeout)
+		if c.readLimit >= least && c.readLimit <= clock.Later(least, late) {
 			c.interruptFor(call)
 			return nil
 		}
+		c.readLimit = 0 // another one, for which the next requests need no look at the clock
 	}
 	return c.setReadLimit(call, timeout)
 }

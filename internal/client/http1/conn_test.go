@@ -154,7 +154,10 @@ func TestLimitTurn(t *testing.T) {
 			{"the clock is not looked at", 3 * time.Second, -1, 64 * time.Second, new(clock.Bounds), nil},
 			{"again, too late", 0, time.Second / 2, 64 * time.Second, new(clock.Bounds), []string{"read 1m6s"}},
 			{"again, soon", 5 * time.Second / 4, time.Second / 4, 64 * time.Second, new(clock.Bounds), nil},
+			{"again, so late that Tick says too little", time.Second / 2, time.Second / 4, 64 * time.Second, new(clock.Bounds), []string{"read 1m6s"}},
+			{"the clock is not looked at", 3 * time.Second, -1, 64 * time.Second, new(clock.Bounds), nil},
 			{"a shorter one", 0, 0, 32 * time.Second, new(clock.Bounds), []string{"read 33s"}},
+			{"again, although Tick never says enough", time.Second, 0, 32 * time.Second, new(clock.Bounds), nil},
 			{"within the call, too", 0, 0, 32 * time.Second, &timed, []string{"read 32s"}},
 			{"a short one", 0, 0, time.Second, new(clock.Bounds), []string{"read 1s"}},
 		} {
