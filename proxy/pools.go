@@ -97,8 +97,7 @@ func releaseExchange(x *exchange) {
 	x.resp.Reset()
 	x.proxy, x.ctx, x.taker, x.holder = nil, nil, nil, nil
 	x.pick = balance.Pick[*upstream]{}
-	clear(x.tried)
-	x.tried = x.tried[:0]
+	x.tried = x.tried[:0] // it refers to upstreams until the next request
 	x.key, x.cookie, x.head, x.isStreaming = 0, "", nil, false
 	x.upload.body, x.upload.left, x.upload.err, x.upload.isOver = nil, 0, nil, false
 }
