@@ -63,7 +63,7 @@ var errUnasked = errors.New("sluice: the upstream has answered 101 to a request 
 // copyHead gives ctx's response the status and the fields of h.
 func (x *exchange) copyHead(h *sluice.ResponseHeader) {
 	out := &x.ctx.Response.Header
-	x.taker.ResponseHead(h).ForwardTo(x.taker.ResponseHead(out))
+	x.taker.ResponseHead(h).ForwardTo(x.answered)
 	if x.proxy.options.Via != "" {
 		out.Add("Via", x.via(string(h.Protocol())))
 	}

@@ -24,6 +24,9 @@ type exchange struct {
 	proxy *Proxy
 	ctx   *sluice.RequestCtx
 	taker upgrade.Taker // of ctx
+	// What is in the heads of ctx and of req.
+	received, sent *message.RequestHeader
+	answered       *message.ResponseHeader
 	// holder sends for the handler of the request; nil: nothing does.
 	holder engine.Holder
 	req    sluice.Request   // to the upstream

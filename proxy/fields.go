@@ -15,7 +15,7 @@ import (
 // buildHead makes x.req the request that is sent for a client, without a body.
 func (x *exchange) buildHead(client netip.AddrPort) {
 	in, h, o := &x.ctx.Request.Header, &x.req.Header, &x.proxy.options
-	received, out := x.taker.RequestHead(in), x.taker.RequestHead(h)
+	received, out := x.received, x.sent
 	hadTE := received.ForwardTo(out, o.Forwarded == ForwardedAppend)
 	x.req.UseHostHeader = true
 	host := x.ctx.Host()                // of an absolute target, or of Host

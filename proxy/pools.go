@@ -79,9 +79,11 @@ func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 	x, ok := (*kept).(*exchange)
 	if !ok {
 		x = newExchange()
+		x.ctx, x.taker = ctx, taker
+		x.received, x.sent = taker.RequestHead(&ctx.Request.Header), taker.RequestHead(&x.req.Header)
+		x.answered = taker.ResponseHead(&ctx.Response.Header)
 	}
-	*kept = nil
-	x.proxy, x.ctx, x.taker = p, ctx, taker
+	*kept, x.proxy = nil, p
 	return x
 }
 
@@ -95,7 +97,7 @@ func releaseExchange(x *exchange) {
 	x.req.Reset()
 	x.resp = &x.room
 	x.resp.Reset()
-	x.proxy, x.ctx, x.taker, x.holder = nil, nil, nil, nil
+	x.proxy, x.holder = nil, nil
 	x.pick = balance.Pick[*upstream]{}
 	x.tried = x.tried[:0] // it refers to upstreams until the next request
 	x.key, x.cookie, x.head, x.isStreaming = 0, "", nil, false
