@@ -51,25 +51,24 @@ func (c *Conn) closeLocked(err *CloseError) {
 
 // leave ends a call of the engine.
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
-	mu := s.conn.lock()
+	c, mu := s.conn, s.conn.lock()
 	mu.Lock()
 	if s.run == flushing {
 		s.awaitFlushLocked()
 	}
-	if s.ending == endClose || s.ending == endLinger { // no call follows
-		s.takeLocked(math.MaxInt)
-	}
-	out, written, how := s.out, len(s.out)-s.counted, s.ending
-	if s.conn.guarded.pending != nil && next == engine.Read {
+	if s.ending != endNot {
+		next = s.endingLocked()
+	} else if c.guarded.pending != nil && next == engine.Read {
 		next = engine.Run // when this output is written
 	}
+	out, written := s.out, len(s.out)-s.counted
 	if s.isOpening { // whoever sends it counts it
 		s.isOpening, written = false, 0
 	}
 	s.restLocked()
 	s.out = nil
-	s.conn.guarded.makeRoomLocked()
-	isClosing := s.conn.phase != phaseOpen
+	c.guarded.makeRoomLocked()
+	isClosing := c.phase != phaseOpen
 	if s.isResting && s.loop == nil && s.err == nil { // what Retire would need the lock for
 		s.detachLocked()
 	}
@@ -79,15 +78,19 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	}
 	s.count(s.read, written)
 	s.read = 0
-	switch how {
-	case endClose:
-		next = engine.Close
-	case endLinger:
-		next = engine.CloseLinger
-	case endAbort:
-		next = engine.Abort
-	}
 	return out, next
+}
+
+// endingLocked returns the step that ends the connection.
+func (s *session) endingLocked() engine.Next {
+	if s.ending == endAbort {
+		return engine.Abort
+	}
+	s.takeLocked(math.MaxInt) // no call follows
+	if s.ending == endLinger {
+		return engine.CloseLinger
+	}
+	return engine.Close
 }
 
 // handleClose handles the peer's Close frame (RFC 6455 section 5.5.1).

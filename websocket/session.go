@@ -190,6 +190,9 @@ func (s *session) Retire() engine.Memo {
 	if !s.isDetached { // otherwise the end of the last call has done it
 		mu := s.conn.lock()
 		mu.Lock()
+		if closing, ok := s.err.(*CloseError); ok { // another goroutine has called Close meanwhile
+			s.conn.guarded.ensureCallsLocked().closing = closing
+		}
 		s.detachLocked()
 		mu.Unlock()
 	}
@@ -357,9 +360,6 @@ func (s *session) detachLocked() {
 	c := s.conn
 	s.isDetached = true
 	c.guarded.session = nil
-	if closing, ok := s.err.(*CloseError); ok {
-		c.guarded.ensureCallsLocked().closing = closing // another goroutine has called Close meanwhile
-	}
 	if !c.guarded.keepsLocked() {
 		releaseConnState(c.guarded)
 		c.guarded = nil

@@ -18,8 +18,12 @@ const notASCII = 0x8080808080808080
 func Mask(p []byte, key Key) (next Key, isASCII bool) {
 	next = Key(bits.RotateLeft32(uint32(key), -8*(len(p)&3)))
 	wide := uint64(key)<<32 | uint64(key)
-	n, seen := maskBlocks(p, wide)
-	p = p[n:]
+	seen := uint64(0)
+	if len(p) >= 64 {
+		var n int
+		n, seen = maskBlocks(p, wide)
+		p = p[n:]
+	}
 	for len(p) >= 32 {
 		b := p[:32:32]
 		w0 := binary.LittleEndian.Uint64(b[0:]) ^ wide
