@@ -460,6 +460,7 @@ type session struct {
 	partial *buf.Buffer // the beginning of a message; nil: none
 	fed     fed         // what Feed has found for Run
 	began   int64       // when the message, or frame, that is incomplete began; 0: there is none
+	spare   *connState  // for the next call, of any connection; nil: none
 	arrived int64       // when the input came for which s is used again; 0: unknown, or it is handled
 	read    int         // bytes of input, since the last call in which they were counted
 

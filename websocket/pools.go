@@ -29,7 +29,7 @@ func (s *session) serve(c *Conn, conn engine.Conn) {
 // releaseSession returns s to the pool, after its last call.
 func releaseSession(s *session) {
 	s.owned.Released("websocket session")
-	*s = session{owned: s.owned, waking: s.waking}
+	*s = session{owned: s.owned, waking: s.waking, spare: s.spare}
 	sessionPool.Put(s)
 }
 
@@ -37,7 +37,7 @@ func releaseSession(s *session) {
 var directPool = sync.Pool{New: func() any { return new(direct) }}
 
 // connStatePool holds connStates without a connection. A Conn owns its connState while it is awake or
-// has something to keep.
+// has something to keep; a session has a spare one.
 var connStatePool = sync.Pool{New: func() any { return new(connState) }}
 
 func releaseConnState(m *connState) {

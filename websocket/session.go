@@ -360,7 +360,11 @@ func (s *session) detachLocked() {
 	c := s.conn
 	s.isDetached = true
 	c.guarded.session = nil
-	if !c.guarded.keepsLocked() {
+	switch {
+	case c.guarded.keepsLocked():
+	case s.spare == nil: // what keeps nothing is empty
+		s.spare, c.guarded = c.guarded, nil
+	default:
 		releaseConnState(c.guarded)
 		c.guarded = nil
 	}
@@ -372,6 +376,9 @@ func (s *session) attachLocked() {
 		return
 	}
 	s.isDetached = false
+	if s.conn.guarded == nil && s.spare != nil {
+		s.conn.guarded, s.spare = s.spare, nil
+	}
 	m := s.conn.ensureStateLocked()
 	m.session, s.loop = s, m.loopLocked()
 	if r := m.calls; r != nil && r.closing != nil {
