@@ -156,7 +156,7 @@ func (x *exchange) send() error {
 
 // sendOnce sends the request to the upstream that was picked. ctx is x, or ends with it.
 func (x *exchange) sendOnce(ctx context.Context) error {
-	x.resp.StreamBody, x.resp.OnInterim = true, x.onInterim
+	x.resp.StreamBody, x.resp.SkipBody, x.resp.OnInterim = true, false, x.onInterim
 	u := x.pick.Member.Client
 	u.aim(&x.req)
 	err := u.client.DoContext(ctx, &x.req, x.resp)

@@ -96,7 +96,7 @@ func releaseExchange(x *exchange) {
 	*x.taker.Kept() = x
 	x.req.Reset()
 	x.resp = &x.room
-	x.resp.Reset()
+	x.resp.ResetBody() // the next use empties its head
 	x.proxy, x.holder = nil, nil
 	x.pick = balance.Pick[*upstream]{}
 	x.tried = x.tried[:0] // it refers to upstreams until the next request

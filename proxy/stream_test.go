@@ -390,9 +390,18 @@ func TestTunnel(t *testing.T) {
 	onEachEngine(t, Options{}, upstream, func(t *testing.T, p *Proxy, conn *net.TCPConn) {
 		reader := bufio.NewReader(conn)
 		const fields = " HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
-		send(t, conn, "GET /no"+fields)
-		if body := bodyOf(t, answerTo(t, reader, 403)); body != "no\n" {
-			t.Errorf("%q", body)
+		// What a request has set for its response does not hold for the next one.
+		for range 2 {
+			for _, request := range []string{"GET /no HTTP/1.1\r\nHost: a\r\n\r\n", "GET /no" + fields} {
+				send(t, conn, request)
+				if body := bodyOf(t, answerTo(t, reader, 403)); body != "no\n" {
+					t.Errorf("%q", body)
+				}
+			}
+			send(t, conn, "HEAD /no"+fields)
+			if resp, err := http.ReadResponse(reader, &http.Request{Method: "HEAD"}); err != nil || resp.StatusCode != 403 {
+				t.Fatal(resp, err)
+			}
 		}
 		send(t, conn, "GET /yes"+fields+"early ")
 		resp := answerTo(t, reader, 101)
