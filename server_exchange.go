@@ -86,33 +86,26 @@ func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outco
 		ctx.Response.Header.m.Table.DelID(field.Server) // ExpectHandler may have set it
 	}
 	ctx.Response.Header.m.ShowsServer = true
-	o = ctx.callHandler()
-	if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
-		replaced, isTorn := ctx.replaceTimedOut()
-		if isTorn {
-			o = server.OutcomeAbort
-		}
-		return (*servedRequest)(replaced), o
-	}
-	if o == server.OutcomeResponse && ctx.leavesHTTP() {
-		o = ctx.leave()
-	}
-	return nil, o
-}
-
-// callHandler runs the handler and recovers its panics.
-func (ctx *RequestCtx) callHandler() (o server.Outcome) {
 	o = server.OutcomePanic // unless the handler returns
 	defer func() {
-		if o == server.OutcomeResponse {
-			return
-		}
-		if v := recover(); v != nil {
+		if o != server.OutcomeResponse {
+			v := recover()
+			if v == nil {
+				return // the goroutine ends
+			}
 			o = ctx.handlerPanicked(v)
+		}
+		if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
+			replaced, isTorn := ctx.replaceTimedOut()
+			if fresh = (*servedRequest)(replaced); isTorn {
+				o = server.OutcomeAbort
+			}
+		} else if o == server.OutcomeResponse && ctx.leavesHTTP() {
+			o = ctx.leave()
 		}
 	}()
 	ctx.cfg.handler(ctx)
-	return server.OutcomeResponse
+	return nil, server.OutcomeResponse
 }
 
 // EndReads implements server.Request.

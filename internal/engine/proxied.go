@@ -159,9 +159,13 @@ func (p *Proxied) Header() proxy.Header {
 // Addrs returns the addresses of the client's connection: of the client, and the one that it has
 // connected to. They are nil if p is, and if it does not say.
 func (p *Proxied) Addrs() (remote, local net.Addr) {
-	if p == nil {
-		return nil, nil
+	if p != nil {
+		remote, local = p.addrs()
 	}
+	return remote, local
+}
+
+func (p *Proxied) addrs() (remote, local net.Addr) {
 	h := p.Header()
 	switch {
 	case h.IsUnix:

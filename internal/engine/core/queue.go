@@ -256,7 +256,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			return 0, q.leaveLocked() // w was exempt, and its place was taken
 		}
 		fd, ok := q.popUsualLocked()
-		if !ok {
+		if !ok && q.queuedLocked() > 0 {
 			if !q.outputWaitsLocked() {
 				fd, ok = q.popLocked(w)
 			} else if !q.isGathering {

@@ -69,7 +69,9 @@ func (w *worker) run() {
 			engine.RunTask(w.task)
 			turns++
 		} else {
-			w.serve(fd)
+			w.attend(fd).serve() // with few frames, as handlers wait
+			w.conn = nil
+			w.dropWide()
 			turns += connectionTurns
 		}
 		if turns >= turnsInARow {
@@ -82,8 +84,8 @@ func (w *worker) run() {
 	w.isDone = true
 }
 
-// serve serves the claimed connection fd until it waits or has ended.
-func (w *worker) serve(fd int) {
+// attend returns the conn of the claimed connection fd, with the worker's buffers, to be served.
+func (w *worker) attend(fd int) *conn {
 	d := w.loop.driver
 	p := d.table.find(fd)
 	c := p.conn().Load()
@@ -98,11 +100,7 @@ func (w *worker) serve(fd int) {
 	if c.worker != w || w.lent != c {
 		c.attach(w)
 	}
-	c.serve()
-	w.conn = nil
-	if w.wide != nil {
-		w.dropWide()
-	}
+	return c
 }
 
 // borrow returns a conn for the connection at p, which has none, and cannot have the spare by rebind.

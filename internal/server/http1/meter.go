@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/server"
 )
 
-// runMetered is run with counting.
+// runMetered is Run with counting.
 func (c *Conn) runMetered(m *server.Meter, out []byte) ([]byte, engine.Next) {
 	x := c.x
 	begun := x.start
@@ -14,7 +14,9 @@ func (c *Conn) runMetered(m *server.Meter, out []byte) ([]byte, engine.Next) {
 		begun = clock.Nanos()
 	}
 	defer m.Flights.Begin(begun).Add(-1)
-	out, next := c.run(out)
+	c.isMetered = true
+	out, next := c.Run(out)
+	c.isMetered = false
 	if next != engine.Abort {
 		server.Add(m.BytesWritten, len(out)-x.earlier)
 	}

@@ -10,10 +10,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
-// handle runs the handler for the request in x and answers it.
-func (c *Conn) handle() engine.Next {
+// answer answers the request with what Serve has returned.
+func (c *Conn) answer(fresh server.Request, outcome server.Outcome) engine.Next {
 	x := c.x
-	fresh, outcome := x.request.Serve(x.start)
 	if fresh != nil {
 		x.use(fresh)
 		if !x.takeBack() {
