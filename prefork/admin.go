@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine/listen"
+	"github.com/sluicehttp/sluice/internal/process/health"
 )
 
 const (
@@ -65,7 +67,7 @@ func openAdmin(addr string, handler sluice.RequestHandler, log Logger, h *holder
 		return nil, fmt.Errorf("sluice: Admin: %w", err)
 	}
 	a.server = &sluice.Server{
-		Handler:      a.survive(handler),
+		Handler:      a.survive(a.guard(handler)),
 		Engine:       sluice.EnginePerConn, // few connections, and nothing to start
 		Logger:       a.log,
 		ReadTimeout:  adminTimeout,
@@ -111,6 +113,32 @@ func (a *admin) survive(h sluice.RequestHandler) sluice.RequestHandler {
 		}()
 		h(ctx)
 	}
+}
+
+// guard refuses requests for other hosts than this one if the address is a loopback one. A page of
+// any site can have the browser send them, and read what comes, once the site's name leads here.
+// Probes tell nothing, and load balancers send any Host.
+func (a *admin) guard(h sluice.RequestHandler) sluice.RequestHandler {
+	if addr, isTCP := a.ln.Addr().(*net.TCPAddr); !isTCP || !addr.IP.IsLoopback() {
+		return h
+	}
+	return func(ctx *sluice.RequestCtx) {
+		if !isLocal(string(ctx.Host())) && !health.IsProbe(ctx.Path()) {
+			ctx.Error("the Host must be an address or localhost", sluice.StatusForbidden)
+			return
+		}
+		h(ctx)
+	}
+}
+
+// isLocal reports whether host, perhaps with a port, is an IP address or a name of this machine
+// (RFC 6761 section 6.3). It is also true for none.
+func isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || host == "" || strings.HasSuffix("."+strings.ToLower(host), ".localhost")
 }
 
 // addr returns the address of the listener.

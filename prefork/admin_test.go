@@ -30,7 +30,7 @@ func request(t *testing.T, network, addr, method, path, fields string) (status i
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", method, path, fields)
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n%s\r\n", method, path, fields)
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +97,40 @@ func TestAdmin(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket is left behind")
+	}
+}
+
+// A page whose name has become that of the loopback address learns nothing: it is another site for
+// the browser only (DNS rebinding). Other addresses and sockets may have names.
+func TestAdminHost(t *testing.T) {
+	ask := func(a *admin, path, host string) int {
+		c, err := net.Dial(a.addr().Network(), a.addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode
+	}
+	for addr, others := range map[string]int{"127.0.0.1:0": 403, ":0": 200, unixPrefix + filepath.Join(t.TempDir(), "admin"): 200} {
+		a, end := serveAdmin(t, &Prefork{Admin: addr, Logger: quiet()})
+		for host, want := range map[string]int{
+			"localhost": 200, "LOCALHOST:9090": 200, "a.localhost": 200, "127.0.0.1": 200, "127.0.0.1:9090": 200, "[::1]:9090": 200, "10.0.0.1": 200,
+			"evil.example": others, "evil.example:9090": others, "localhost.evil.example": others, "127.0.0.1.evil.example": others, "evillocalhost": others,
+		} {
+			if got := ask(a, "/", host); got != want {
+				t.Errorf("%s, Host %q: %d, want %d", addr, host, got, want)
+			}
+			if got := ask(a, "/healthz", host); got != 200 {
+				t.Errorf("%s, Host %q: a probe gets %d", addr, host, got)
+			}
+		}
+		end()
 	}
 }
 

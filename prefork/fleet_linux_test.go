@@ -185,7 +185,7 @@ func get(network, addr, path string) (string, error) {
 // ask sends a request and reads the response.
 func ask(c net.Conn, r *bufio.Reader, path string) (body string, closes bool, err error) {
 	c.SetDeadline(time.Now().Add(patience))
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
 		return "", false, err
 	}
 	return answer(r)

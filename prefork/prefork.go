@@ -187,7 +187,9 @@ type Prefork struct {
 	SharedSockets bool
 
 	// Admin is an address on which the master itself serves AdminHandler:
-	// "127.0.0.1:9090", or "unix:" and a path. The mode of a unix socket is 0600.
+	// "127.0.0.1:9090", or "unix:" and a path. The mode of a unix socket is 0600. On a
+	// loopback address, a Host that is neither an IP address nor localhost gets 403, but
+	// for probes: pages whose site's name leads to it by DNS rebinding must not read it.
 	// If empty, there is no admin server. If listening fails, ListenAndServe
 	// returns the error before it starts a worker.
 	Admin string

@@ -141,7 +141,7 @@ func TestProfilesFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(gone, "GET /workers/0/pprof/profile?seconds=300 HTTP/1.1\r\nHost: x\r\n\r\n")
+	fmt.Fprint(gone, "GET /workers/0/pprof/profile?seconds=300 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	until(t, "a profile is being made", func() bool {
 		_, stacks := ask("GET", "/workers/0/pprof/goroutine?debug=2")
 		return strings.Contains(stacks, "pprofhandler.record")

@@ -23,6 +23,15 @@ type State struct {
 	Problem string
 }
 
+// IsProbe reports whether a path is that of a probe.
+func IsProbe(path []byte) bool {
+	switch string(path) {
+	case Live, Ready, Started:
+		return true
+	}
+	return false
+}
+
 // Serve answers ctx, and returns true, if its path is that of a probe. An answer
 // other than 200 is 503 with the reason. state is called for probes only; it may be
 // called concurrently and should not block.
