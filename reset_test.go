@@ -50,6 +50,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		"start", "content", "letsGo", "maxBodySize", "readTimeout", // set with every request
 		"form", "sentHead", // set with every response
 		"done", "isDetached", "isWriting", // of a context that is not used again
+		"kept", // what package proxy keeps with the RequestCtx
 	})
 	for _, c := range []struct {
 		name  string
