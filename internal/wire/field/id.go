@@ -186,14 +186,8 @@ func (s spelling) seat() uint64 {
 // lower-case letters and hyphens: only at letters the bit of fold does not count.
 func isSame(word, known uint64) bool { return word|known>>1&fold == known }
 
-// spellings, canonicalWords and idAtSeat are what Lookup compares a name with.
+// spellings and idAtSeat are what Lookup compares a name with.
 var (
-	canonicalWords = func() (t [numIDs]spelling) {
-		for id := Other + 1; id < numIDs; id++ {
-			t[id] = words(canonical[id])
-		}
-		return t
-	}()
 	spellings = func() (t [numIDs]spelling) {
 		for id := Other + 1; id < numIDs; id++ {
 			t[id] = words(bytes.ToLower(canonical[id]))
@@ -209,29 +203,20 @@ var (
 )
 
 // Lookup returns the ID of a name in any case, or Other if it is unknown.
-func Lookup[S []byte | string](name S) ID {
-	id, _ := LookupSpelling([]byte(name))
-	return id
-}
+func Lookup[S []byte | string](name S) ID { return lookup([]byte(name)) }
 
-// LookupSpelling is Lookup. It also reports whether name is the normalised name of a known field.
-func LookupSpelling(name []byte) (id ID, isCanonical bool) {
+func lookup(name []byte) ID {
 	n := len(name)
 	if n < 4 {
-		return Other, false // every known name is longer
+		return Other // every known name is longer
 	}
 	w := words(name)
-	id = idAtSeat[w.seat()]
+	id := idAtSeat[w.seat()]
 	if id >= numIDs || len(canonical[id]) != n || !isSame(w.first, spellings[id].first) || !isSame(w.last, spellings[id].last) {
-		return Other, false
+		return Other
 	}
-	isCanonical = w == canonicalWords[id]
-	if n > 16 {
-		middle, known := name[8:n-8], canonical[id][8:n-8]
-		if !ascii.EqualFold(middle, known) {
-			return Other, false
-		}
-		isCanonical = isCanonical && string(middle) == string(known)
+	if n > 16 && !ascii.EqualFold(name[8:n-8], canonical[id][8:n-8]) {
+		return Other
 	}
-	return id, isCanonical
+	return id
 }

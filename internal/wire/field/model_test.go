@@ -137,13 +137,13 @@ func parse(random *rand.Rand, tab *Table, m *model) (raw string) {
 		at := len(raw)
 		raw += name + ": " + value + "\r\n"
 		tab.PushParsed(Lookup(name), at, at+len(name), at+len(name)+2, at+len(name)+2+len(value))
-		if _, isCanonical := LookupSpelling([]byte(name)); isCanonical {
-			tab.PushedLine()
-		}
 		m.add(name, value)
 	}
 	tab.Append([]byte(raw + "not of the head"))
 	tab.Seal(len(raw))
+	var remembered Table // which finds out what is a line
+	remembered.Remember(tab, tab.Len(), 0, len(raw))
+	tab.Recall(&remembered)
 	return raw
 }
 

@@ -282,13 +282,15 @@ func (t *Table) AddLine(id ID, value []byte) {
 		return
 	}
 	t.own()
-	t.reserve(lineRoom + len(value))
-	name, n := t.store(canonical[id])
-	t.store([]byte(": "))
-	f := entry{id: id, nameOff: name, nameLen: n, isLine: true}
-	f.valueOff, f.valueLen = t.store(value)
-	t.store([]byte("\r\n"))
-	t.push(f) // without room for a change in place: the line ends after the value
+	room := lineRoom + len(value)
+	t.reserve(room)
+	if room > cap(t.buf)-len(t.buf) {
+		t.part()
+	}
+	name := len(t.buf)
+	t.buf = id.AppendLine(t.buf, value)
+	// It has no room for a change in place: the line ends after the value.
+	t.push(entry{nameOff: uint32(name), valueOff: uint32(name + labels[id%maxIDs].n), valueLen: uint32(len(value)), id: id, isLine: true})
 }
 
 // AddAll adds the fields of from, which have known IDs that t does not have.
@@ -626,9 +628,6 @@ func (t *Table) PushParsed(id ID, nameOff, nameEnd, valueOff, valueEnd int) {
 	})
 }
 
-// PushedLine says that the field that was pushed last has the line that AppendLine appends.
-func (t *Table) PushedLine() { t.fields[len(t.fields)-1].isLine = true }
-
 // Start returns where the line of field i, which was parsed, starts in the raw head.
 func (t *Table) Start(i int) int { return int(t.fields[i].nameOff) }
 
@@ -646,8 +645,16 @@ func (t *Table) Remember(from *Table, n, start, end int) {
 	for _, f := range from.fields[:n] {
 		f.nameOff -= uint32(start)
 		f.valueOff -= uint32(start)
+		f.isLine = t.hasLine(&f)
 		t.push(f)
 	}
+}
+
+// hasLine reports whether f, which has a known name and was parsed, isLine.
+func (t *Table) hasLine(f *entry) bool {
+	label, end := &labels[f.id%maxIDs], int(f.lineEnd())
+	return label.n > 0 && string(t.buf[f.nameOff:f.valueOff]) == string(label.text[:label.n]) &&
+		end <= len(t.buf) && string(t.buf[f.valueOff+f.valueLen:end]) == "\r\n"
 }
 
 // Shift adds delta to the positions of the fields of a table that Remember has made.

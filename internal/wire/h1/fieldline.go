@@ -60,7 +60,7 @@ func (p *HeadParser) plainLines(t *field.Table, raw []byte, most int) error {
 			break
 		}
 		name := raw[line:colon]
-		id, isLine := field.LookupSpelling(name)
+		id := field.Lookup(name)
 		if id == field.Other && !IsToken(name) {
 			break // the bytes of a known field's name need no check
 		}
@@ -77,9 +77,6 @@ func (p *HeadParser) plainLines(t *field.Table, raw []byte, most int) error {
 			stop--
 		}
 		t.PushParsed(id, line, colon, start, stop)
-		if isLine && start == colon+2 && raw[colon+1] == ' ' && stop == next-2 {
-			t.PushedLine()
-		}
 		if noted>>id&1 != 0 && !p.isTrailer {
 			if err := p.note(id, raw[start:stop]); err != nil {
 				return err
