@@ -18,8 +18,8 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	received, out := x.received, x.sent
 	hadTE := received.ForwardTo(out, o.Forwarded == ForwardedAppend)
 	x.req.UseHostHeader = true
-	host := x.ctx.Host()                // of an absolute target, or of Host
-	if !bytes.Equal(host, out.Host()) { // what was received is not parsed again
+	host := x.ctx.Host()                     // of an absolute target, or of Host
+	if !bytes.Equal(host, received.Host()) { // mostly they are the same bytes
 		h.SetHostBytes(host)
 	}
 	if target := received.Target(); len(target) > 0 && target[0] != '/' && string(target) != "*" {

@@ -193,11 +193,15 @@ func AppendForwarded(dst, client, host []byte, proto string) []byte {
 		dst = append(dst, client...)
 	}
 	dst = append(dst, `;host="`...)
-	for _, c := range host {
-		if c == '"' || c == '\\' {
-			dst = append(dst, '\\')
+	if ascii.All(host, ascii.Quoted) {
+		dst = append(dst, host...)
+	} else {
+		for _, c := range host {
+			if c == '"' || c == '\\' {
+				dst = append(dst, '\\')
+			}
+			dst = append(dst, c)
 		}
-		dst = append(dst, c)
 	}
 	return append(append(dst, `";proto=`...), proto...)
 }

@@ -113,7 +113,7 @@ func (h *Header) copyTo(dst *Header) {
 		dst.ownTrailers().reset()
 		dst.trailer.setKeepNames(h.Table.KeepNames)
 	}
-	dst.protocol = append(dst.protocol[:0], h.protocol...)
+	replace(&dst.protocol, h.protocol)
 	dst.ContentLength = h.ContentLength
 	dst.HasLength = h.HasLength
 	dst.ConnectionClose = h.ConnectionClose
@@ -123,6 +123,13 @@ func (h *Header) copyTo(dst *Header) {
 	dst.isRaw = h.isRaw
 	dst.showsCoding = h.showsCoding
 	dst.OwnsDate = h.OwnsDate
+}
+
+// replace makes dst a copy of src. Mostly both are empty.
+func replace(dst *[]byte, src []byte) {
+	if len(src)|len(*dst) != 0 {
+		*dst = append((*dst)[:0], src...)
+	}
 }
 
 // Shrink releases memory that exceeds what a pool may keep.

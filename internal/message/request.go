@@ -75,8 +75,8 @@ func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 	dst.ownStartLine()
 	h.copyTo(&dst.Header)
 	dst.methodAt, dst.targetAt, dst.fieldsAt, dst.connectAt = h.methodAt, h.targetAt, h.fieldsAt, h.connectAt
-	dst.method = append(dst.method[:0], h.method...)
-	dst.target = append(dst.target[:0], h.target...)
+	replace(&dst.method, h.method)
+	replace(&dst.target, h.target)
 	dst.isTargetFit, dst.isForwarded = h.isTargetFit, h.isForwarded
 }
 

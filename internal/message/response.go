@@ -61,7 +61,7 @@ func (h *ResponseHeader) CopyTo(dst *ResponseHeader) {
 	}
 	dst.status = h.status
 	dst.reasonAt = h.reasonAt
-	dst.reason = append(dst.reason[:0], h.reason...)
+	replace(&dst.reason, h.reason)
 }
 
 // Exchange swaps what was received with other.
