@@ -125,8 +125,11 @@ func AppendHead(dst []byte, h Head) []byte {
 
 // AppendFrame appends the frame of a server that is a whole message, or a control frame.
 func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
-	if len(payload) < lengthIn16 { // AppendWhole, in a third of the instructions
-		return append(append(dst, finalBit|byte(op), byte(len(payload))), payload...)
+	switch n := len(payload); { // AppendWhole, in a third of the instructions
+	case n < lengthIn16:
+		return append(append(dst, finalBit|byte(op), byte(n)), payload...)
+	case n < 1<<16:
+		return append(append(dst, finalBit|byte(op), lengthIn16, byte(n>>8), byte(n)), payload...)
 	}
 	return AppendWhole(dst, Head{Opcode: op}, payload)
 }
