@@ -12,21 +12,19 @@ import (
 // calls DefaultTransport or another client.
 type clientCall struct {
 	clock.Bounds
-	owner      *Request      // has the memory in calls, and not a copy of it by assignment
-	outer      *clientCall   // the call that it is part of, with the same Request; nil: none. In Request.calls, the next one
-	trace      *ClientTrace  // of the context or the client; nil: none
-	upstream   string        // address of the last attempt
-	phase      Phase         // the present phase
-	progress   progress      // of the last attempt
-	patience   time.Duration // with which the body waits for the status 100; 0: it does not
-	wants      bodyWanted
-	isFresh    bool // only a new connection is acceptable
-	needsHTTP1 bool // the server has answered HTTP_1_1_REQUIRED
-	isHeld     bool // a goroutine that sends may outlive the call
-	// sendsReceived: see HostClient.sendsReceived.
-	sendsReceived bool
-	// wantsArrived: a body that has arrived with the head is read into memory, in place of a stream.
-	wantsArrived bool
+	owner         *Request      // has the memory in calls, and not a copy of it by assignment
+	outer         *clientCall   // the call that it is part of, with the same Request; nil: none. In Request.calls, the next one
+	trace         *ClientTrace  // of the context or the client; nil: none
+	upstream      string        // address of the last attempt
+	phase         Phase         // the present phase
+	progress      progress      // of the last attempt
+	patience      time.Duration // with which the body waits for the status 100; 0: it does not
+	wants         bodyWanted
+	isFresh       bool // only a new connection is acceptable
+	needsHTTP1    bool // the server has answered HTTP_1_1_REQUIRED
+	isHeld        bool // a goroutine that sends may outlive the call
+	sendsReceived bool // see HostClient.sendsReceived
+	isProxied     bool // see proxied
 }
 
 // progress says how far an attempt has come.

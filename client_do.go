@@ -260,10 +260,9 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 	return doContext(ctx, c, req, resp)
 }
 
-// An arrivedTaker is a context whose call wants no stream for a body that has arrived with the
-// head. It has no ClientTrace, and counts its requests itself. The context of a request in package
-// proxy is one.
-type arrivedTaker interface{ TakesArrived() }
+// proxied is the context of a request in package proxy. Its call has no ClientTrace, reads a body that
+// has arrived with the head into memory, is not counted by the client, and sets no addresses.
+type proxied interface{ Proxied() }
 
 // doer is implemented by Client, HostClient and PipelineClient.
 type doer interface {
@@ -288,12 +287,12 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 	call := beginCall(req)
 	defer call.end(req)
 	call.Context = ctx
-	if _, call.wantsArrived = ctx.(arrivedTaker); !call.wantsArrived {
+	if _, call.isProxied = ctx.(proxied); !call.isProxied {
 		if trace := traceOf(ctx); trace != nil {
 			call.trace = trace
 		}
 	}
-	if hc, ok := c.(*HostClient); ok && call.wantsArrived { // its caller counts
+	if hc, ok := c.(*HostClient); ok && call.isProxied {
 		return hc.send(call, req, resp)
 	}
 	return c.do(call, req, resp)

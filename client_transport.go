@@ -458,7 +458,7 @@ func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
 	if err := resp.readFinalHead(br, limits, last); err != nil {
 		return err
 	}
-	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) || x.call.wantsArrived && has(br, resp.Header.ContentLength()) {
+	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) || x.call.isProxied && has(br, resp.Header.ContentLength()) {
 		resp.StreamBody = false
 	}
 	if err := resp.readContent(br, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
@@ -467,7 +467,9 @@ func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
 	if x.isHead {
 		resp.Header.settleHead()
 	}
-	resp.ParseNetConn(x.Conn.Net)
+	if !x.call.isProxied {
+		resp.ParseNetConn(x.Conn.Net)
+	}
 	x.IsLast = x.IsLast || x.isTunnel || resp.ConnectionClose() || resp.StatusCode() == StatusSwitchingProtocols || x.leavesBody()
 	if resp.streamed() != nil {
 		return x.passStream()

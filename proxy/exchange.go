@@ -301,8 +301,8 @@ func (x *exchange) Err() error {
 // Holder returns what sends for the handler of the request. The client calls it.
 func (x *exchange) Holder() engine.Holder { return x.holder }
 
-// TakesArrived makes the client read short bodies into memory.
-func (x *exchange) TakesArrived() {}
+// Proxied tells the client that the call is one of this package.
+func (x *exchange) Proxied() {}
 
 // Deadline implements context.Context.
 func (x *exchange) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
