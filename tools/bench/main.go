@@ -24,6 +24,7 @@ import (
 	"github.com/sluicehttp/sluice/tools/bench/internal/late"
 	"github.com/sluicehttp/sluice/tools/bench/internal/mix"
 	"github.com/sluicehttp/sluice/tools/bench/internal/prefork"
+	"github.com/sluicehttp/sluice/tools/bench/internal/profile"
 	"github.com/sluicehttp/sluice/tools/bench/internal/proxies"
 	"github.com/sluicehttp/sluice/tools/bench/internal/ratios"
 	"github.com/sluicehttp/sluice/tools/bench/internal/seeds"
@@ -41,7 +42,7 @@ func main() {
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
 		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), wire.FilesCommand(), h2.Command(), h2.StreamsCommand(), h3.Command(), websockets.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(), proxies.Command(),
-		prefork.Command(), ratios.Command(), instructions.Command(), seeds.Command(),
+		prefork.Command(), ratios.Command(), instructions.Command(), profile.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
