@@ -207,6 +207,8 @@ func TestResponseSmuggling(t *testing.T) {
 		{"status 99", "HTTP/1.1 099 X\r\n\r\n", "502"},
 		{"a head without end", good + "X: " + strings.Repeat("a", 64<<10) + "\r\n\r\nok", "502"},
 		{"fields of the connection", good + "Connection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 2\r\nProxy-Authenticate: 3\r\nUpgrade: h2c\r\nTe: x\r\nX-Stays: 4\r\n\r\nok", good + "X-Stays: 4\r\n\r\nok"},
+		{"close and other options", good + "Connection: close, X-Hop\r\nX-Hop: 1\r\nClose: 2\r\nX-Stays: 3\r\n\r\nok", good + "X-Stays: 3\r\n\r\nok"},
+		{"options and close", good + "Close: 2\r\nX-Hop: 1\r\nConnection: x-hop\r\nConnection: CLOSE\r\n\r\nok", good + "\r\nok"},
 		{"Connection names Content-Length", good + "Connection: Content-Length\r\n\r\nok", good + "\r\nok"},
 		{"bytes after the body", good + "\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhidden", good + "\r\nok"},
 		{"bytes after 204", "HTTP/1.1 204 No Content\r\n\r\nhidden", "HTTP/1.1 204 No Content\r\n\r\n"},
