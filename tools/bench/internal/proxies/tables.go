@@ -44,7 +44,7 @@ func requestTable(o options, all []measured) report.Section {
 			fmt.Sprintf("Rounds of %v for each proxy, in random order: %d, after one to warm up. CPU is the proxy's, with all of its processes; ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's. Gaps under 15 %% are ties. "+
 				"The client and the upstream share the other CPU, which caps the requests per second; where the proxy's CPU is not busy, so do they.", o.duration, o.rounds),
 			"The upstream is nginx, and for uploads fasthttp, which reads the body before it answers and checks its length. All proxies keep connections to it, send X-Forwarded-For, -Host and -Proto, and write no log. Statuses and lengths of bodies are checked.",
-			"sluice is the command, sluice proxy, as go build makes it; it sends Forwarded, too. " + notesOnProxies(),
+			"sluice is the command, sluice proxy, as go build makes it, with its profile for the compiler; it sends Forwarded, too. " + notesOnProxies(),
 		}, notes...),
 		Plots: []report.Plot{plot(kinds, all)},
 	}
