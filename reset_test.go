@@ -49,7 +49,6 @@ func TestResetLeavesNothing(t *testing.T) {
 		"server", "cfg", "exchange", "facts", // of the connection
 		"start", "content", "letsGo", "maxBodySize", "readTimeout", // set with every request
 		"form", "sentHead", // set with every response
-		"kept",                            // outlives requests: see upgrade.Taker
 		"done", "isDetached", "isWriting", // of a context that is not used again
 		"kept", // what package proxy keeps with the RequestCtx
 	})
