@@ -112,6 +112,9 @@ func (ctx *RequestCtx) detach() {
 func (ctx *RequestCtx) shrink() {
 	ctx.Request.shrink()
 	ctx.Response.shrink()
+	if ctx.keptBytes() > maxPooledBytes {
+		ctx.kept = nil
+	}
 }
 
 // heldBytes estimates the memory that ctx holds while it is attached to a
@@ -119,7 +122,15 @@ func (ctx *RequestCtx) shrink() {
 func (ctx *RequestCtx) heldBytes() int {
 	const own = 4 << 10
 	return own + cap(ctx.Request.buffered()) + cap(ctx.Response.buffered()) +
-		ctx.Request.Header.heldBytes() + ctx.Response.Header.heldBytes()
+		ctx.Request.Header.heldBytes() + ctx.Response.Header.heldBytes() + ctx.keptBytes()
+}
+
+// keptBytes is the memory of kept.
+func (ctx *RequestCtx) keptBytes() int {
+	if kept, ok := ctx.kept.(interface{ HeldBytes() int }); ok {
+		return kept.HeldBytes()
+	}
+	return 0
 }
 
 // closeValue closes a user value at the end of the request. The answer, and what else

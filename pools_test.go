@@ -58,3 +58,23 @@ func TestReleasedPipelineWork(t *testing.T) {
 		t.Errorf("a released work has %d bytes of a field and a body of %d", len(got), len(w.resp.Body()))
 	}
 }
+
+// A keptBytes is what package proxy keeps with a RequestCtx.
+type keptBytes int
+
+func (n keptBytes) HeldBytes() int { return int(n) }
+
+// TestKeptCounts: that is memory of the RequestCtx, which much of it leaves.
+func TestKeptCounts(t *testing.T) {
+	var ctx RequestCtx
+	before := ctx.heldBytes()
+	for n, isKept := range map[keptBytes]bool{maxPooledBytes: true, maxPooledBytes + 1: false} {
+		ctx.kept = n
+		if held := ctx.heldBytes(); held != before+int(n) {
+			t.Errorf("%d bytes are held instead of %d", held, before+int(n))
+		}
+		if ctx.shrink(); (ctx.kept != nil) != isKept {
+			t.Errorf("%d bytes are kept: %t", n, !isKept)
+		}
+	}
+}

@@ -87,6 +87,12 @@ func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 	return x
 }
 
+// HeldBytes estimates the memory of x, which is kept. The root package calls it.
+func (x *exchange) HeldBytes() int {
+	const own = 4 << 10
+	return own + x.sent.Table.HeldBytes() + x.taker.ResponseHead(&x.room.Header).Table.HeldBytes()
+}
+
 // releaseExchange has ctx keep x, if nothing refers to it any more: a context that has
 // ended is never used again, since those who wait for its end may still ask for the reason.
 func releaseExchange(x *exchange) {

@@ -31,6 +31,7 @@ type Taker interface {
 	// TCP.
 	RemoteAddrPort() netip.AddrPort
 	// Kept returns the place of what package proxy keeps with the RequestCtx between requests.
+	// It has HeldBytes, which counts as memory of the RequestCtx, and is not kept if that is much.
 	Kept() *any
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
