@@ -112,6 +112,9 @@ func (c *HostClient) attempt(call *clientCall, req *Request, resp *Response) err
 			rt = DefaultTransport
 		}
 		if _, isOwn := rt.(*transport); !isOwn {
+			if call.isProxied { // resp has the head of an earlier one, of another client
+				resp.Header.Reset()
+			}
 			retry, err = rt.RoundTrip(c, req, resp)
 		} else if retry, err = c.roundTrip(call, req, resp); err != nil {
 			err = call.explain(err)

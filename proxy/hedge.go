@@ -106,6 +106,7 @@ func (x *exchange) sendHedged() error {
 		}
 	}()
 	h.timer = time.AfterFunc(x.proxy.options.HedgeAfter, h.run)
+	x.resp.Header.Reset() // the client does not know that ctx is proxied
 	err := x.sendOnce(ctx)
 	isGood := err == nil && isGoodAnswer(x.resp)
 	if isGood && h.winner.CompareAndSwap(int32(undecided), int32(first)) {
