@@ -45,9 +45,13 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	}
 }
 
-// originOf returns what of a target in absolute form is sent to its origin (RFC 9112 section 3.2.4).
+// originOf returns what of a target, which does not begin with "/", is sent to its origin: of one in
+// absolute form (RFC 9112 section 3.2.4), or a path that middleware has set.
 func originOf(target []byte, isOptions bool) []byte {
-	_, rest, _ := bytes.Cut(target, []byte("://"))
+	scheme, rest, isAbsolute := bytes.Cut(target, []byte("://"))
+	if !isAbsolute || bytes.IndexAny(scheme, "/?") >= 0 {
+		return append([]byte("/"), target...)
+	}
 	switch i := bytes.IndexAny(rest, "/?"); {
 	case i >= 0:
 		return rest[i:] // "/" comes before "?"

@@ -78,3 +78,21 @@ func TestTargetOfTunnel(t *testing.T) {
 		}
 	})
 }
+
+// TestTargetOfMiddleware: so does a target that middleware has set.
+func TestTargetOfMiddleware(t *testing.T) {
+	p := newProxy(t, Options{To: []string{upstreamOf(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RequestURI) })}})
+	for set, want := range map[string]string{
+		"/p": "/p", "p": "/p", "a/b?x=1": "/a/b?x=1", "a/b?http://e/f": "/a/b?http://e/f", "?x": "/?x", "http://b/p?x": "/p?x", "http://b?x": "/?x",
+	} {
+		s := &sluice.Server{Logger: silent, Handler: func(ctx *sluice.RequestCtx) {
+			ctx.Request.SetRequestURI(set)
+			p.Handle(ctx)
+		}}
+		conn := dialFront(t, serveUntilEnd(t, s.Serve, s.Shutdown))
+		send(t, conn, "GET / HTTP/1.1\r\nHost: b\r\n\r\n")
+		if got := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); got != want {
+			t.Errorf("%q became %q, want %q", set, got, want)
+		}
+	}
+}
