@@ -77,7 +77,7 @@ func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 	taker := upgrade.TakerOf(ctx)
 	kept := taker.Kept()
 	x, ok := (*kept).(*exchange)
-	if !ok {
+	if !ok || x.ctx != ctx { // a copy by assignment leaves it to the other one
 		x = newExchange()
 		x.ctx, x.taker = ctx, taker
 		x.received, x.sent = taker.RequestHead(&ctx.Request.Header), taker.RequestHead(&x.req.Header)
