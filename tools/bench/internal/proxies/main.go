@@ -127,9 +127,9 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	}
 	d.Title = "Reverse proxies"
 	if len(o.cases) > 0 && o.program == "" && slices.Contains(o.kinds, ours) {
-		folder, err := os.MkdirTemp("", "proxy")
-		if err != nil {
-			return d, err
+		folder, failed := os.MkdirTemp("", "proxy")
+		if failed != nil {
+			return d, failed
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 		if o.program, err = command.BuildSluice(ctx, folder); err != nil {
