@@ -90,7 +90,7 @@ func acquireExchange(p *Proxy, ctx *sluice.RequestCtx) *exchange {
 // HeldBytes estimates the memory of x, which is kept. The root package calls it.
 func (x *exchange) HeldBytes() int {
 	const own = 4 << 10
-	return own + x.sent.Table.HeldBytes() + x.taker.ResponseHead(&x.room.Header).Table.HeldBytes()
+	return own + x.sent.Table.HeldBytes() + x.taker.ResponseHead(&x.room.Header).Table.HeldBytes() + x.forwarded.HeldBytes() + cap(x.scratch)
 }
 
 // releaseExchange has ctx keep x, if nothing refers to it any more: a context that has

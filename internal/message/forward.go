@@ -233,6 +233,11 @@ func (f *ForwardedFields) AddTo(h *RequestHeader, client netip.Addr, host []byte
 	}
 }
 
+// HeldBytes is the memory that f keeps for its next use.
+func (f *ForwardedFields) HeldBytes() int {
+	return f.fields.HeldBytes() + cap(f.text) + cap(f.host)
+}
+
 func (f *ForwardedFields) renew(client netip.Addr, host []byte, proto string) {
 	f.client, f.host, f.proto = client, append(f.host[:0], host...), proto
 	text := AppendClient(f.text[:0], client)
