@@ -23,7 +23,12 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 		h.SetHostBytes(host)
 	}
 	if target := received.Target(); len(target) > 0 && target[0] != '/' && string(target) != "*" {
-		x.req.SetRequestURIBytes(originOf(target, in.IsOptions()))
+		if received.IsTargetReceived() {
+			target = originOf(target, in.IsOptions())
+		} else { // of any form
+			target = x.ctx.URI().RequestURI()
+		}
+		x.req.SetRequestURIBytes(target)
 	}
 	if hadTE && hasMember(in, "TE", "trailers") {
 		h.Set("Te", "trailers") // gRPC needs it, and trailer fields are forwarded
@@ -45,13 +50,10 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	}
 }
 
-// originOf returns what of a target, which does not begin with "/", is sent to its origin: of one in
-// absolute form (RFC 9112 section 3.2.4), or a path that middleware has set.
+// originOf returns what of a target in absolute form, which a parser has checked, is sent to its
+// origin (RFC 9112 section 3.2.4).
 func originOf(target []byte, isOptions bool) []byte {
-	scheme, rest, isAbsolute := bytes.Cut(target, []byte("://"))
-	if !isAbsolute || bytes.IndexAny(scheme, "/?") >= 0 {
-		return append([]byte("/"), target...)
-	}
+	_, rest, _ := bytes.Cut(target, []byte("://"))
 	switch i := bytes.IndexAny(rest, "/?"); {
 	case i >= 0:
 		return rest[i:] // "/" comes before "?"
