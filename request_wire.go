@@ -190,13 +190,10 @@ func (r *Request) prepareHead() error {
 		}
 	}
 	switch {
+	case h.m.IsForwarded() && !h.IsConnect():
+		h.m.SetFitTarget(u.m.AppendForwarded(h.m.TargetRoom(), &u.queryArgs.m))
 	case !h.IsConnect():
-		u.DisablePathNormalizing = u.DisablePathNormalizing || h.m.IsForwarded()
-		target := u.appendRequestURI(h.m.TargetRoom())
-		if h.m.IsForwarded() && u.m.HasEmptyQuery(&u.queryArgs.m) {
-			target = append(target, '?')
-		}
-		h.m.SetFitTarget(target)
+		h.m.SetFitTarget(u.appendRequestURI(h.m.TargetRoom()))
 	case !isAuthority(h.m.Target()):
 		h.SetRequestURI(AddMissingPort(string(host), u.m.IsHTTPS()))
 	}

@@ -36,7 +36,7 @@ func TestTarget(t *testing.T) {
 		want map[string]string // "": as sent
 	}{
 		{"no hook", nil, asSent},
-		{"a hook that reads", reads, map[string]string{"GET /a": "", "GET /a?": "", "GET //b%2Fc?": "", "OPTIONS *": "", "GET http://b/a?": "GET /a?"}},
+		{"a hook that reads", reads, asSent},
 		{"path", change(func(u *sluice.URI) { u.SetPath("/p") }), map[string]string{"GET /a": "GET /p", "GET /a?": "GET /p?", "GET /a?x=1": "GET /p?x=1"}},
 		{"no query", change(func(u *sluice.URI) { u.SetQueryString("") }), map[string]string{"GET /a": "GET /a", "GET /a?": "GET /a", "GET /a?x=1": "GET /a"}},
 		{"arguments", change(func(u *sluice.URI) { u.QueryArgs().Set("y", "2") }), map[string]string{"GET /a?": "GET /a?y=2", "GET /a?x=1": "GET /a?x=1&y=2"}},

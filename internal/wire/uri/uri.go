@@ -22,7 +22,7 @@ type URI struct {
 	isPathOriginal bool
 	// hasArgs: the query is the caller's Args, not query.
 	hasArgs bool
-	// hasEmptyQuery: the query that was parsed is there, and empty. See HasEmptyQuery.
+	// hasEmptyQuery: the query that was parsed is there, and empty.
 	hasEmptyQuery bool
 	// isPathLent, isQueryLent: the part is in target, not in memory of u.
 	isPathLent, isQueryLent bool
@@ -205,16 +205,31 @@ func (u *URI) SetQuery(query []byte) {
 	u.isQueryLent, u.hasArgs, u.hasEmptyQuery = false, false, false
 }
 
-// isQueryEmpty is HasEmptyQuery for the query that was parsed.
+// isQueryEmpty reports whether u was parsed from text with "?" and an empty query, and no other
+// query was set.
 func (u *URI) isQueryEmpty() bool {
 	return u.hasEmptyQuery || u.isQueryLent && cap(u.target) == len(u.target)+1
 }
 
-// HasEmptyQuery reports whether u was parsed from text with "?" and an empty query, which
-// AppendRequestURI omits, and no other query was set. RFC 3986 section 6.2.3 tells it from a URI
-// without "?".
-func (u *URI) HasEmptyQuery(args *Args) bool {
-	return u.isQueryEmpty() && (!u.hasArgs || args.Len() == 0)
+// hasParsed reports whether args still is what ParseQuery has made of the query.
+func (u *URI) hasParsed(args *Args) bool {
+	var parsed Args
+	parsed.Parse(u.Query())
+	return bytes.Equal(parsed.QueryString(), args.AppendBytes(nil))
+}
+
+// AppendForwarded is AppendRequestURI for a proxy: it stands for PathOriginal, and for the query as
+// it was given, unless args was changed. AppendRequestURI omits an empty query, which RFC 3986
+// section 6.2.3 tells from none.
+func (u *URI) AppendForwarded(dst []byte, args *Args) []byte {
+	if u.hasArgs && !u.hasParsed(args) {
+		return u.AppendRequestURI(dst, args, true)
+	}
+	dst = appendOriginalPath(dst, u.PathOriginal())
+	if query := u.Query(); len(query) > 0 || u.isQueryEmpty() {
+		dst = ascii.AppendTarget(append(dst, '?'), query)
+	}
+	return dst
 }
 
 // HasArgs reports whether the query is the caller's Args.

@@ -248,9 +248,13 @@ func TestParseRefusesScheme(t *testing.T) {
 	}
 }
 
-// A copy knows, too, that there was a query without bytes, until another one is set. It is not written.
-func TestHasEmptyQuery(t *testing.T) {
-	for target, want := range map[string]bool{"/a": false, "/a?": true, "/a%20b?": true, "/a??": false, "/a?b": false, "http://h/a?": true, "http://h?#f": true} {
+// A proxy writes path and query, also those of a copy, as they were given until they are changed, whether
+// the pairs were looked at or not.
+func TestAppendForwarded(t *testing.T) {
+	for target, want := range map[string]string{
+		"/a": "/a", "/a?": "/a?", "/a%20b?": "/a%20b?", "/a??": "/a??", "/a?b": "/a?b", "http://h/a?": "/a?", "http://h?#f": "/?",
+		"/a?x=%41&&y=+;z": "/a?x=%41&&y=+;z", "//a/../b%2fc?x=%2f": "//a/../b%2fc?x=%2f",
+	} {
 		var parsed, received, lent URI
 		if err := parsed.Parse([]byte("h"), []byte(target)); err != nil {
 			t.Fatal(err)
@@ -263,21 +267,29 @@ func TestHasEmptyQuery(t *testing.T) {
 			lent.SetOrigin([]byte("h"), []byte(target), false)
 			all = append(all, &received, &lent)
 		}
+		path, _, _ := strings.Cut(want, "?")
 		for i, u := range all {
 			var args Args
 			var dst URI
 			u.CopyTo(&dst)
 			for _, u := range []*URI{u, &dst} {
-				u.ParseQuery(&args)
-				if got := u.HasEmptyQuery(&args); got != want {
-					t.Errorf("%q, %d: %v", target, i, got)
+				if got := string(u.AppendForwarded(nil, &args)); got != want {
+					t.Errorf("%q, %d: %q, want %q", target, i, got, want)
 				}
-				if text := u.AppendRequestURI(nil, &args, true); want && bytes.HasSuffix(text, []byte("?")) {
+				u.ParseQuery(&args)
+				if got := string(u.AppendForwarded(nil, &args)); got != want {
+					t.Errorf("%q, %d, looked at: %q, want %q", target, i, got, want)
+				}
+				if text := u.AppendRequestURI(nil, &args, true); strings.Count(want, "?") == 1 && bytes.HasSuffix(text, []byte("?")) {
 					t.Errorf("%q, %d: %q is written", target, i, text)
 				}
+				args.Parse([]byte("c=%41"))
+				if got := string(u.AppendForwarded(nil, &args)); got != path+"?c=A" {
+					t.Errorf("%q, %d, other pairs: %q", target, i, got)
+				}
 				u.SetQuery(nil)
-				if u.HasEmptyQuery(&args) {
-					t.Errorf("%q, %d: the query was removed", target, i)
+				if got := string(u.AppendForwarded(nil, &args)); got != path {
+					t.Errorf("%q, %d: the query was removed: %q", target, i, got)
 				}
 			}
 		}
