@@ -148,6 +148,12 @@ func TestChildInProcess(t *testing.T) {
 // The threshold counts all exits, including those with status 0.
 func TestHooks(t *testing.T) {
 	for _, threshold := range []int{0, 1, 3} {
+		untilReady, ready, err := os.Pipe() // no process ends before OnMasterReady
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer untilReady.Close()
+		defer ready.Close()
 		var mu sync.Mutex
 		var events []string
 		note := func(event string) {
@@ -157,10 +163,15 @@ func TestHooks(t *testing.T) {
 		}
 		p := &Prefork{
 			Logger: quiet(), Reuseport: true, Workers: 2, RecoverThreshold: threshold, ShutdownGracePeriod: time.Second,
-			CommandProducer: dummy,
-			OnChildSpawn:    func(int) error { note("spawn"); return nil },
+			CommandProducer: func([]*os.File) (*exec.Cmd, error) {
+				c := exec.Command("cat")
+				c.Stdin = untilReady
+				return c, c.Start()
+			},
+			OnChildSpawn: func(int) error { note("spawn"); return nil },
 			OnMasterReady: func(pids []int) error {
 				note("ready")
+				ready.Close()
 				if len(pids) != 2 || pids[0] == pids[1] {
 					t.Errorf("OnMasterReady got %v", pids)
 				}

@@ -192,6 +192,7 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	l.done.Add(2)
 	go l.connectEach(u.fleet)
 	go l.keepAlive(u.fleet)
+	late := 0 // orders; the next one is refused if it comes during the upgrade
 	for i := range kills {
 		name := fmt.Sprint("version ", i)
 		old := 0
@@ -214,6 +215,7 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 			return behaviourOf(s.Master.PID) == got && kept.get("/version") == got+" "+program.path
 		})
 		if got != name {
+			late++
 			t.Logf("%v after the order: it is lost, or comes later", time.Duration(i)*60*time.Millisecond)
 		}
 	}
@@ -222,8 +224,8 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	if len(l.failed) > 0 || l.answered.Load() == 0 {
 		t.Errorf("%d requests, %d failed: %v", l.answered.Load(), len(l.failed), l.failed)
 	}
-	if s := statusAt(t, "tcp", u.admin()); s.Crashes != 0 || s.RestartsFailed != 0 {
-		t.Errorf("%+v", s)
+	if s := statusAt(t, "tcp", u.admin()); s.Crashes != 0 || s.RestartsFailed > late {
+		t.Errorf("%d late, %+v", late, s)
 	}
 }
 

@@ -33,6 +33,9 @@ func TestServe(t *testing.T) {
 		ctx.Request.Header.SetMethod(c.method)
 		ctx.Request.SetRequestURI(c.path)
 		isAnswered := Serve(&ctx, func() State { return c.state })
+		if IsProbe(ctx.Path()) != isAnswered {
+			t.Errorf("IsProbe(%q) is %v", ctx.Path(), !isAnswered)
+		}
 		r := &ctx.Response
 		if isAnswered != (c.status != 0) || isAnswered && (r.StatusCode() != c.status || string(r.Body()) != c.body || string(r.Header.Peek("Cache-Control")) != "no-store") {
 			t.Errorf("%+v: %v, %v", c, isAnswered, r)
