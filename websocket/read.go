@@ -470,14 +470,6 @@ func (s *session) handleInput() engine.Next {
 	}
 }
 
-// handleMore is handleInput after a message.
-func (s *session) handleMore() engine.Next {
-	if next, isOver := s.isOver(); isOver {
-		return next
-	}
-	return s.handleInput()
-}
-
 // isOver reports whether the call ends before there is more input: the connection does, or there is
 // much output, or, with callbacks, some that is being written.
 func (s *session) isOver() (next engine.Next, isOver bool) {
@@ -513,16 +505,8 @@ func (s *session) pass(m Message) {
 	} else if f == nil {
 		return
 	}
-	hasReturned := false
-	defer func() {
-		if !hasReturned { // recoverCallback
-			if v := recover(); v != nil {
-				s.conn.panicked(v)
-			}
-		}
-	}()
+	defer s.recoverCallback()
 	s.called(f(s.conn, m))
-	hasReturned = true
 }
 
 // called handles the error of a callback.

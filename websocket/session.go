@@ -84,7 +84,10 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 		}
 		s.engine.Discard(used)
 		if used < len(in) {
-			next = s.handleMore()
+			var isOver bool
+			if next, isOver = s.isOver(); !isOver {
+				next = s.handleInput()
+			}
 		}
 	}
 	if s.loop != nil && s.readMeanwhile() {
@@ -118,9 +121,7 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 func (s *session) begin(out []byte, limit int, isMessage bool) (isOpen bool) {
 	mu := s.conn.lock()
 	mu.Lock()
-	if s.isDetached {
-		s.attachLocked()
-	}
+	s.attachLocked()
 	if isMessage {
 		mu.received++
 	}
