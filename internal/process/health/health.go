@@ -36,17 +36,17 @@ func IsProbe(path []byte) bool {
 // other than 200 is 503 with the reason. state is called for probes only; it may be
 // called concurrently and should not block.
 func Serve(ctx *sluice.RequestCtx, state func() State) bool {
+	if !IsProbe(ctx.Path()) {
+		return false
+	}
 	problem := ""
 	switch string(ctx.Path()) {
-	case Live:
 	case Ready:
 		problem = state().Problem
 	case Started:
 		if s := state(); !s.HasStarted {
 			problem = s.Problem // none: it is ready for the first time
 		}
-	default:
-		return false
 	}
 	switch {
 	case !ctx.IsGet() && !ctx.IsHead():
