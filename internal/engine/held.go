@@ -27,7 +27,7 @@ type Held struct {
 	N     int
 	Errno syscall.Errno
 
-	state uint32 // HeldState; atomic after Wait
+	state atomic.Uint32 // HeldState
 }
 
 // A HeldState says what has become of the bytes of a Held.
@@ -46,7 +46,7 @@ const (
 // that does not wait for the peer, it waits.
 func (h *Held) State() HeldState {
 	for {
-		if s := HeldState(atomic.LoadUint32(&h.state)); s != heldSending {
+		if s := HeldState(h.state.Load()); s != heldSending {
 			return s
 		}
 		runtime.Gosched()
@@ -56,18 +56,18 @@ func (h *Held) State() HeldState {
 // Recall ends a Held that waits. It returns the last state: HeldNot if nothing was sent, and
 // nothing will be.
 func (h *Held) Recall() HeldState {
-	if atomic.CompareAndSwapUint32(&h.state, uint32(HeldWaits), uint32(HeldNot)) {
+	if h.state.CompareAndSwap(uint32(HeldWaits), uint32(HeldNot)) {
 		return HeldNot
 	}
 	return h.State()
 }
 
-// Wait is called by a Holder that has taken the bytes, before another goroutine knows of h.
-func (h *Held) Wait() { h.state = uint32(HeldWaits) }
+// Wait is called by a Holder that has taken the bytes.
+func (h *Held) Wait() { h.state.Store(uint32(HeldWaits)) }
 
 // Begin is called by the Holder before it sends. It returns false after Recall.
 func (h *Held) Begin() bool {
-	return atomic.CompareAndSwapUint32(&h.state, uint32(HeldWaits), uint32(heldSending))
+	return h.state.CompareAndSwap(uint32(HeldWaits), uint32(heldSending))
 }
 
 // End is called by the Holder after Begin, at last.
@@ -76,5 +76,5 @@ func (h *Held) End(state HeldState, n int, errno syscall.Errno) {
 		h.N, h.Errno = n, errno
 		h.Wake()
 	}
-	atomic.StoreUint32(&h.state, uint32(state))
+	h.state.Store(uint32(state))
 }

@@ -54,7 +54,6 @@ type Conn struct {
 	// read together with this one. Reading the clock again would cost a pipelined request 6 %
 	// of its time, and any other 3 % of its instructions.
 	sharesStart bool
-	isMetered   bool // runMetered calls Run
 }
 
 // Open returns the Protocol of a connection. It is valid until Closed, Sleep or
@@ -294,12 +293,15 @@ func (c *Conn) fail(err error) engine.Next {
 	return engine.Run
 }
 
-// Run answers the request that Feed completed; see engine.Protocol. It calls the handler with few
-// frames, as handlers wait.
+// Run answers the request that Feed completed; see engine.Protocol.
 func (c *Conn) Run(out []byte) ([]byte, engine.Next) {
-	if m := &c.cfg.Meter; m.Flights != nil && !c.isMetered {
+	if m := &c.cfg.Meter; m.Flights != nil {
 		return c.runMetered(m, out)
 	}
+	return c.run(out)
+}
+
+func (c *Conn) run(out []byte) ([]byte, engine.Next) {
 	x := c.x
 	x.out, x.earlier = out, len(out)
 	var next engine.Next

@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/server"
 )
 
-// runMetered is Run with counting.
+// runMetered is run with counting.
 func (c *Conn) runMetered(m *server.Meter, out []byte) ([]byte, engine.Next) {
 	x := c.x
 	begun := x.start
@@ -14,9 +14,7 @@ func (c *Conn) runMetered(m *server.Meter, out []byte) ([]byte, engine.Next) {
 		begun = clock.Nanos()
 	}
 	defer m.Flights.Begin(begun).Add(-1)
-	c.isMetered = true
-	out, next := c.Run(out)
-	c.isMetered = false
+	out, next := c.run(out)
 	if next != engine.Abort {
 		server.Add(m.BytesWritten, len(out)-x.earlier)
 	}
