@@ -114,8 +114,8 @@ func (u *upstream) aim(req *sluice.Request) {
 	}
 }
 
-// dial connects to u, without TLS. It is no option: nobody but the client of u may close its
-// connections, on which exchange.Holder sends.
+// dial connects to u, without TLS. It is not an option: only the client of u may close its
+// connections, because exchange.Holder sends on them.
 func (u *upstream) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.options.DialTimeout)
 	defer cancel()

@@ -207,7 +207,7 @@ func AppendForwarded(dst, client, host []byte, proto string) []byte {
 }
 
 // ForwardedFields are X-Forwarded-For, -Host, -Proto and Forwarded for one client and one host. They
-// are made again only if the next request has others: behind a load balancer most have the same.
+// are made again only if the next request has others. Those of a load balancer mostly have the same.
 type ForwardedFields struct {
 	fields field.Table
 	text   []byte // the values

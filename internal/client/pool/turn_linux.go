@@ -73,9 +73,9 @@ func (t *Turn) CanTake() bool { return t.raw != nil }
 // Take writes out, and waits until arrived has read the beginning of the response; err may be
 // that of arrived. written is how much of out was written. If the socket has no room for the rest,
 // Take does not wait, returns no error, and may have changed the connection's read deadline, which
-// limits the wait. If there is a holder, it may send out, together with what others send. Then
-// nobody else may close the connection before Take returns: out could be sent on another one,
-// which has got the number of the descriptor.
+// limits the wait. If there is a holder, it may send out, together with what others send. Then only
+// the caller may close the connection, after Take has returned: if the descriptor's number belonged to
+// another connection meanwhile, out could be sent on that one.
 func (t *Turn) Take(out []byte, holder engine.Holder) (written int, err error) {
 	t.out, t.phase, t.errno, t.err, t.holder = out, turnLooks, 0, nil, holder
 	err = t.raw.Read(t.step)

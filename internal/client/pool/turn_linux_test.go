@@ -264,9 +264,9 @@ func TestTurnWithHolder(t *testing.T) {
 	}
 }
 
-// Nobody may close the connection while a Holder has the request, which would be sent on the next
-// connection that has the descriptor's number. The race detector's builds, with which the tests of
-// package proxy run, find who does.
+// A connection must not be closed while a Holder has the request: that would be sent on the next
+// connection that has the descriptor's number. Builds with the race detector, with which the tests of
+// package proxy run, find who closes it.
 func TestTurnIsNotClosedByOthers(t *testing.T) {
 	if !invariants.Enabled {
 		t.Skip("only builds with the race detector check that")
