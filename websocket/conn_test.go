@@ -211,7 +211,8 @@ func TestCloseDuringFlush(t *testing.T) {
 		eventually(t, "the call of the engine waits for its output", func() bool {
 			conn.lock().Lock()
 			defer conn.lock().Unlock()
-			return conn.guarded.session != nil && conn.guarded.session.flushed != nil
+			m := conn.guarded // nil: no call has come yet
+			return m != nil && m.session != nil && m.session.flushed != nil
 		})
 		if err := conn.Close(4000, "done"); err != nil {
 			t.Fatal(err)
