@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -123,12 +124,19 @@ func (a *admin) guard(h sluice.RequestHandler) sluice.RequestHandler {
 		return h
 	}
 	return func(ctx *sluice.RequestCtx) {
-		if !isLocal(string(ctx.Host())) && !health.IsProbe(ctx.Path()) {
+		if !isLocal(string(ctx.Host())) && !isProbe(ctx) {
 			ctx.Error("the Host must be an address or localhost", sluice.StatusForbidden)
 			return
 		}
 		h(ctx)
 	}
+}
+
+// isProbe reports whether ctx has a load balancer's request. The target is compared as it was sent: a
+// handler may go by that, and not by the path that it stands for.
+func isProbe(ctx *sluice.RequestCtx) bool {
+	path, _, _ := bytes.Cut(ctx.RequestURI(), []byte("?"))
+	return (ctx.IsGet() || ctx.IsHead()) && health.IsProbe(path)
 }
 
 // isLocal reports whether host, perhaps with a port, is an IP address or a name of this machine

@@ -103,14 +103,14 @@ func TestAdmin(t *testing.T) {
 // A page whose name has become that of the loopback address learns nothing: it is another site for
 // the browser only (DNS rebinding). Other addresses and sockets may have names.
 func TestAdminHost(t *testing.T) {
-	ask := func(a *admin, path, host string) int {
+	ask := func(a *admin, method, path, host string) int {
 		c, err := net.Dial(a.addr().Network(), a.addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(time.Minute))
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
+		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", method, path, host)
 		r, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -123,14 +123,28 @@ func TestAdminHost(t *testing.T) {
 			"localhost": 200, "LOCALHOST:9090": 200, "a.localhost": 200, "127.0.0.1": 200, "127.0.0.1:9090": 200, "[::1]:9090": 200, "10.0.0.1": 200,
 			"evil.example": others, "evil.example:9090": others, "localhost.evil.example": others, "127.0.0.1.evil.example": others, "evillocalhost": others,
 		} {
-			if got := ask(a, "/", host); got != want {
+			if got := ask(a, "GET", "/", host); got != want {
 				t.Errorf("%s, Host %q: %d, want %d", addr, host, got, want)
 			}
-			if got := ask(a, "/healthz", host); got != 200 {
+			if got := ask(a, "GET", "/healthz", host); got != 200 {
 				t.Errorf("%s, Host %q: a probe gets %d", addr, host, got)
 			}
 		}
 		end()
+	}
+	// A handler may look at the target as it was sent, and not at what it means.
+	a, end := serveAdmin(t, &Prefork{Admin: "127.0.0.1:0", Logger: quiet(), AdminHandler: func(ctx *sluice.RequestCtx) {}})
+	defer end()
+	for target, want := range map[string]int{
+		"GET /healthz": 200, "HEAD /readyz": 200, "GET /startupz?verbose": 200, "POST /healthz": 403,
+		"GET /secret/..%2fhealthz": 403, "GET /secret/../healthz": 403, "GET //healthz": 403, "GET /./healthz": 403, "GET /%68ealthz": 403,
+		"GET /healthz/": 403, "GET /healthz/../secret": 403, "GET /healthz;secret": 403, "GET /healthz%3fsecret": 403, "GET /healthz%00": 403,
+		"GET http://evil.example/healthz": 403, "GET http://evil.example/secret": 403, "OPTIONS *": 403,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if got := ask(a, method, path, "evil.example"); got != want {
+			t.Errorf("%s: %d, want %d", target, got, want)
+		}
 	}
 }
 
