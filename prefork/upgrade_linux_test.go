@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -357,4 +359,75 @@ func childrenOf(t *testing.T, pid int) (children []int) {
 		}
 	}
 	return children
+}
+
+// limitDescriptors gives a process room for no more descriptors, until it is fed.
+func limitDescriptors(t *testing.T, pid int) (feed func()) {
+	t.Helper()
+	var before unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	free := 0
+	for ; ; free++ {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, free)); err != nil {
+			break
+		}
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free), Max: before.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A holder without room for descriptors refuses an upgrade, with the reason, and the service goes
+// on as it is. With room, a worker and a manager that died meanwhile are replaced, and an upgrade
+// succeeds.
+func TestUpgradeWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	program := newProgramFile(t)
+	u := &upgrading{startBinary(t, program.path, setup{
+		Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute,
+	}, true), program, "first", 0, false}
+	holder, manager, descriptors := u.cmd.Process.Pid, u.manager(), openFiles(t, u.cmd.Process.Pid)
+	feed := limitDescriptors(t, holder)
+	status, why := u.upgrade("second", 0)
+	if want := fmt.Sprintf("the process that holds the service (pid %d) cannot keep binary/", holder); status != 500 || !strings.Contains(why, want) || !strings.Contains(why, "too many open files") || strings.Count(why, "\n") != 1 {
+		t.Errorf("%d, %q, want %q", status, why, want)
+	}
+	if now := u.manager(); now != manager {
+		t.Error("the manager was replaced")
+	}
+	if got, want := u.versions(), "first "+program.path; !slices.Equal(got, []string{want}) {
+		t.Errorf("%q answer, want %q", got, want)
+	}
+	syscall.Kill(u.servingPIDs()[0], syscall.SIGKILL)
+	until(t, "the worker cannot be replaced", func() bool { return u.count("cannot take what 0.2 needs")+u.count("cannot take what 1.2 needs") > 0 })
+	if now := u.manager(); now != manager {
+		t.Error("the manager was replaced")
+	}
+	syscall.Kill(manager, syscall.SIGKILL)
+	until(t, "the manager cannot be replaced", func() bool { return u.count("a manager cannot be started: ") > 0 })
+	if got, want := u.versions(), "first "+program.path; !slices.Equal(got, []string{want}) {
+		t.Errorf("%q answer, want %q", got, want)
+	}
+	feed()
+	until(t, "all are there again", func() bool {
+		s, err := tryStatus("tcp", u.admin())
+		return err == nil && s.Ready && len(s.Workers) == 2
+	})
+	if now := openFiles(t, holder); now > descriptors {
+		t.Errorf("%d descriptors in the holder, were %d", now, descriptors)
+	}
+	if status, why := u.upgrade("second", 0); status != 200 {
+		t.Errorf("%d, %q", status, why)
+	}
+	u.replaced()
+	if got, want := u.versions(), "second "+program.path; !slices.Equal(got, []string{want}) {
+		t.Errorf("%q answer, want %q", got, want)
+	}
 }

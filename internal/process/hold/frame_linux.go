@@ -36,7 +36,7 @@ type kind uint8
 const (
 	// From a manager. An answer has the Seq of its question.
 	kindConnect kind = iota + 1 // it reads: send what is held
-	kindPut                     // Name, Data, files
+	kindPut                     // Name, Data, files; Seq, if there are files
 	kindDrop                    // Name
 	kindStart                   // Seq, Name, Process; files: those of the process, then Kept of them to be kept
 	kindSignal                  // Name, Number
@@ -52,12 +52,16 @@ const (
 	// From the holder.
 	kindHeld      // Name, Data, files: an entry
 	kindPreview   // Manages, Children: these are all; the manager is not to act yet
-	kindManage    // the same; it manages from now on
-	kindStarted   // Seq, Number: pid, or Text
+	kindManage    // the same; it manages from now on; Number: what the holder can
+	kindStarted   // Seq, Number: pid, or an error: Text and Data
 	kindExited    // Name, Text
 	kindSignalled // Number
-	kindAnswer    // Seq, Text: an error, or ""
+	kindAnswer    // Seq, and an error, if there is one: Text and Data
 )
+
+// answersPut is the Number in kindManage of a holder that answers a kindPut with a Seq. Managers
+// may be newer than their holder.
+const answersPut = 1
 
 // A frame is one message.
 type frame struct {
@@ -73,6 +77,9 @@ type frame struct {
 	Children map[string]int     `json:",omitempty"`
 
 	files []*os.File
+	// lost says why the files are missing: this process could not take all of them. There are
+	// none then, and the sender is to be told.
+	lost error
 }
 
 // A conn is one end of the socket. Any goroutine may send, only one may receive.
@@ -141,28 +148,39 @@ func (c *conn) send(f frame) error {
 
 // sendFiles sends bytes with descriptors.
 func (c *conn) sendFiles(bytes []byte, files []*os.File) error {
-	var descriptors []int
-	for _, f := range files {
-		fd, err := duplicate(f)
-		if err != nil {
-			return err
+	return withDescriptors(files, nil, func(descriptors []int) error {
+		var rights []byte
+		if len(descriptors) > 0 {
+			rights = unix.UnixRights(descriptors...)
 		}
-		defer unix.Close(fd)
-		descriptors = append(descriptors, fd)
+		n, _, err := c.socket.WriteMsgUnix(bytes, rights, nil)
+		if err == nil && n < len(bytes) {
+			_, err = c.socket.Write(bytes[n:])
+		}
+		return err
+	})
+}
+
+// withDescriptors calls do with descriptors and those of files. It needs no others, and unlike
+// os.File.Fd it leaves the flags of sockets alone, which other processes use.
+func withDescriptors(files []*os.File, descriptors []int, do func([]int) error) (err error) {
+	if len(files) == 0 {
+		return do(descriptors)
 	}
-	var rights []byte
-	if len(descriptors) > 0 {
-		rights = unix.UnixRights(descriptors...)
+	raw, err := files[0].SyscallConn()
+	if err != nil {
+		return err
 	}
-	n, _, err := c.socket.WriteMsgUnix(bytes, rights, nil)
-	if err == nil && n < len(bytes) {
-		_, err = c.socket.Write(bytes[n:])
+	controlErr := raw.Control(func(fd uintptr) {
+		err = withDescriptors(files[1:], append(descriptors, int(fd)), do)
+	})
+	if controlErr != nil {
+		return controlErr
 	}
 	return err
 }
 
-// duplicate returns a duplicate of f's descriptor. Unlike f.Fd it leaves the flags of the
-// socket alone, which other processes use.
+// duplicate returns a duplicate of f's descriptor. It leaves the flags of the socket alone.
 func duplicate(f *os.File) (fd int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -177,16 +195,13 @@ func duplicate(f *os.File) (fd int, err error) {
 	return fd, os.NewSyscallError("fcntl", err)
 }
 
-// receive waits for a frame. The caller owns its files.
+// receive waits for a frame. The caller owns its files. An error ends the connection; that files
+// are lost does not.
 func (c *conn) receive() (f frame, err error) {
-	var descriptors []int
-	defer func() {
-		if err != nil {
-			closeDescriptors(descriptors)
-		}
-	}()
+	var got arrival
+	defer func() { closeDescriptors(got.descriptors) }()
 	var head [headSize]byte
-	if err := c.receiveFiles(head[:], &descriptors); err != nil {
+	if err := c.receiveFiles(head[:], &got); err != nil {
 		return f, err
 	}
 	size, count := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint16(head[4:]))
@@ -194,12 +209,13 @@ func (c *conn) receive() (f frame, err error) {
 		return f, fmt.Errorf("sluice: a frame of %d bytes and %d files", size, count)
 	}
 	for n := batch; n < count; n += batch {
-		if err := c.receiveFiles(head[:1], &descriptors); err != nil {
+		if err := c.receiveFiles(head[:1], &got); err != nil {
 			return f, err
 		}
 	}
-	if len(descriptors) != count {
-		return f, fmt.Errorf("sluice: %d of %d descriptors have arrived: %w", len(descriptors), count, unix.EMFILE)
+	arrived := len(got.descriptors)
+	if arrived != count && !got.isCut {
+		return f, fmt.Errorf("sluice: %d of %d descriptors have arrived", arrived, count)
 	}
 	payload := make([]byte, size)
 	if _, err := io.ReadFull(c.socket, payload); err != nil {
@@ -208,27 +224,47 @@ func (c *conn) receive() (f frame, err error) {
 	if err := json.Unmarshal(payload, &f); err != nil {
 		return f, fmt.Errorf("sluice: a frame: %w", err)
 	}
-	for i, fd := range descriptors {
-		file, err := plainFile(fd, f.Name)
+	if got.isCut {
+		f.lost = fmt.Errorf("%d of %d descriptors of %q have arrived%s: %w", arrived, count, f.Name, limit(), unix.EMFILE)
+		return f, nil
+	}
+	for len(got.descriptors) > 0 {
+		file, err := plainFile(got.descriptors[0], f.Name)
+		got.descriptors = got.descriptors[1:] // plainFile has closed it
 		if err != nil {
 			closeFiles(f.files)
-			descriptors = descriptors[i+1:] // plainFile has closed that one
-			return f, err
+			f.files, f.lost = nil, fmt.Errorf("%d descriptors of %q%s: %w", count, f.Name, limit(), err)
+			return f, nil
 		}
 		f.files = append(f.files, file)
 	}
 	return f, nil
 }
 
+// An arrival is what has come of a frame's descriptors.
+type arrival struct {
+	descriptors []int
+	isCut       bool // this process could not take more: its table of descriptors is full
+}
+
+// limit names the limit of descriptors of this process, for an error.
+func limit() string {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d may have %d)", os.Getpid(), l.Cur)
+}
+
 // receiveFiles fills bytes, and appends the descriptors that come with them.
-func (c *conn) receiveFiles(bytes []byte, descriptors *[]int) error {
+func (c *conn) receiveFiles(bytes []byte, got *arrival) error {
 	oob := make([]byte, unix.CmsgSpace((batch+1)*4))
 	for len(bytes) > 0 {
-		n, size, _, _, err := c.socket.ReadMsgUnix(bytes, oob)
+		n, size, flags, _, err := c.socket.ReadMsgUnix(bytes, oob)
 		messages, _ := unix.ParseSocketControlMessage(oob[:size]) // made by the kernel, so they are well-formed
 		for i := range messages {
 			some, _ := unix.ParseUnixRights(&messages[i]) // none in messages of other types
-			*descriptors = append(*descriptors, some...)
+			got.descriptors = append(got.descriptors, some...)
 		}
 		if err != nil {
 			return err
@@ -236,6 +272,7 @@ func (c *conn) receiveFiles(bytes []byte, descriptors *[]int) error {
 		if n == 0 {
 			return io.EOF
 		}
+		got.isCut = got.isCut || flags&unix.MSG_CTRUNC != 0
 		bytes = bytes[n:]
 	}
 	return nil

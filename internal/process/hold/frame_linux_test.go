@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluicehttp/sluice/internal/process/supervise"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // somePair returns both ends of a socket.
@@ -251,5 +252,74 @@ func TestHolderDiesEarly(t *testing.T) {
 	file.Close()
 	if _, err := Connect(fd); !errors.Is(err, ErrGone) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A frame arrives without its files if this process has no room for all of them, and so do the
+// frames after it. No descriptor is left. To send files needs no room.
+func TestFramesWithoutRoom(t *testing.T) {
+	ours, theirs := somePair(t)
+	file, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	receive := func(files int) frame {
+		t.Helper()
+		sent := frame{Kind: kindPut, Name: "name"}
+		for range files {
+			sent.files = append(sent.files, file)
+		}
+		failed := make(chan error, 1)
+		go func() { failed <- ours.send(sent) }()
+		got, err := theirs.receive()
+		if err := errors.Join(err, <-failed); err != nil || got.Kind != kindPut || got.Name != "name" {
+			t.Fatalf("%d files: %+v, %v", files, got, err)
+		}
+		closeFiles(got.files)
+		return got
+	}
+	const free = 3
+	for _, files := range []int{free, free + 1, batch, batch + 1, 2*batch + 1} {
+		nettest.WithFree(t, 256, free, func() {
+			if got := receive(files); got.files != nil || !errors.Is(got.lost, unix.EMFILE) || !strings.Contains(got.lost.Error(), "may have 256") {
+				t.Errorf("%d files: %d have arrived: %v", files, len(got.files), got.lost)
+			}
+			const fits = free - 1 // one is needed to make a File
+			if got := receive(fits); len(got.files) != fits || got.lost != nil {
+				t.Errorf("after %d files: %d of %d: %v", files, len(got.files), fits, got.lost)
+			}
+		})
+	}
+}
+
+// A manager that has no room for what is held says so to the holder, and does not manage.
+func TestManagerWithoutRoom(t *testing.T) {
+	ours, file, err := newPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.close()
+	fd, err := duplicate(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	refused := make(chan frame, 1)
+	go func() {
+		ours.receive()
+		ours.send(frame{Kind: kindHeld, Name: "small", files: []*os.File{file}})
+		ours.send(frame{Kind: kindHeld, Name: "large", files: []*os.File{file, file, file, file}})
+		ours.send(frame{Kind: kindHeld, Name: "another", files: []*os.File{file, file, file, file}})
+		ours.send(frame{Kind: kindPreview})
+		f, _ := ours.receive()
+		refused <- f
+	}()
+	nettest.WithFree(t, 256, 3, func() { _, err = Connect(fd) })
+	if !errors.Is(err, unix.EMFILE) || errors.Is(err, ErrGone) || !strings.Contains(err.Error(), `of "large"`) || strings.Contains(err.Error(), "another") {
+		t.Errorf("%v", err)
+	}
+	if f := <-refused; f.Kind != kindRefuse || err == nil || f.Text != err.Error() {
+		t.Errorf("%+v", f)
 	}
 }

@@ -21,7 +21,8 @@ import (
 const (
 	// maxSignals bounds the signals that wait for a manager.
 	maxSignals = 16
-	// The pause before a manager that was not ready is replaced doubles up to longestPause.
+	// The pause before a manager that was not ready, or could not be started, is replaced doubles up
+	// to longestPause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 5 * time.Second
 	// failuresBefore is the number of managers in a row that were not ready, after which the
@@ -369,7 +370,7 @@ func (h *holder) sendHeld(m *manager, end kind) {
 	for name, e := range h.entries {
 		h.send(m, frame{Kind: kindHeld, Name: name, Data: e.Data, files: e.Files})
 	}
-	last := frame{Kind: end, Children: make(map[string]int), Manages: strings.TrimPrefix(m.binary, supervise.BinaryPrefix)}
+	last := frame{Kind: end, Number: answersPut, Children: make(map[string]int), Manages: strings.TrimPrefix(m.binary, supervise.BinaryPrefix)}
 	for id, c := range h.children {
 		h.send(m, frame{Kind: kindHeld, Name: supervise.ChildPrefix + id, files: c.kept})
 		last.Children[id] = c.command.Process.Pid
@@ -416,15 +417,19 @@ func (h *holder) receiveReport(m *manager, f frame) {
 
 // answer answers the manager's question about the candidate.
 func (h *holder) answer(err error) {
-	f := frame{Kind: kindAnswer, Seq: h.asked.Seq}
-	if err != nil {
-		f.Text = err.Error()
-	}
-	isWaiting := h.asked.Seq != 0
+	seq := h.asked.Seq
 	h.asked.Seq = 0
-	if h.manager != nil && isWaiting {
-		h.send(h.manager, f)
+	if h.manager != nil && seq != 0 {
+		h.send(h.manager, frame{Kind: kindAnswer, Seq: seq}.with(err))
 	}
+}
+
+// with returns f with an error; nil: f.
+func (f frame) with(err error) frame {
+	if err != nil {
+		f.Text, f.Data = err.Error(), supervise.AppendResult(nil, err)
+	}
+	return f
 }
 
 // promote makes the candidate the manager.
@@ -447,7 +452,10 @@ func (h *holder) carryOut(f frame) {
 	}
 	switch f.Kind {
 	case kindPut:
-		h.put(f)
+		err := h.put(f)
+		if f.Seq != 0 {
+			h.send(h.manager, frame{Kind: kindAnswer, Seq: f.Seq}.with(err))
+		}
 	case kindDrop:
 		h.drop(f.Name)
 	case kindStart:
@@ -480,18 +488,21 @@ func (h *holder) carryOut(f frame) {
 	}
 }
 
-// put keeps an entry. f's files are the caller's.
-func (h *holder) put(f frame) {
+// put keeps an entry. f's files are the caller's. If it fails, the entry from before stays, and this
+// manager goes on: one that takes over without the new one could lose connections.
+func (h *holder) put(f frame) error {
 	e := supervise.Entry{Data: f.Data}
+	err := f.lost
 	for _, file := range f.files {
-		kept, err := keep(file, f.Name)
-		if err != nil {
-			// A manager that takes over without it could lose connections: this one goes on.
-			h.config.Logger.Printf("holder (pid %d): cannot keep %s: %v", os.Getpid(), f.Name, err)
-			closeFiles(e.Files)
-			return
+		kept, keepErr := keep(file, f.Name)
+		if err = keepErr; err != nil {
+			break
 		}
 		e.Files = append(e.Files, kept)
+	}
+	if err != nil {
+		closeFiles(e.Files)
+		return h.refuse("keep", f.Name, err)
 	}
 	closeFiles(h.entries[f.Name].Files)
 	h.entries[f.Name] = e
@@ -501,6 +512,13 @@ func (h *holder) put(f frame) {
 	if h.binary == "" && h.before == "" && strings.HasPrefix(f.Name, supervise.BinaryPrefix) { // the first manager's own
 		h.binary, h.manager.binary = f.Name, f.Name
 	}
+	return nil
+}
+
+// refuse logs and returns the error of an order for which there is no room.
+func (h *holder) refuse(verb, what string, err error) error {
+	h.config.Logger.Printf("holder (pid %d): cannot %s %s: %v", os.Getpid(), verb, what, err)
+	return fmt.Errorf("sluice: the process that holds the service (pid %d) cannot %s %s: %w", os.Getpid(), verb, what, err)
 }
 
 // keep returns a duplicate of a file of an entry.
@@ -544,16 +562,18 @@ func (h *holder) dropUnused() {
 // startChild starts a worker.
 func (h *holder) startChild(f frame) {
 	answer := frame{Kind: kindStarted, Seq: f.Seq, Name: f.Name}
-	if c, err := h.newChild(f); err != nil {
-		answer.Text = err.Error()
-	} else {
+	c, err := h.newChild(f)
+	if err == nil {
 		answer.Number = c.command.Process.Pid
 	}
-	h.send(h.manager, answer)
+	h.send(h.manager, answer.with(err))
 }
 
 // newChild starts the process of f.
 func (h *holder) newChild(f frame) (*child, error) {
+	if f.lost != nil {
+		return nil, h.refuse("take what", f.Name+" needs", f.lost)
+	}
 	if f.Process == nil || f.Kept < 0 || f.Kept > len(f.files) || h.children[f.Name] != nil {
 		return nil, fmt.Errorf("sluice: the holder cannot start %q", f.Name)
 	}
@@ -716,8 +736,13 @@ func (h *holder) failed(m *manager, how string) {
 		if h.failures == failuresBefore && h.before != h.binary {
 			h.before, h.binary, h.bad = h.binary, h.before, h.binary
 		}
-		h.after(min(shortestPause<<min(h.failures, 10), longestPause), h.restart)
+		h.restartLater()
 	}
+}
+
+// restartLater starts a manager after a pause.
+func (h *holder) restartLater() {
+	h.after(min(shortestPause<<min(h.failures, 10), longestPause), h.restart)
 }
 
 // restart starts a manager, if there is none.
@@ -728,7 +753,7 @@ func (h *holder) restart() {
 	if err := h.startManager(); err != nil {
 		h.failures++
 		h.config.Logger.Printf("holder (pid %d): a manager cannot be started: %v", os.Getpid(), err)
-		h.after(longestPause, h.restart)
+		h.restartLater()
 	}
 }
 

@@ -334,3 +334,29 @@ func TestManagersEndEarly(t *testing.T) {
 		t.Errorf("%d managers were replaced at once", n)
 	}
 }
+
+// A holder that has no room for more descriptors refuses what needs some, and tells the manager why.
+// The manager and the worker go on.
+func TestHolderWithoutRoom(t *testing.T) {
+	s := hold(t, "manages", nil)
+	until(t, "the worker", func() bool { return len(children("worker")) == 1 })
+	first := children("manages")
+	nettest.WithFree(t, 512, 0, func() {
+		s.signal(syscall.SIGTTIN)
+		until(t, "the entry is refused", func() bool { return s.log.count("cannot keep null: 0 of 1 descriptors") == 1 })
+		until(t, "the worker is refused", func() bool { return s.log.count("cannot take what 1.1 needs: 0 of 1 descriptors") == 1 })
+	})
+	s.signal(syscall.SIGUSR2)
+	until(t, "another manager", func() bool {
+		now := children("manages")
+		return len(now) == 1 && now[0] != first[0]
+	})
+	s.signal(syscall.SIGTERM)
+	result, err := s.wait()
+	if want := "manages  [] put: true start: true manages good [0.1] ended: exit status 7 "; result != want || err != nil {
+		t.Errorf("%v, %q, want %q", err, result, want)
+	}
+	if n := s.log.count("another one follows"); n != 0 {
+		t.Errorf("%d managers have died", n)
+	}
+}

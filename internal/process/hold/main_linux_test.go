@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -50,6 +51,7 @@ func work() {
 //	USR1  probes the binary "good", and Put the result as entry "probed"
 //	USR2  hands over to a manager with the binary "good"
 //	WINCH dismisses a manager that is ready
+//	TTIN  puts an entry with a file and starts a worker, and says whether the holder had room
 //	TERM  ends the worker and the service
 //
 // It keeps a history in the entry of the state. Role "refuses" refuses, "dies" exits, "silent"
@@ -150,6 +152,14 @@ func manage(fd int, role string) {
 			m.Dismiss()
 			m.Drop(supervise.BinaryPrefix + "bad")
 			note("probe: %v", m.Probe(supervise.BinaryPrefix+"bad"))
+		case syscall.SIGTTIN:
+			null, err := os.Open("/dev/null")
+			if err != nil {
+				os.Exit(4)
+			}
+			putErr := m.Put("null", nil, null)
+			_, startErr := m.Start("1.1", supervise.Process{Binary: supervise.BinaryPrefix + "good"}, null)
+			note("put: %v start: %v", errors.Is(putErr, syscall.EMFILE), errors.Is(startErr, syscall.EMFILE))
 		case syscall.SIGTERM:
 			m.Signal("0.1", syscall.SIGTERM)
 		case syscall.SIGINT:

@@ -20,9 +20,11 @@ var ErrGone = errors.New("sluice: the process that holds the service has died")
 type Manager struct {
 	conn    *conn
 	manages string
-	held    *supervise.Held
-	signals chan os.Signal
-	gone    chan struct{} // closed when the holder has died
+	// answersPut reports whether the holder answers Put. Set by Manage.
+	answersPut bool
+	held       *supervise.Held
+	signals    chan os.Signal
+	gone       chan struct{} // closed when the holder has died
 
 	mu      sync.Mutex
 	last    int
@@ -47,27 +49,37 @@ func Connect(fd int) (*Manager, error) {
 		err = m.receiveHeld(kindPreview)
 	}
 	if err != nil {
+		m.Refuse(err)
 		c.close()
 		return nil, err
 	}
 	return m, nil
 }
 
-// receiveHeld receives all entries, up to a frame of the kind end.
+// receiveHeld receives all entries, up to a frame of the kind end. If files are lost, the rest is
+// still received, so that the holder gets to what follows.
 func (m *Manager) receiveHeld(end kind) error {
 	held := &supervise.Held{Entries: make(map[string]supervise.Entry)}
+	var lost error
 	for {
 		f, err := m.conn.receive()
 		if err != nil {
 			held.Close()
 			return fmt.Errorf("%w: %w", ErrGone, err)
 		}
+		if lost == nil {
+			lost = f.lost
+		}
 		switch f.Kind {
 		case kindHeld:
 			held.Entries[f.Name] = supervise.Entry{Data: f.Data, Files: f.files}
 		case end:
+			if lost != nil {
+				held.Close()
+				return fmt.Errorf("sluice: what the service needs is not there: %w", lost)
+			}
 			held.Children = f.Children
-			m.held, m.manages = held, f.Manages
+			m.held, m.manages, m.answersPut = held, f.Manages, f.Number >= answersPut
 			return nil
 		default:
 			closeFiles(f.files)
@@ -175,10 +187,13 @@ func (m *Manager) ask(f frame) (frame, error) {
 	case <-m.gone:
 		return frame{}, ErrGone
 	}
-	if f.Text != "" {
-		return f, errors.New(f.Text)
+	switch {
+	case f.Text == "":
+		return f, nil
+	case f.Data != nil:
+		return f, supervise.ParseResult(f.Data)
 	}
-	return f, nil
+	return f, errors.New(f.Text)
 }
 
 // tell sends f.
@@ -189,9 +204,14 @@ func (m *Manager) tell(f frame) error {
 	return nil
 }
 
-// Put implements supervise.Holder.
+// Put implements supervise.Holder. It waits for the holder if there are files.
 func (m *Manager) Put(name string, data []byte, files ...*os.File) error {
-	return m.tell(frame{Kind: kindPut, Name: name, Data: data, files: files})
+	f := frame{Kind: kindPut, Name: name, Data: data, files: files}
+	if len(files) == 0 || !m.answersPut {
+		return m.tell(f)
+	}
+	_, err := m.ask(f)
+	return err
 }
 
 // Drop implements supervise.Holder.

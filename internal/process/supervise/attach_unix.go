@@ -191,6 +191,12 @@ func (w *Worker) listen() {
 			w.becomeOrphan()
 			return
 		}
+		if m.lacksDescriptors {
+			w.options.Logger.Printf("worker %d.%d (pid %d): message %d of the master came without its descriptors: %v",
+				w.Slot(), w.Generation(), os.Getpid(), m.kind, unix.EMFILE)
+			w.meetings.message(m, nil)
+			continue
+		}
 		switch {
 		case m.kind == messagePing:
 			w.pings.note(m.seq)

@@ -4,53 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// withFree calls do while this process can open only free more descriptors, all with
-// numbers below limit. It fails if do leaves one open.
-func withFree(t *testing.T, limit uint64, free int, do func()) {
-	t.Helper()
-	somePipe(t) // the poller needs a descriptor of its own
-	// A garbage collection would close what leaks.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	before := descriptors(t, os.Getpid())
-	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	var filling []int
-	for {
-		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			break
-		}
-		filling = append(filling, fd)
-	}
-	if len(filling) >= free {
-		keep := len(filling) - free
-		closeAll(filling[keep:])
-		do()
-		closeAll(filling[:keep])
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if len(filling) < free {
-		t.Skip("too many descriptors are open")
-	}
-	if after := descriptors(t, os.Getpid()); after > before {
-		t.Errorf("%d descriptors are free: %d are open, %d before", free, after, before)
-	}
-}
+	"github.com/sluicehttp/sluice/internal/test/nettest"
+)
 
 // If descriptors run out, New fails at any step and leaves none open. With a low limit
 // on their numbers the binary gets a low one.
@@ -61,7 +22,7 @@ func TestNewWithoutDescriptors(t *testing.T) {
 	}{{200, strconv.Itoa(os.Getpid())}, {512, "self"}} {
 		const needs = 6 // the binary, the lifeline, a socket and an inbox, whose ends are made last
 		for free := 0; free <= needs; free++ {
-			withFree(t, c.limit, free, func() {
+			nettest.WithFree(t, c.limit, free, func() {
 				m, err := New(Config{Workers: 1, Inboxes: true, Sockets: func(int) ([]*os.File, error) {
 					f, err := os.Open(os.DevNull)
 					return []*os.File{f}, err
@@ -120,7 +81,7 @@ func TestLaunchWithoutDescriptors(t *testing.T) {
 	defer m.Close()
 	isStarted := false
 	for free := 0; !isStarted && free < 20; free++ {
-		withFree(t, 200, free, func() {
+		nettest.WithFree(t, 200, free, func() {
 			p, err := m.spawner.launch(job{key: key{0, 1}, version: &version{binary: m.config.binary}})
 			if err != nil {
 				if p != nil || !errors.Is(err, unix.EMFILE) {
@@ -146,7 +107,7 @@ func TestMeetWithoutDescriptors(t *testing.T) {
 	if err := first.Meet(first.take); err != nil {
 		t.Fatal(err)
 	}
-	withFree(t, 512, 1, func() {
+	nettest.WithFree(t, 512, 1, func() {
 		if err := second.Meet(second.take); err != errMeet {
 			t.Errorf("%v", err)
 		}
@@ -156,5 +117,44 @@ func TestMeetWithoutDescriptors(t *testing.T) {
 	}
 	if first.count() != 0 || second.count() != 0 {
 		t.Errorf("%d and %d streams", first.count(), second.count())
+	}
+}
+
+// A worker that has no room for the descriptors of a message does without the message, and says so.
+// What follows arrives. A worker whose streams are lost is told that it is not connected.
+func TestMessagesWithoutDescriptors(t *testing.T) {
+	master, theirs := linkPair(t)
+	log := &logLines{}
+	w := &Worker{orphaned: make(chan struct{}), options: AttachOptions{Logger: log}, attachment: attachment{link: theirs, pings: newProbes()}}
+	w.orders = newOrderQueue()
+	w.orphan.Do(func() {})
+	go w.listen()
+	pipe := somePipe(t)
+	send := func(m message, files ...*os.File) {
+		t.Helper()
+		if err := master.send(m, files); err != nil {
+			t.Error(err)
+		}
+	}
+	nettest.WithFree(t, 512, 1, func() {
+		send(message{kind: messageAdopt, slot: 7}, pipe, pipe)
+		send(message{kind: messageRelease, slot: 7})
+		if o := <-w.orders.out; o.Kind != OrderRelease || o.Slot != 7 {
+			t.Errorf("%+v", o)
+		}
+		go func() {
+			master.receive()
+			send(message{kind: messageMeet}, pipe, pipe)
+			send(message{kind: messageMeet, flags: flagAnswer})
+		}()
+		if err := w.Meet(func(f *os.File) { f.Close() }); err != errMeet {
+			t.Errorf("%v", err)
+		}
+	})
+	for i, kind := range []messageType{messageAdopt, messageMeet} {
+		want := fmt.Sprintf("message %d of the master came without its descriptors: too many open files", kind)
+		if len(log.lines) != 2 || !strings.Contains(log.lines[i], want) {
+			t.Errorf("log %q, want %q", log.lines, want)
+		}
 	}
 }

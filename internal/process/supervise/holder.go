@@ -15,14 +15,16 @@ import (
 // Master's state, and the workers, which it starts and waits for. A Master that has a
 // Holder can be killed, and another one takes its place, without any loss.
 //
-// Its methods may be called concurrently. Their errors say that the Holder is gone.
+// Its methods may be called concurrently. Their errors say that the Holder is gone, unless
+// something else is said.
 type Holder interface {
-	// Put keeps data and duplicates of files under a name, in place of what it kept there.
+	// Put keeps data and duplicates of files under a name, in place of what it kept there. With
+	// files it may fail because the Holder has no room for them.
 	Put(name string, data []byte, files ...*os.File) error
 	// Drop closes what was put under a name.
 	Drop(name string) error
 	// Start starts a process. id names it from then on. The Holder keeps duplicates of
-	// kept until Forget.
+	// kept until Forget. The error may be about the process only.
 	Start(id string, p Process, kept ...*os.File) (pid int, err error)
 	// Wait waits for the end of a process and says how it ended; "" if its exit status is
 	// 0, or if the Holder is gone.

@@ -369,7 +369,7 @@ func (r *reader) deliver(p packet) bool {
 	}
 	defer clear(r.link.buffer[:p.size]) // the payload may be secret
 	m, err := parseMessage(r.link.buffer[:p.size])
-	if err == nil && m.kind == messageParcel && p.lacksDescriptor {
+	if err == nil && m.kind == messageParcel && p.lacksDescriptors && len(p.descriptors) == 0 {
 		p.isCut, p.descriptors = false, []int{-1}
 	}
 	if err != nil || p.isCut || m.kind != messageParcel || len(p.descriptors) != 1 {

@@ -100,7 +100,8 @@ func (l *link) send(m message, files []*os.File) error {
 
 // receive waits for a message. Its payload is valid until the next call. The caller
 // owns the descriptors, which only some kinds of messages have; unexpected ones are
-// closed. Packets that are not valid messages are dropped.
+// closed, and so are those of a message that lacks some. Packets that are not valid messages
+// are dropped.
 func (l *link) receive() (message, []int, error) {
 	for {
 		p := l.packet()
@@ -108,8 +109,9 @@ func (l *link) receive() (message, []int, error) {
 			return message{}, nil, p.err
 		}
 		m, err := parseMessage(l.buffer[:p.size])
-		isMessage := err == nil && !p.isCut
-		if !isMessage || !m.kind.carriesDescriptors() {
+		isMessage := err == nil && (!p.isCut || p.lacksDescriptors)
+		m.lacksDescriptors = p.lacksDescriptors
+		if !isMessage || m.lacksDescriptors || !m.kind.carriesDescriptors() {
 			closeAll(p.descriptors)
 			p.descriptors = nil
 		}
@@ -124,9 +126,9 @@ type packet struct {
 	size        int // of the data in the link's buffer
 	descriptors []int
 	isCut       bool // it did not fit, or descriptors were lost
-	// lacksDescriptor tells that only the descriptor did not fit: this process has too many.
-	lacksDescriptor bool
-	err             error
+	// lacksDescriptors tells that only descriptors did not fit: this process has too many.
+	lacksDescriptors bool
+	err              error
 }
 
 // packet waits for a packet.
@@ -164,7 +166,7 @@ func (l *link) take(fd uintptr) (p packet) {
 	if p.err == nil {
 		p.descriptors = rights(l.oob[:oobSize])
 		p.isCut = flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0
-		p.lacksDescriptor = flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == unix.MSG_CTRUNC && len(p.descriptors) == 0
+		p.lacksDescriptors = flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == unix.MSG_CTRUNC && len(p.descriptors) < maxDescriptors
 	}
 	return p
 }

@@ -21,10 +21,11 @@ var (
 
 // meetings is what a worker knows of its streams to other workers.
 type meetings struct {
-	mu     sync.Mutex
-	take   func(*os.File)
-	answer chan error // holds the master's answer
-	hasMet bool       // the answer has come, and says that all streams are there
+	mu      sync.Mutex
+	take    func(*os.File)
+	answer  chan error // holds the master's answer
+	isShort bool       // streams were lost
+	hasMet  bool       // the answer has come, and says that all streams are there
 }
 
 // Meet asks the master for a stream to each worker that has called Meet, of all slots and
@@ -66,12 +67,12 @@ func (m *meetings) progress() (hasAsked, hasMet bool) {
 
 // conclude passes the master's answer on.
 func (m *meetings) conclude(flags uint16) {
-	var err error
-	if flags&flagFailed != 0 {
-		err = errMeet
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var err error
+	if flags&flagFailed != 0 || m.isShort {
+		err = errMeet
+	}
 	m.hasMet = err == nil
 	select {
 	case m.answer <- err: // nil: it was not asked for

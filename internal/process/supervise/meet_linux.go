@@ -80,6 +80,7 @@ func (m *meetings) message(msg message, descriptors []int) (isMeeting bool) {
 	}
 	m.mu.Lock()
 	take := m.take
+	m.isShort = m.isShort || msg.lacksDescriptors
 	m.mu.Unlock()
 	for _, fd := range descriptors {
 		if take == nil {

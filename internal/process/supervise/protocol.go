@@ -78,6 +78,10 @@ type message struct {
 	slot    uint16
 	flags   uint16
 	payload []byte
+
+	// lacksDescriptors tells that the message has come without its descriptors, because this
+	// process has too many.
+	lacksDescriptors bool
 }
 
 // appendMessage appends m's bytes to dst. The payload is at most maxPayload
