@@ -164,11 +164,12 @@ func someProgram(t *testing.T) (path string, install func(from string)) {
 	path = filepath.Join(t.TempDir(), "program")
 	return path, func(from string) {
 		t.Helper()
-		text, err := os.ReadFile(from)
-		if err == nil {
-			err = errors.Join(os.WriteFile(path+".new", text, 0o755), os.Rename(path+".new", path))
+		// Another process writes it: a child that a parallel test starts meanwhile would keep it open
+		// for writing for a moment, and it could not be executed.
+		if out, err := exec.Command("cp", from, path+".new").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
 		}
-		if err != nil {
+		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
 	}
