@@ -66,6 +66,8 @@ func TestFailures(t *testing.T) {
 		{"no truth", []string{dir, "--http2=maybe"}, "--http2 takes true or false, not \"maybe\"\n", 2},
 		{"no flag", []string{dir, "--nosuch"}, "unknown flag: --nosuch", 2},
 		{"port in use", []string{dir, "--addr", taken.Addr().String()}, "another program does", 1},
+		{"admin port in use", []string{dir, "--admin", taken.Addr().String()}, "cannot listen on " + taken.Addr().String() + ": another program does", 1},
+		{"admin port of a master in use", []string{dir, "--prefork", "1", "--admin", taken.Addr().String()}, "cannot listen on " + taken.Addr().String() + ": another program does", 1},
 		{"bad port", []string{dir, "--addr", "127.0.0.1:notaport"}, "there is no port \"notaport\"", 2},
 		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key", 2},
 		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert", 2},

@@ -18,11 +18,15 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("cannot listen on %s: another program does; choose another port", addr)
+		return nil, errInUse(addr)
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
 	return ln, nil
+}
+
+func errInUse(addr string) error {
+	return fmt.Errorf("cannot listen on %s: another program does; choose another port", addr)
 }
 
 // checkAddr finds what is no address to listen on, before anything listens. What a

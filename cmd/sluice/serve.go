@@ -273,7 +273,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	if err := run.openAdmin(&o, built); err != nil {
-		return err
+		return o.explainListen(err)
 	}
 	if run.closeAdmin != nil {
 		defer run.closeAdmin()

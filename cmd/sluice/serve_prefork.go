@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -39,6 +40,9 @@ const (
 // none. It implements pflag.Value.
 type workerCount int
 
+// maxWorkers is less than the segment has room for that processes share.
+const maxWorkers = 1000
+
 func (n *workerCount) String() string { return strconv.Itoa(int(*n)) }
 
 func (n *workerCount) Type() string { return "workers" }
@@ -49,8 +53,8 @@ func (n *workerCount) Set(text string) error {
 		return nil
 	}
 	count, err := strconv.Atoi(text)
-	if err != nil || count < 1 || count > 4096 {
-		return fmt.Errorf("it must be a number of processes, at least 1, or %s for one for each CPU; without the flag, this process serves", automatic)
+	if err != nil || count < 1 || count > maxWorkers {
+		return fmt.Errorf("it must be a number of processes, at least 1 and at most %d, or %s for one for each CPU; without the flag, this process serves", maxWorkers, automatic)
 	}
 	*n = workerCount(count)
 	return nil
@@ -336,7 +340,11 @@ func (o *serveOptions) explainListen(err error) error {
 	var boot *prefork.BootError
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("cannot listen on %s: another program does; choose another port", o.addr)
+		addr := o.addr
+		if listening := (*net.OpError)(nil); errors.As(err, &listening) && listening.Addr != nil { // that of --admin may be meant
+			addr = listening.Addr.String()
+		}
+		return errInUse(addr)
 	case errors.As(err, &boot):
 		return fmt.Errorf("worker %d cannot start: %s", boot.Slot, strings.TrimPrefix(boot.Text, "sluice: "))
 	}

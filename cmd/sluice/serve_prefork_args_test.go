@@ -30,8 +30,8 @@ func TestPreforkFlag(t *testing.T) {
 	if err := automaticCount.Set(automatic); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"0", "-1", "4097", "", "many", "1.5"} {
-		if err := new(workerCount).Set(text); err == nil || !strings.Contains(err.Error(), "at least 1") {
+	for _, text := range []string{"0", "-1", "1001", "100000", "", "many", "1.5"} {
+		if err := new(workerCount).Set(text); err == nil || !strings.Contains(err.Error(), "at least 1 and at most 1000") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
