@@ -90,13 +90,13 @@ func newCtlCommand() *cobra.Command {
 		cmd.AddCommand(c)
 	}
 	plain := func(path string) func([]string) string { return func([]string) string { return path } }
-	add(&cobra.Command{Use: "status", Short: "Print what the workers do", Args: cobra.NoArgs}, plain("/status"))
+	add(&cobra.Command{Use: "status", Short: "Print what the workers do", Args: cli.NoArguments}, plain("/status"))
 	add(&cobra.Command{
-		Use: "restart", Aliases: []string{"reload"}, Args: cobra.NoArgs,
+		Use: "restart", Aliases: []string{"reload"}, Args: cli.NoArguments,
 		Short: "Replace the workers; new ones read certificates and files again",
 	}, plain("/restart"))
 	add(&cobra.Command{
-		Use: "upgrade", Args: cobra.NoArgs,
+		Use: "upgrade", Args: cli.NoArguments,
 		Short: "Open the program's file again and replace the workers by those of the new binary; with --upgrade, then the master, too",
 	}, plain("/upgrade"))
 	add(&cobra.Command{Use: "scale N", Short: "Change the number of workers", Args: numberOfWorkers},
@@ -144,7 +144,7 @@ func (o *ctlOptions) run(parent context.Context, verb, path string) int {
 		a = ctlAnswer{ctlTimedOut, errors.New("not over yet; it goes on")}
 	}
 	if a.err != nil {
-		fmt.Fprintf(os.Stderr, "sluice ctl %s: %s\n", verb, strings.TrimPrefix(strings.TrimSpace(a.err.Error()), "sluice: "))
+		fmt.Fprintf(os.Stderr, "sluice ctl %s: %s\n", verb, strings.TrimSpace(cli.Message(a.err)))
 	}
 	return a.status
 }

@@ -102,7 +102,9 @@ func TestCtlAnswers(t *testing.T) {
 		{"scale --admin unix:x", "N", 2},
 		{"scale many --admin unix:x", "scale takes a number of workers, at least 1, not \"many\"", 2},
 		{"scale 0 --admin unix:x", "scale takes a number of workers, at least 1, not \"0\"", 2},
-		{"restart --admin unix:/no/such/socket", "no answer from unix:/no/such/socket", 3},
+		{"restrat --admin unix:x", "unknown command \"restrat\" for \"sluice ctl\"", 2},
+		{"restart now --admin unix:x", "there are no arguments, only flags: [\"now\"]", 2},
+		{"restart --admin unix:/no/such/socket", "no answer from unix:/no/such/socket: cannot connect", 3},
 	} {
 		if _, stderr, exit := ctl(t, strings.Fields(c.args)...); exit != c.exit || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: %q, status %d", c.args, stderr, exit)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 )
 
 // phase is a part of what happens to a request. They come in their order.
@@ -212,7 +213,7 @@ type phaseError struct {
 }
 
 func (e *phaseError) Error() string {
-	return e.doing + ": " + strings.TrimPrefix(e.err.Error(), "sluice: ")
+	return e.doing + ": " + cli.Message(e.err)
 }
 
 func (e *phaseError) Unwrap() error { return e.err }

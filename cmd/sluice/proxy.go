@@ -66,7 +66,7 @@ func newProxyCommand() *cobra.Command {
 		Short:   "Forward requests to other servers",
 		Long:    proxyHelp,
 		Example: proxyExamples,
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(cmd.Flags(), args); err != nil {
 				return cli.Misuse(err)

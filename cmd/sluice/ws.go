@@ -134,7 +134,7 @@ const maxRefusal = 1 << 10
 // reportWS prints an error; those of package websocket begin with the name already, and may
 // have a reason from the peer. A server that refuses the handshake says why in the body.
 func reportWS(err error) {
-	fmt.Fprintln(os.Stderr, "sluice:", visible(strings.TrimPrefix(err.Error(), "sluice: ")))
+	fmt.Fprintln(os.Stderr, "sluice:", visible(cli.Message(err)))
 	var refused *websocket.HandshakeError
 	if !errors.As(err, &refused) || refused.Header == nil {
 		return

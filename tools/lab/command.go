@@ -17,8 +17,6 @@ measures throughput, latency, processor time and memory. All are processes of
 this program, and end with it. Linux only.
 
 docs/one-million-connections.md goes through it.`,
-		Args: cobra.NoArgs, // else a command that does not exist would be help that was asked for
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLabListCommand(), newLabReportCommand())
 	cmd.AddCommand(newLabSystemCommands()...)

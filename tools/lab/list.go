@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/tools/lab/cli"
 	"github.com/sluicehttp/sluice/tools/lab/internal/scenario"
 )
 
@@ -15,7 +16,7 @@ func newLabListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listScenarios(cmd.OutOrStdout())
 		},

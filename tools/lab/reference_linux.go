@@ -21,7 +21,7 @@ only waits, receives and sends: in as many processes, over the same addresses, w
 the same requests on their way. It tells what a machine can do at best. It needs a
 C compiler.`,
 		Example: `  sluice lab reference --conns 1000000 --out results/c`,
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArguments,
 	}
 	flags := cmd.Flags()
 	f.set = flags

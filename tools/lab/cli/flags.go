@@ -82,3 +82,11 @@ func OneArgument(name string) cobra.PositionalArgs {
 		return fmt.Errorf("one %s only, and there are %d arguments: %q", name, len(args), args)
 	}
 }
+
+// NoArguments checks that a command has no arguments.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("there are no arguments, only flags: %q; see %s --help", args, cmd.CommandPath())
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,16 +40,36 @@ func Execute(root *cobra.Command) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	began := false // flags and arguments were right
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	root.InitDefaultCompletionCmd()
+	refuseUnknown(root.Commands())
 	err := root.Execute()
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), Message(err))
 	var m misuse
 	if !began || errors.As(err, &m) {
 		return misuseStatus
 	}
 	return 1
+}
+
+// refuseUnknown makes those of the commands that only have others below them refuse a name
+// that none of these has: cobra would print help, and a script would take that for success.
+func refuseUnknown(commands []*cobra.Command) {
+	for _, c := range commands {
+		if refuseUnknown(c.Commands()); c.HasSubCommands() && !c.Runnable() {
+			c.Args, c.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
+// Message returns the text of an error without the names of packages: what prints it says the
+// program's name, which is the same.
+func Message(err error) string {
+	const name = "sluice: "
+	text := strings.ReplaceAll(err.Error(), ": "+name, ": ")
+	return strings.TrimPrefix(text, name)
 }
 
 // flagError says what a flag takes where package pflag shows the words of strconv.

@@ -26,6 +26,10 @@ func TestExecute(t *testing.T) {
 		{"no argument", []string{"do"}, nil, 2},
 		{"two arguments", []string{"do", "x", "y"}, nil, 2},
 		{"no command", []string{"undo"}, nil, 2},
+		{"a group of commands", []string{"group"}, nil, 0},
+		{"no command of a group", []string{"group", "undo"}, nil, 2},
+		{"no command of cobra's group", []string{"completion", "nosuch"}, nil, 2},
+		{"an argument too many", []string{"group", "show", "x"}, nil, 2},
 		{"no flag", []string{"do", "--nosuch", "x"}, nil, 2},
 		{"no number", []string{"do", "--count", "abc", "x"}, nil, 2},
 		{"help", []string{"do", "--help"}, errors.New("it ran"), 0},
@@ -33,10 +37,24 @@ func TestExecute(t *testing.T) {
 		root := &cobra.Command{Use: "program", SilenceErrors: true, SilenceUsage: true}
 		do := &cobra.Command{Use: "do X", Args: OneArgument("X"), RunE: func(*cobra.Command, []string) error { return c.err }}
 		do.Flags().Int("count", 0, "")
-		root.AddCommand(do)
+		group := &cobra.Command{Use: "group"}
+		group.AddCommand(&cobra.Command{Use: "show", Args: NoArguments, Run: func(*cobra.Command, []string) {}})
+		root.AddCommand(do, group)
 		root.SetArgs(c.args)
 		if got := Execute(root); got != c.want {
 			t.Errorf("%s: exit status %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	for text, want := range map[string]string{
+		"sluice: Admin: no such file":                  "Admin: no such file",
+		"no answer from x: sluice: cannot connect":     "no answer from x: cannot connect",
+		"cannot listen on sluice: there is no service": "cannot listen on sluice: there is no service",
+	} {
+		if got := Message(errors.New(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
