@@ -5,7 +5,6 @@ package core
 import (
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -36,16 +35,32 @@ import (
 // Workers share the batches, and never wait for one. Each begins with another one; if that is
 // in use, it takes the next, and it sends the output itself if all are.
 type batch struct {
-	count atomic.Int32 // of entries; written with mu
-	since atomic.Int64 // when the first one came, in clock.Nanos
+	state batchState
+	since atomic.Int64 // when the first entry came, in clock.Nanos
 
-	mu      sync.Mutex
+	// Who has taken the batch owns these.
 	ring    *uring.Ring // nil: the kernel takes no sends any more
+	output  *buf.Buffer // of the entries, one after the other; nil: there are none
+	clients int         // entries of clients
 	entries [batchSize]heldOut
-	output  *buf.Buffer          // of the entries, one after the other; nil: there are none
 	looks   [batchSize]sock.Look // of the sockets of clients
 	single  [1]uring.Failure
 }
+
+// A batchState is twice the number of entries, plus 1 while the batch is taken. It is a lock that
+// nobody waits for.
+type batchState struct{ atomic.Int32 }
+
+func (s *batchState) count() int { return int(s.Load() >> 1) }
+
+// take takes the batch, unless it is taken.
+func (s *batchState) take() (count int, ok bool) {
+	word := s.Load()
+	return int(word >> 1), word&1 == 0 && s.CompareAndSwap(word, word|1)
+}
+
+// give ends what take has begun.
+func (s *batchState) give(count int) { s.Store(int32(count) << 1) }
 
 const (
 	batchSize   = 64       // most responses in a batch
@@ -58,11 +73,16 @@ const (
 	// sends: the next ones do not wait.
 	fewResponses = 8
 	sentPlainly  = 64
+	// A worker whose handlers take less than quickHandler on the average, in nanoseconds, runs
+	// quickInARow of them without a look at the clock: so the next ones wait for as many that are
+	// not quick, at most.
+	quickHandler = batchPatience / 16
+	quickInARow  = 3
 )
 
 // A heldOut is an entry of a batch: a connection and its output, or what a client sends.
 type heldOut struct {
-	place      place
+	slot       *slot        // of the connection
 	client     *engine.Held // nil: it is a connection
 	fd         int32        // < 0: it has ended
 	gen        uint32
@@ -88,19 +108,22 @@ func (l *loop) openBatches() {
 // closeBatches is called when the loop has no workers any more. The batches stay, and take nothing.
 func (l *loop) closeBatches() {
 	for _, b := range l.queue.batches {
-		b.mu.Lock()
+		count, ok := b.state.take()
+		for ; !ok; count, ok = b.state.take() { // by a client
+			runtime.Gosched()
+		}
 		if b.ring != nil {
 			b.ring.Close()
 			b.ring = nil
 		}
-		b.mu.Unlock()
+		b.state.give(count)
 	}
 }
 
 // hasUnsent reports whether responses wait in a batch.
 func (q *runQueue) hasUnsent() bool {
 	for _, b := range q.batches {
-		if b.count.Load() > 0 {
+		if b.state.count() > 0 {
 			return true
 		}
 	}
@@ -130,7 +153,7 @@ func (c *conn) sendHeld() {
 // needs no conn.
 func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	w, d := c.worker, c.driver
-	u := heldOut{place: c.place, fd: int32(c.fd), gen: c.gen, expiry: expiry, parked: uint32(parked)}
+	u := heldOut{slot: c.slot(), fd: int32(c.fd), gen: c.gen, expiry: expiry, parked: uint32(parked)}
 	out := c.Out // in the worker's buffer, which no other connection gets meanwhile
 	c.isHeld, c.Out = false, c.Out[:0]
 	if !isFree || !c.isUsual { // otherwise rest does it
@@ -151,13 +174,13 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	n, errno := d.source.Send(int(u.fd), out, false)
 	if n < len(out) {
 		w.leaveRest(&u, out[n:], errno)
-	} else if d.letGo(int(u.fd), u.place.slot(), parked, u.gen, expiry) {
+	} else if d.letGo(int(u.fd), u.slot, parked, u.gen, expiry) {
 		return
 	}
 	w.loop.queue.push(u.fd)
 }
 
-// addHeld adds an entry to a batch. The result false means that all are full or in use.
+// addHeld adds an entry to a batch. The result false means that all are full or taken.
 func (w *worker) addHeld(u *heldOut, out []byte) bool {
 	if w.batch.add(u, out) {
 		return true
@@ -170,46 +193,72 @@ func (w *worker) addHeld(u *heldOut, out []byte) bool {
 	return false
 }
 
-func (b *batch) add(u *heldOut, out []byte) (isAdded bool) {
-	if b.mu.TryLock() {
-		isAdded = b.addLocked(u, out)
-		b.mu.Unlock()
-	}
-	return isAdded
-}
-
-func (b *batch) addLocked(u *heldOut, out []byte) bool {
-	n := b.count.Load()
-	if n == 0 {
-		if b.ring == nil {
-			return false
-		}
-		b.since.Store(clock.Nanos())
-		b.output = buf.Get(batchOutput)
-	}
-	if n == batchSize || len(b.output.B)+len(out) > batchOutput {
+// add adds an entry, unless the batch is full or taken.
+func (b *batch) add(u *heldOut, out []byte) bool {
+	n, ok := b.state.take()
+	if !ok {
 		return false
 	}
-	u.start = int32(len(b.output.B))
-	b.output.B = append(b.output.B, out...)
-	u.end = int32(len(b.output.B))
+	if n == 0 && !b.begin() || n == batchSize || len(b.output.B)+len(out) > batchOutput {
+		b.state.give(n)
+		return false
+	}
+	e, all := &b.entries[n], b.output.B
+	*e = *u
+	e.start, e.end = int32(len(all)), int32(len(all)+len(out))
+	b.output.B = append(all, out...)
 	if u.client != nil {
 		u.client.Wait()
+		b.clients++
 	}
-	b.entries[n] = *u
-	b.count.Store(n + 1)
+	b.state.give(n + 1)
 	return true
 }
 
-// isDue reports whether the batch must be sent before another handler runs, and whether
-// handlers are slow.
-func (b *batch) isDue() (isDue, isSlow bool) {
-	n := b.count.Load()
-	if n == 0 || n == batchSize {
-		return n > 0, false
+// begin prepares an empty batch for the first entry. It returns false if the kernel takes no sends
+// any more.
+func (b *batch) begin() bool {
+	if b.ring == nil {
+		return false
 	}
-	isDue = clock.Nanos()-b.since.Load() > batchPatience
-	return isDue, isDue && n < fewResponses
+	b.since.Store(clock.Nanos())
+	b.output = buf.Get(batchOutput)
+	return true
+}
+
+// A pace says how long a batch has waited.
+type pace uint8
+
+const (
+	paceQuick pace = iota // handlers are so quick that some run without another look at the clock
+	paceUsual
+	paceDue  // the batch must be sent before another handler runs
+	paceSlow // it must, and handlers are slow
+)
+
+// pace looks at the clock.
+func (b *batch) pace() pace {
+	switch n := b.state.count(); n {
+	case 0:
+		return paceQuick
+	case batchSize:
+		return paceDue
+	default:
+		return paceOf(n, clock.Nanos()-b.since.Load())
+	}
+}
+
+// paceOf returns the pace of a batch with n entries whose first one has waited so many nanoseconds.
+func paceOf(n int, waited int64) pace {
+	switch {
+	case waited > batchPatience && n < fewResponses:
+		return paceSlow
+	case waited > batchPatience:
+		return paceDue
+	case waited < int64(n)*quickHandler:
+		return paceQuick
+	}
+	return paceUsual
 }
 
 // mayHoldLocked reports whether the output of the connection that a worker gets now may wait;
@@ -250,12 +299,21 @@ func (q *runQueue) gatherLocked() {
 // isDueLocked reports whether a batch is due. If handlers are slow, the next responses do not wait.
 func (q *runQueue) isDueLocked() (isDue bool) {
 	for _, b := range q.batches {
-		due, isSlow := b.isDue()
-		if isDue = isDue || due; isSlow {
+		p := b.pace()
+		if isDue = isDue || p >= paceDue; p == paceSlow {
 			q.plainly = sentPlainly
 		}
 	}
 	return isDue
+}
+
+// mustLook reports whether something may have to be sent before w runs a handler.
+func (w *worker) mustLook() bool {
+	if w.unlooked > 0 && w.mayHold {
+		w.unlooked--
+		return false
+	}
+	return w.loop.queue.hasUnsent()
 }
 
 // sendBeforeWork sends what must not wait for the handler that w is about to run.
@@ -265,18 +323,23 @@ func (w *worker) sendBeforeWork() {
 		w.flushBatches()
 		return
 	}
+	isQuick := true
 	for _, b := range q.batches {
-		isDue, isSlow := b.isDue()
-		if isDue {
+		p := b.pace()
+		isQuick = isQuick && p == paceQuick
+		if p >= paceDue {
 			w.claimed = w.claimed[:0]
 			w.send(b)
 			q.push(w.claimed...)
 		}
-		if isSlow {
+		if p == paceSlow {
 			q.mu.Lock()
 			q.plainly = sentPlainly
 			q.mu.Unlock()
 		}
+	}
+	if isQuick {
+		w.unlooked = quickInARow
 	}
 }
 
@@ -288,7 +351,7 @@ func (w *worker) flushBatches() { w.loop.queue.push(w.sendBatches()...) }
 func (w *worker) sendBatches() (claimed []int32) {
 	w.claimed = w.claimed[:0]
 	for _, b := range w.loop.queue.batches {
-		if b.count.Load() > 0 {
+		if b.state.count() > 0 {
 			w.send(b)
 		}
 	}
@@ -299,56 +362,60 @@ func (w *worker) sendBatches() (claimed []int32) {
 // something to do. If another worker has the batch, that sends it, now or when it has added its
 // entry: workers that waited for it would be replaced by others, which wait, too.
 func (w *worker) send(b *batch) {
-	if !b.mu.TryLock() {
+	n, ok := b.state.take()
+	if !ok {
 		return
 	}
-	defer b.mu.Unlock()
-	d := w.loop.driver
-	n := b.count.Load()
-	if n == 0 {
-		return // another worker has sent it
+	if n > 0 { // otherwise another worker has sent it
+		w.sendTaken(b, b.entries[:n])
 	}
-	for _, f := range b.submitLocked(d.source) {
-		u := &b.entries[f.Token]
+	b.state.give(0)
+}
+
+// sendTaken is the part of send for which the batch is taken.
+func (w *worker) sendTaken(b *batch, entries []heldOut) {
+	d := w.loop.driver
+	for _, f := range b.submit(d.source, entries) {
+		u := &entries[f.Token]
 		if u.client != nil {
 			u.client.End(engine.HeldCut, f.N, f.Errno)
 			u.client, u.fd = nil, -1
 			continue
 		}
-		w.leaveRest(u, b.outputLocked(u)[f.N:], f.Errno)
+		w.leaveRest(u, b.outputOf(u)[f.N:], f.Errno)
 		w.claimed = append(w.claimed, u.fd)
 		u.fd = -1
 	}
-	for i := range b.entries[:n] {
-		u := &b.entries[i]
+	for i := range entries {
+		u := &entries[i]
 		switch {
 		case u.client != nil:
 			u.client.End(engine.HeldSent, 0, 0)
 			u.client = nil
 		case u.fd < 0:
-		case !u.place.slot().release(uint64(u.parked)):
+		case !u.slot.release(uint64(u.parked)):
 			w.claimed = append(w.claimed, u.fd)
 		case u.expiry != 0 || d.life.Has(engine.StageShutDown):
-			d.released(int(u.fd), u.place.slot(), u.gen, u.expiry)
+			d.released(int(u.fd), u.slot, u.gen, u.expiry)
 		}
-		u.place = place{}
+		u.slot = nil
 	}
 	b.output.Release()
-	b.output = nil
-	b.count.Store(0)
+	b.output, b.clients = nil, 0
 }
 
-func (b *batch) outputLocked(u *heldOut) []byte { return b.output.B[u.start:u.end] }
+func (b *batch) outputOf(u *heldOut) []byte { return b.output.B[u.start:u.end] }
 
-// submitLocked sends, and returns what was not sent completely.
-func (b *batch) submitLocked(source Source) []uring.Failure {
-	entries := b.entries[:b.count.Load()]
-	b.beginLocked(entries)
+// submit sends, and returns what was not sent completely.
+func (b *batch) submit(source Source, entries []heldOut) []uring.Failure {
+	if b.clients > 0 {
+		b.beginClients(entries)
+	}
 	if len(entries) == 1 { // a call of its own costs less
 		if entries[0].fd < 0 {
 			return nil
 		}
-		out := b.outputLocked(&entries[0])
+		out := b.outputOf(&entries[0])
 		n, errno := source.Send(int(entries[0].fd), out, false)
 		if n == len(out) {
 			return nil
@@ -373,7 +440,8 @@ func (b *batch) submitLocked(source Source) []uring.Failure {
 // leaveRest makes the connection one that waits for room, with the rest of its output, or
 // that has failed with errno. The caller must queue it.
 func (w *worker) leaveRest(u *heldOut, rest []byte, errno syscall.Errno) {
-	c := w.loop.driver.conn(u.place, int(u.fd))
+	d := w.loop.driver
+	c := d.conn(d.table.find(int(u.fd)), int(u.fd))
 	if errno != 0 && errno != syscall.EAGAIN {
 		c.Fail(os.NewSyscallError("send", errno))
 	}

@@ -72,7 +72,7 @@ func (b *batching) slot(fd int32) *slot { return b.d.table.find(int(fd)).slot() 
 
 // answer adds out, as a connection does that is about to be idle.
 func (b *batching) answer(fd int32, out string) bool {
-	return b.addHeld(&heldOut{place: b.d.table.find(int(fd)), fd: fd, gen: 1}, []byte(out))
+	return b.addHeld(&heldOut{slot: b.slot(fd), fd: fd, gen: 1}, []byte(out))
 }
 
 // received returns what the peer of fd has got.
@@ -212,7 +212,7 @@ func TestFullBatchIsSent(t *testing.T) {
 		c.Out = append(c.Out[:0], fmt.Sprint("answer ", i)...)
 		c.hold(0, false, 0)
 	}
-	if n := b.loop.queue.batches[0].count.Load(); n != 1 {
+	if n := b.loop.queue.batches[0].state.count(); n != 1 {
 		t.Errorf("%d answers in the batch, want 1", n)
 	}
 	b.sendBatches()
@@ -334,14 +334,14 @@ func TestBatchDoesNotAllocate(t *testing.T) {
 	b := newBatching(t)
 	fds := []int32{b.connect(t), b.connect(t), b.connect(t)}
 	out, room := []byte("answer"), make([]byte, 64)
-	places := make([]place, len(fds))
+	slots := make([]*slot, len(fds))
 	for i, fd := range fds {
-		places[i] = b.d.table.find(int(fd))
+		slots[i] = b.slot(fd)
 	}
 	if n := testing.AllocsPerRun(200, func() {
 		for i, fd := range fds {
-			places[i].slot().claim(0, 0)
-			if !b.addHeld(&heldOut{place: places[i], fd: fd, gen: 1}, out) {
+			slots[i].claim(0, 0)
+			if !b.addHeld(&heldOut{slot: slots[i], fd: fd, gen: 1}, out) {
 				t.Error("it is not taken")
 			}
 		}
@@ -411,13 +411,74 @@ func TestBatchIsDue(t *testing.T) {
 	}
 }
 
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		answers int
+		waited  int64
+		want    pace
+	}{
+		{1, 0, paceQuick},
+		{1, quickHandler - 1, paceQuick},
+		{1, quickHandler, paceUsual},
+		{12, 12*quickHandler - 1, paceQuick},
+		{12, 12 * quickHandler, paceUsual},
+		{fewResponses - 1, batchPatience, paceUsual},
+		{fewResponses - 1, batchPatience + 1, paceSlow},
+		{fewResponses, batchPatience + 1, paceDue},
+		{batchSize - 1, batchPatience + 1, paceDue},
+	} {
+		if got := paceOf(c.answers, c.waited); got != c.want {
+			t.Errorf("%d answers in %d ns: %d, want %d", c.answers, c.waited, got, c.want)
+		}
+	}
+}
+
+// While handlers are quick, some run without a look at the clock, but no more than quickInARow.
+func TestLooksAtTheClock(t *testing.T) {
+	b := newBatching(t)
+	b.mayHold = true
+	fd := b.connect(t)
+	b.answer(fd, "answer")
+	since := &b.loop.queue.batches[0].since
+	since.Add(int64(time.Hour)) // it has just come
+	for range 2 {
+		if !b.mustLook() {
+			t.Fatal("the first handler runs without a look")
+		}
+		b.sendBeforeWork()
+		for range quickInARow {
+			if b.mustLook() {
+				t.Error("a look before each of them")
+			}
+		}
+	}
+	b.sendBeforeWork()
+	b.mayHold = false
+	if !b.mustLook() {
+		t.Error("without a spare worker, an answer waits")
+	}
+	b.mayHold, b.unlooked = true, 0
+	since.Add(-int64(time.Hour) - quickHandler)
+	b.sendBeforeWork()
+	if b.unlooked != 0 {
+		t.Error("handlers that are not quick run without a look")
+	}
+	b.sendBatches()
+	if b.mustLook() {
+		t.Error("nothing waits")
+	}
+}
+
 // A worker does not wait for a batch that another one has, and not even looks for it again.
 func TestBatchInUseIsLeftAlone(t *testing.T) {
 	b := newBatching(t)
 	q := &b.loop.queue
 	fd := b.connect(t)
 	b.answer(fd, "answer")
-	q.batches[0].mu.Lock()
+	count, ok := q.batches[0].state.take()
+	if !ok || count != 1 {
+		t.Fatalf("%d answers, taken %v", count, ok)
+	}
 	b.sendBatches()
 	if b.answer(b.connect(t), "another") {
 		t.Error("a batch in use takes an answer")
@@ -429,7 +490,7 @@ func TestBatchInUseIsLeftAlone(t *testing.T) {
 		close(ended)
 	}()
 	eventually(t, "the worker is idle", func() bool { _, parked := q.counts(); return parked == 1 })
-	q.batches[0].mu.Unlock()
+	q.batches[0].state.give(count)
 	if got := b.received(fd); got != "" {
 		t.Errorf("%q is sent by a worker that has not got the batch", got)
 	}

@@ -38,11 +38,11 @@ func (q *runQueue) Hold(h *engine.Held, out []byte) bool {
 	return isAdded
 }
 
-// beginLocked prepares the entries for sending. Those get no descriptor of which nothing is
-// sent: a client has recalled them, or the socket of a client is not quiet, whose bytes would be
+// beginClients prepares the entries of clients for sending. Those get no descriptor of which
+// nothing is sent: a client has recalled them, or its socket is not quiet, whose bytes would be
 // taken for the answer.
-func (b *batch) beginLocked(entries []heldOut) {
-	looks, clients := b.looks[:len(entries)], 0
+func (b *batch) beginClients(entries []heldOut) {
+	looks, begun := b.looks[:len(entries)], 0
 	for i := range entries {
 		u := &entries[i]
 		looks[i].FD = -1
@@ -50,12 +50,12 @@ func (b *batch) beginLocked(entries []heldOut) {
 		case u.client == nil:
 		case u.client.Begin():
 			looks[i].FD = u.fd
-			clients++
+			begun++
 		default:
 			u.client, u.fd = nil, -1
 		}
 	}
-	if clients == 0 {
+	if begun == 0 {
 		return
 	}
 	sock.LookAt(looks)

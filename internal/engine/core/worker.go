@@ -32,6 +32,8 @@ type worker struct {
 	mayHold bool          // a spare worker is runnable, so output may wait in a batch
 	isDone  bool          // run has returned normally
 	isLast  bool          // it ends when it finds nothing to do: a handshake has failed, maybe one of thousands
+	// unlooked is how many handlers it runs before it looks at the clock again.
+	unlooked int8
 }
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
@@ -62,7 +64,7 @@ func (w *worker) run() {
 		if !ok {
 			break
 		}
-		if w.loop.queue.hasUnsent() {
+		if w.mustLook() {
 			w.sendBeforeWork()
 		}
 		if w.task != nil {

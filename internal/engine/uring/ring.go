@@ -118,6 +118,7 @@ func Open(size int) (*Ring, error) {
 	r.head, r.completedTail, r.completedMask = r.word(p.cq.head), r.word(p.cq.tail), r.word(p.cq.mask).Load()
 	for i := range p.submissions { // a submission is always at its own position
 		r.word(p.sq.array + 4*i).Store(i)
+		r.submissions[i] = submission{op: opSend, flags: flagSkipOK, msgFlags: sendFlags} // the kernel only reads it
 	}
 	r.position = r.tail.Load()
 	return r, nil
@@ -146,11 +147,8 @@ func (r *Ring) Close() {
 // Add adds a send of p, which is not empty, to the next Submit. Until that returns, p must
 // not be on the stack, and must not change. The caller adds at most size sends.
 func (r *Ring) Add(fd int, p []byte, token uint32) {
-	r.submissions[r.position&r.tailMask] = submission{
-		op: opSend, flags: flagSkipOK, fd: int32(fd),
-		address: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))), length: uint32(len(p)),
-		msgFlags: sendFlags, userData: uint64(token),
-	}
+	s := &r.submissions[r.position&r.tailMask]
+	s.fd, s.address, s.length, s.userData = int32(fd), uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))), uint32(len(p)), uint64(token)
 	r.position++
 }
 
