@@ -48,7 +48,9 @@ func AppendDate(dst []byte, date time.Time) []byte {
 }
 
 // ParseDate parses an HTTP date in any of the three forms of RFC 9110 section
-// 5.6.7. The location of the result is GMT, or UTC for the form of asctime.
+// 5.6.7. As net/http does, it accepts an hour of one digit, the zone UTC in the form of
+// RFC 850, and a day of one digit without the space in the form of asctime. The location
+// of the result is GMT, or UTC for the form of asctime.
 func ParseDate(date []byte) (time.Time, error) {
 	t, ok := parseIMFDate(date)
 	if !ok {
@@ -65,20 +67,22 @@ func ParseDate(date []byte) (time.Time, error) {
 
 // parseIMFDate reads "Sun, 06 Nov 1994 08:49:37 GMT".
 func parseIMFDate(s []byte) (time.Time, bool) {
-	if len(s) != len(imfDateLayout) || nameIndex(s[:3], weekdayNames) < 0 ||
-		s[3] != ',' || s[4] != ' ' || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || string(s[25:]) != " GMT" {
+	end := len(s) - len(" GMT")
+	if end < len("Sun, 06 Nov 1994 ") || nameIndex(s[:3], weekdayNames) < 0 ||
+		s[3] != ',' || s[4] != ' ' || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || string(s[end:]) != " GMT" {
 		return time.Time{}, false
 	}
 	day, okDay := parseDigits(s[5:7])
 	year, okYear := parseDigits(s[12:16])
-	return makeDate(year, nameIndex(s[8:11], monthNames)+1, day, s[17:25], okDay && okYear)
+	return makeDate(year, nameIndex(s[8:11], monthNames)+1, day, s[17:end], okDay && okYear)
 }
 
 // parseRFC850Date reads "Sunday, 06-Nov-94 08:49:37 GMT".
 func parseRFC850Date(s []byte) (time.Time, bool) {
 	weekday, s, found := ascii.Cut(s, ',')
-	if !found || !isWeekdayName(weekday) || len(s) != len(" 06-Nov-94 08:49:37 GMT") ||
-		s[0] != ' ' || s[3] != '-' || s[7] != '-' || s[10] != ' ' || string(s[19:]) != " GMT" {
+	end := len(s) - len(" GMT")
+	if !found || !isWeekdayName(weekday) || end < len(" 06-Nov-94 ") || s[0] != ' ' || s[3] != '-' || s[7] != '-' ||
+		s[10] != ' ' || string(s[end:]) != " GMT" && string(s[end:]) != " UTC" {
 		return time.Time{}, false
 	}
 	day, okDay := parseDigits(s[1:3])
@@ -88,9 +92,9 @@ func parseRFC850Date(s []byte) (time.Time, bool) {
 	now := clock.Coarse().UTC()
 	year += now.Year() / 100 * 100
 	month := nameIndex(s[4:7], monthNames) + 1
-	t, ok := makeDate(year, month, day, s[11:19], okDay && okYear)
+	t, ok := makeDate(year, month, day, s[11:end], okDay && okYear)
 	if ok && t.After(now.AddDate(50, 0, 0)) {
-		return makeDate(year-100, month, day, s[11:19], true)
+		return makeDate(year-100, month, day, s[11:end], true)
 	}
 	return t, ok
 }
@@ -106,17 +110,18 @@ func isWeekdayName(s []byte) bool {
 
 // parseAsctimeDate reads "Sun Nov  6 08:49:37 1994".
 func parseAsctimeDate(s []byte) (time.Time, bool) {
-	if len(s) != len("Sun Nov  6 08:49:37 1994") || nameIndex(s[:3], weekdayNames) < 0 ||
-		s[3] != ' ' || s[7] != ' ' || s[10] != ' ' || s[19] != ' ' {
+	if len(s) < len("Sun Nov  6 ") || nameIndex(s[:3], weekdayNames) < 0 || s[3] != ' ' || s[7] != ' ' {
 		return time.Time{}, false
 	}
-	dayText := s[8:10]
-	if dayText[0] == ' ' {
-		dayText = dayText[1:]
+	month := nameIndex(s[4:7], monthNames) + 1
+	if s = s[8:]; s[0] == ' ' {
+		s = s[1:]
 	}
+	dayText, s, _ := ascii.Cut(s, ' ')
+	clockTime, yearText, _ := ascii.Cut(s, ' ')
 	day, okDay := parseDigits(dayText)
-	year, okYear := parseDigits(s[20:])
-	return makeDate(year, nameIndex(s[4:7], monthNames)+1, day, s[11:19], okDay && okYear)
+	year, okYear := parseDigits(yearText)
+	return makeDate(year, month, day, clockTime, okDay && okYear && len(dayText) <= 2 && len(yearText) == 4)
 }
 
 // nameIndex returns the index of a three-letter name among names, -1 if it is
@@ -140,14 +145,18 @@ func parseDigits(s []byte) (n int, ok bool) {
 	return n, len(s) > 0
 }
 
-// makeDate returns the time of a date and of clockTime, "15:04:05". ok tells
-// whether the caller has found numbers for the date. makeDate checks their
+// makeDate returns the time of a date and of clockTime, "15:04:05" or "5:04:05". ok
+// tells whether the caller has found numbers for the date. makeDate checks their
 // ranges.
 func makeDate(year, month, day int, clockTime []byte, ok bool) (time.Time, bool) {
-	hour, okHour := parseDigits(clockTime[0:2])
-	minute, okMinute := parseDigits(clockTime[3:5])
-	second, okSecond := parseDigits(clockTime[6:8])
-	if !ok || !okHour || !okMinute || !okSecond || clockTime[2] != ':' || clockTime[5] != ':' {
+	at := len(clockTime) - len(":04:05")
+	if !ok || at < 1 || at > 2 || clockTime[at] != ':' || clockTime[at+3] != ':' {
+		return time.Time{}, false
+	}
+	hour, okHour := parseDigits(clockTime[:at])
+	minute, okMinute := parseDigits(clockTime[at+1 : at+3])
+	second, okSecond := parseDigits(clockTime[at+4:])
+	if !okHour || !okMinute || !okSecond {
 		return time.Time{}, false
 	}
 	return checkedDate(year, month, day, hour, minute, second)

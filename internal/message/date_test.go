@@ -31,7 +31,8 @@ func TestHTTPDates(t *testing.T) {
 
 func TestParseHTTPDateFormats(t *testing.T) {
 	want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC)
-	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun Nov 06 08:49:37 1994", "sun, 06 nov 1994 08:49:37 GMT"} {
+	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun Nov 06 08:49:37 1994", "sun, 06 nov 1994 08:49:37 GMT",
+		"Sun, 06 Nov 1994 8:49:37 GMT", "Sunday, 06-Nov-94 8:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 UTC", "Sun Nov 6 08:49:37 1994", "Sun Nov 6 8:49:37 1994"} {
 		if got, err := ParseDate([]byte(s)); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
@@ -60,7 +61,7 @@ func TestParseHTTPDateRefuses(t *testing.T) {
 		" Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 6 Nov 1994 08:49:37 GMT", "Xxx, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Xxx 1994 08:49:37 GMT", "Sun, 31 Feb 1994 08:49:37 GMT",
 		"Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:60 GMT", "Sun, 06 Nov 1994 08.49.37 GMT",
 		"Sun, 06 Nov 1994 +8:49:37 GMT", "Sun, 06-Nov-1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT", "Sunday, 6-Nov-94 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 PST",
-		"Sun Nov 6 08:49:37 1994", "Sun Nov  6 08:49:37 94xx", "Sun Nov  a 08:49:37 1994", "Sun Nov    08:49:37 1994", "Sun, 06 Nov 1994 08:49:3\x00 GMT"} {
+		"Sun Nov  6 08:49:37 94xx", "Sun Nov 6", "Sun, 06 Nov 1994 :49:37 GMT", "Sun, 06 Nov 1994 008:49:37 GMT", "Sunday, 06-Nov-94 UTC", "Sun Nov 6 8:49 1994", "Sun Nov  a 08:49:37 1994", "Sun Nov    08:49:37 1994", "Sun, 06 Nov 1994 08:49:3\x00 GMT"} {
 		if got, err := ParseDate([]byte(s)); err == nil {
 			t.Errorf("%q is read as %v", s, got)
 		}
@@ -69,7 +70,7 @@ func TestParseHTTPDateRefuses(t *testing.T) {
 
 // TestParseHTTPDateLooksAtAll: a date with any other byte in any place is none.
 func TestParseHTTPDateLooksAtAll(t *testing.T) {
-	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"} {
+	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun Nov 6 8:49:37 1994"} {
 		for i := range len(s) {
 			changed := []byte(s)
 			changed[i] = '!'

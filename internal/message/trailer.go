@@ -156,13 +156,13 @@ func (h *Header) announcement() []byte {
 	return h.trailer.list
 }
 
-// announceList adds the names of a list. It leaves out names that must not be
-// announced, and then returns ErrBadTrailer.
+// announceList adds the names of a list, which may end in a comma. It leaves out names
+// that must not be announced, and then returns ErrBadTrailer.
 func (h *Header) announceList(list []byte) error {
 	var err error
-	for more := len(list) > 0; more; {
+	for list = ascii.TrimOWS(list); len(list) > 0; {
 		var name []byte
-		name, list, more = ascii.Cut(list, ',')
+		name, list, _ = ascii.Cut(list, ',')
 		name = ascii.TrimOWS(name)
 		id := field.Lookup(name)
 		switch {

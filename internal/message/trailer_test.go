@@ -29,7 +29,10 @@ func TestAnnounce(t *testing.T) {
 		{"Set-Cookie", "", true},
 		{"a, , b", "A, B", true},
 		{"a b", "", true},
-		{"a,", "A", true},
+		{"a,", "A", false},
+		{"a , ", "A", false},
+		{"a,,", "A", true},
+		{",", "", true},
 	} {
 		for name, announce := range map[string]func(h *Header) error{
 			"Announce":            func(h *Header) error { return h.Announce([]byte(test.list)) },
