@@ -260,6 +260,7 @@ func TestClientTransferEncodings(t *testing.T) {
 	} {
 		cases = append(cases, rawAnswer{name: fmt.Sprintf("%q", value), send: answer200(body, "Transfer-Encoding: "+value), end: closes})
 	}
+	cases = append(cases, rawAnswer{name: "HTTP/1.0", send: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body, end: closes})
 	for _, line := range []string{"Transfer-Encoding:chunked", "TRANSFER-ENCODING: CHUNKED", "Transfer-Encoding: \tchunked\t "} {
 		cases = append(cases, rawAnswer{name: fmt.Sprintf("good %q", line), send: answer200(body, line), status: 200, body: "hello", reuses: must})
 	}

@@ -267,6 +267,8 @@ func TestPipelineAnswers(t *testing.T) {
 		{name: "too long", answer: answerOK(strings.Repeat("x", 101)), err: sluice.ErrBodyTooLarge, retires: true},
 		{name: "too long, chunked", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", 101) + "\r\n0\r\n\r\n", err: sluice.ErrBodyTooLarge, retires: true},
 		{name: "close", answer: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", status: 200, body: "hi", retires: true},
+		{name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", status: 200, body: "hi", retires: true},
+		{name: "host of its own", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *sluice.Request, _ *sluice.Response) { req.UseHostHeader = true; req.Header.SetHost("other") }},
 		{name: "late bytes", answer: answerOK("hi") + answerOK("late"), status: 200, body: "hi", retires: true},
 		{name: "switching", answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", status: 101, retires: true},
 		{name: "no head", answer: "nonsense\r\n\r\n", err: sluice.ErrReadingResponseHeaders, retires: true},
