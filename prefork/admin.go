@@ -65,7 +65,7 @@ func openAdmin(addr string, handler sluice.RequestHandler, log Logger, h *holder
 		err = h.keepAdmin(a, addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sluice: Admin: %w", err)
+		return nil, fmt.Errorf("sluice: Admin %s: %w", addr, err)
 	}
 	a.server = &sluice.Server{
 		Handler:      a.survive(a.guard(handler)),

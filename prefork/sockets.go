@@ -15,7 +15,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/process/systemd"
 )
 
-const unixPrefix = "unix:"
+const (
+	unixPrefix = "unix:"
+	// maxUnixPath is the longest path of a unix socket that no system refuses.
+	maxUnixPath = 103
+)
 
 // An endpoint is an address to listen on.
 type endpoint struct {
@@ -212,6 +216,9 @@ func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
 // the bind on, so a process that mode excludes can never connect. With mode 0, only
 // the umask decides.
 func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	if path == "" { // the system would choose a name
+		return nil, errors.New("sluice: the path of the unix socket is missing")
+	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
 			return nil, fmt.Errorf("sluice: %q exists and is not a socket", path)
@@ -225,6 +232,9 @@ func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
 		c.Control = setMode(mode)
 	}
 	ln, err := c.Listen(context.Background(), "unix", path)
+	if errors.Is(err, syscall.EINVAL) && len(path) > maxUnixPath {
+		err = fmt.Errorf("%w: the path has %d bytes, and all systems take %d", err, len(path), maxUnixPath)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -236,10 +246,12 @@ func removeStale(path string) error {
 	c, err := net.Dial("unix", path)
 	if err == nil {
 		c.Close()
+	}
+	if err == nil || errors.Is(err, syscall.EAGAIN) { // its queue is full
 		return &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Net: "unix", Name: path}, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err
+		return fmt.Errorf("sluice: %q exists, and whether a process listens on it cannot be told: %w", path, err)
 	}
 	return os.Remove(path)
 }

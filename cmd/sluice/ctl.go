@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +33,7 @@ const (
 const (
 	maxCtlAnswer = 16 << 20
 	ctlDialTime  = 10 * time.Second
+	ctlPatience  = 10 * time.Second
 	// After the death of a manager, ctl looks so often for the end of its order, with these
 	// pauses, before it gives up.
 	ctlPolls    = 50
@@ -44,6 +47,8 @@ type ctlOptions struct {
 	timeout time.Duration
 	asJSON  bool
 	client  *sluice.HostClient
+	// patience bounds the time for which the server says nothing.
+	patience time.Duration
 }
 
 const ctlHelp = `Ctl gives orders to a running "sluice serve --prefork --admin ADDR", or to any
@@ -55,7 +60,8 @@ all get the version from before back, and ctl says why.
 
 Exit status: 0 if the order was carried out; 1 if it was not, with the reason in
 one line on stderr; 2 for wrong use; 3 if nothing that takes orders answers on
-ADDR; 4 if --timeout is over, and the order goes on.`
+ADDR, or says nothing for ten seconds; 4 if --timeout is over, and the order
+goes on.`
 
 const ctlExamples = `  sluice serve . --prefork auto --admin unix:/run/sluice.sock
   sluice ctl --admin unix:/run/sluice.sock status
@@ -64,7 +70,7 @@ const ctlExamples = `  sluice serve . --prefork auto --admin unix:/run/sluice.so
   sluice ctl --admin unix:/run/sluice.sock scale 8`
 
 func newCtlCommand() *cobra.Command {
-	var o ctlOptions
+	o := ctlOptions{patience: ctlPatience}
 	cmd := &cobra.Command{
 		Use:     "ctl",
 		Short:   "Restart, upgrade and scale a running server",
@@ -117,13 +123,10 @@ func numberOfWorkers(cmd *cobra.Command, args []string) error {
 
 // check checks the flags.
 func (o *ctlOptions) check() error {
-	switch {
-	case o.admin == "":
+	if o.admin == "" {
 		return errors.New("--admin is needed: it is what the server was started with")
-	case strings.HasPrefix(o.admin, "unix:"):
-		return nil
 	}
-	return checkAddr("--admin", o.admin)
+	return checkAdmin(o.admin)
 }
 
 // run gives an order, or asks for the status, and returns the exit status.
@@ -141,7 +144,9 @@ func (o *ctlOptions) run(parent context.Context, verb, path string) int {
 	select {
 	case a = <-asked:
 	case <-ctx.Done():
-		a = ctlAnswer{ctlTimedOut, errors.New("not over yet; it goes on")}
+		if a = (ctlAnswer{ctlTimedOut, errors.New("not over yet; it goes on")}); verb == "status" {
+			a = ctlAnswer{ctlNoAnswer, fmt.Errorf("no answer from %s yet", o.admin)}
+		}
 	}
 	if a.err != nil {
 		fmt.Fprintf(os.Stderr, "sluice ctl %s: %s\n", verb, strings.TrimSpace(cli.Message(a.err)))
@@ -157,12 +162,17 @@ type ctlAnswer struct {
 
 // ask sends the request and prints what comes.
 func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
+	var dialErr error
 	client := &sluice.HostClient{Addr: "admin", StreamResponseBody: true, Name: "sluice-ctl", DialTimeout: func(string, time.Duration) (net.Conn, error) {
 		network, addr := "tcp", o.admin
 		if name, isUnix := strings.CutPrefix(o.admin, "unix:"); isUnix {
 			network, addr = "unix", name
 		}
-		return net.DialTimeout(network, addr, ctlDialTime)
+		c, err := net.DialTimeout(network, addr, ctlDialTime)
+		if dialErr = err; err != nil {
+			return nil, err
+		}
+		return impatientConn{c, o.patience}, nil
 	}}
 	defer client.CloseIdleConnections()
 	req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
@@ -180,7 +190,10 @@ func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
 		req.URI().QueryArgs().Set("format", "json")
 	}
 	if err := client.DoContext(ctx, req, resp); err != nil {
-		return ctlAnswer{ctlNoAnswer, fmt.Errorf("no answer from %s: %w", o.admin, err)}
+		if dialErr != nil {
+			err = explainDial(o.admin, dialErr)
+		}
+		return ctlAnswer{ctlNoAnswer, fmt.Errorf("no answer from %s: %w", o.admin, o.explainSilence(err))}
 	}
 	o.client = client
 	body := io.LimitReader(resp.BodyStream(), maxCtlAnswer)
@@ -199,6 +212,45 @@ func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
 		return ctlAnswer{ctlNoAnswer, fmt.Errorf("%s takes no orders (status %d): the server must have prefork.ControlHandler there", o.admin, code)}
 	}
 	return o.follow(ctx, body)
+}
+
+// An impatientConn bounds each Read: during an order a server tells something every two seconds.
+type impatientConn struct {
+	net.Conn
+	patience time.Duration
+}
+
+func (c impatientConn) Read(p []byte) (int, error) {
+	c.SetReadDeadline(time.Now().Add(c.patience))
+	return c.Conn.Read(p)
+}
+
+// explainSilence says that a server has taken the connection, and no more.
+func (o *ctlOptions) explainSilence(err error) error {
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		return fmt.Errorf("it has said nothing for %v: the process hangs or is stopped", o.patience)
+	}
+	return err
+}
+
+// explainDial says why nothing answers on an admin address.
+func explainDial(admin string, err error) error {
+	path, isUnix := strings.CutPrefix(admin, "unix:")
+	info, statErr := os.Stat(path)
+	switch {
+	case isUnix && statErr == nil && info.Mode()&fs.ModeSocket == 0:
+		return errors.New("it is not a socket; what was the server's --admin?")
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("there is no such socket; is the server running, with this --admin?")
+	case errors.Is(err, fs.ErrPermission):
+		return errors.New("permission denied; only root and the user that the server runs as may use it")
+	case errors.Is(err, syscall.ECONNREFUSED) && isUnix:
+		return errors.New("nothing listens on the socket; its server was killed, and has not been started again")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("nothing listens there; is the server running, with this --admin?")
+	}
+	return err
 }
 
 // follow prints the progress of an order.
@@ -222,7 +274,9 @@ func (o *ctlOptions) follow(ctx context.Context, body io.Reader) ctlAnswer {
 			fmt.Println(last)
 		}
 	}
-	switch {
+	switch err := lines.Err(); {
+	case err != nil && o.explainSilence(err) != err:
+		return ctlAnswer{ctlNoAnswer, fmt.Errorf("no more answer from %s: %w", o.admin, o.explainSilence(err))}
 	case last.State == "done":
 		return ctlAnswer{}
 	case last.Error != "":

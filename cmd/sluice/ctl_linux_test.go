@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -93,6 +94,24 @@ func TestCtlAnswers(t *testing.T) {
 			t.Errorf("%s, %q: asked %q, printed %q and %q, status %d; want %+v", c.args, c.body, asked, stdout, stderr, exit, c)
 		}
 	}
+	body = "hang"
+	dir := t.TempDir()
+	file, stale := filepath.Join(dir, "file"), filepath.Join(dir, "stale")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: stale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.SetUnlinkOnClose(false)
+	gone.Close()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := tcp.Addr().String()
+	tcp.Close()
 	for _, c := range []struct {
 		args, stderr string
 		exit         int
@@ -104,10 +123,46 @@ func TestCtlAnswers(t *testing.T) {
 		{"scale 0 --admin unix:x", "scale takes a number of workers, at least 1, not \"0\"", 2},
 		{"restrat --admin unix:x", "unknown command \"restrat\" for \"sluice ctl\"", 2},
 		{"restart now --admin unix:x", "there are no arguments, only flags: [\"now\"]", 2},
-		{"restart --admin unix:/no/such/socket", "no answer from unix:/no/such/socket: cannot connect", 3},
+		{"status --admin unix:", "--admin unix: needs the path of a socket", 2},
+		{"restart --admin unix:/no/such/socket", "no answer from unix:/no/such/socket: there is no such socket; is the server running, with this --admin?\n", 3},
+		{"status --admin unix:" + stale, "no answer from unix:" + stale + ": nothing listens on the socket; its server was killed, and has not been started again\n", 3},
+		{"status --admin unix:" + file, "no answer from unix:" + file + ": it is not a socket; what was the server's --admin?\n", 3},
+		{"status --admin " + closed, "no answer from " + closed + ": nothing listens there; is the server running, with this --admin?\n", 3},
+		{"status --timeout 0.2 --admin unix:" + path, "sluice ctl status: no answer from unix:" + path + " yet\n", 3},
 	} {
 		if _, stderr, exit := ctl(t, strings.Fields(c.args)...); exit != c.exit || !strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: %q, status %d", c.args, stderr, exit)
+		}
+	}
+}
+
+// A server that hangs is no reason to wait for ever.
+func TestCtlIsImpatient(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	said := ""
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, said)
+		}
+	}()
+	for _, c := range []struct{ verb, said, want string }{
+		{"status", "", "no answer from unix:" + path + ": it has said nothing for 50ms"},
+		{"restart", "", "no answer from unix:" + path + ": it has said nothing for 50ms"},
+		{"restart", "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n", "no more answer from unix:" + path + ": it has said nothing for 50ms"},
+	} {
+		said = c.said
+		o := &ctlOptions{admin: "unix:" + path, waits: true, patience: 50 * time.Millisecond}
+		if a := o.ask(t.Context(), c.verb, "/"+c.verb); a.status != ctlNoAnswer || a.err == nil || !strings.Contains(a.err.Error(), c.want) {
+			t.Errorf("%s after %q: %d, %v, want %q", c.verb, c.said, a.status, a.err, c.want)
 		}
 	}
 }

@@ -42,6 +42,13 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	const free = "127.0.0.1:0"
+	socket, long := filepath.Join(t.TempDir(), "admin"), "/tmp/"+strings.Repeat("x", 195)
+	listening, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listening.Close()
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -61,13 +68,19 @@ func TestFailures(t *testing.T) {
 		{"a port alone", []string{dir, "--addr", "8080"}, ":8080 is that port on all addresses", 2},
 		{"too many colons", []string{dir, "--addr", "::1:8080"}, "--addr takes HOST:PORT", 2},
 		{"a port alone for the master", []string{dir, "--prefork", "--admin", "9090"}, ":9090 is that port", 2},
+		{"a socket without its path", []string{dir, "--admin", "unix:"}, "--admin unix: needs the path of a socket", 2},
+		{"a path alone", []string{dir, "--admin", "/run/x"}, "unix:/run/x is the socket with this path", 2},
+		{"admin in use", []string{dir, "--addr", free, "--admin", taken.Addr().String()}, "cannot listen on --admin " + taken.Addr().String() + ": another server does", 1},
+		{"admin in use, with workers", []string{dir, "--addr", free, "--admin", taken.Addr().String(), "--prefork", "1"}, "cannot listen on --admin " + taken.Addr().String() + ": another server does", 1},
+		{"admin's socket in use", []string{dir, "--addr", free, "--admin", "unix:" + socket, "--prefork", "1"}, "cannot listen on --admin unix:" + socket + ": another server does", 1},
+		{"admin is a file", []string{dir, "--addr", free, "--admin", "unix:" + file}, file + "\" exists and is not a socket", 1},
+		{"admin in no folder", []string{dir, "--addr", free, "--admin", "unix:" + dir + "/none/x", "--prefork", "1"}, "no such file or directory", 1},
+		{"admin's path is long", []string{dir, "--addr", free, "--admin", "unix:" + long}, "the path has 200 bytes, and all systems take 103", 1},
 		{"no number", []string{dir, "--max-body", "abc"}, "--max-body takes a whole number, not \"abc\"\n", 2},
 		{"too large a number", []string{dir, "--max-body", "99999999999999999999"}, "--max-body takes a number of a usual size", 2},
 		{"no truth", []string{dir, "--http2=maybe"}, "--http2 takes true or false, not \"maybe\"\n", 2},
 		{"no flag", []string{dir, "--nosuch"}, "unknown flag: --nosuch", 2},
 		{"port in use", []string{dir, "--addr", taken.Addr().String()}, "another program does", 1},
-		{"admin port in use", []string{dir, "--admin", taken.Addr().String()}, "cannot listen on " + taken.Addr().String() + ": another program does", 1},
-		{"admin port of a master in use", []string{dir, "--prefork", "1", "--admin", taken.Addr().String()}, "cannot listen on " + taken.Addr().String() + ": another program does", 1},
 		{"bad port", []string{dir, "--addr", "127.0.0.1:notaport"}, "there is no port \"notaport\"", 2},
 		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key", 2},
 		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert", 2},
@@ -118,6 +131,19 @@ func TestFailures(t *testing.T) {
 }
 
 // TestUnreadableFolder runs as another user, because root may read everything.
+func TestAdminInUseOfHolder(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	out, err := serveIn(t, t.TempDir(), "--addr", "127.0.0.1:0", "--admin", taken.Addr().String(), "--prefork", "1", "--upgrade").CombinedOutput()
+	lines := strings.Split(string(out), "\n") // the process that manages says it, and then its holder
+	if want := "sluice: cannot listen on --admin " + taken.Addr().String() + ": another server does; choose another address"; err == nil || lines[len(lines)-2] != want {
+		t.Errorf("%v: %q, want %q", err, out, want)
+	}
+}
+
 func TestUnreadableFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "closed")
 	if err := os.Mkdir(dir, 0); err != nil {

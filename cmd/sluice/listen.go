@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/process/systemd"
@@ -27,6 +28,36 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 
 func errInUse(addr string) error {
 	return fmt.Errorf("cannot listen on %s: another program does; choose another port", addr)
+}
+
+// explainAdmin says in our words why --admin cannot be listened on. With --upgrade, another process has
+// met the error, whose text is the same.
+func explainAdmin(admin string, err error) error {
+	if err == nil {
+		return nil
+	}
+	why, isAdmin := strings.CutPrefix(err.Error(), "sluice: Admin "+admin+": ")
+	switch {
+	case !isAdmin:
+		return err
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on --admin %s: another server does; choose another address", admin)
+	}
+	return fmt.Errorf("cannot listen on --admin %s: %s", admin, strings.TrimPrefix(why, "sluice: "))
+}
+
+// checkAdmin is checkAddr for --admin.
+func checkAdmin(addr string) error {
+	path, isUnix := strings.CutPrefix(addr, "unix:")
+	switch {
+	case isUnix && path == "":
+		return errors.New("--admin unix: needs the path of a socket, such as unix:/run/sluice.sock")
+	case isUnix:
+		return nil
+	case strings.Contains(addr, "/"):
+		return fmt.Errorf("--admin takes HOST:PORT, or unix:PATH: unix:%s is the socket with this path", addr)
+	}
+	return checkAddr("--admin", addr)
 }
 
 // checkAddr finds what is no address to listen on, before anything listens. What a

@@ -179,8 +179,8 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	if err := checkAddr(o.addrFlag(), o.addr); err != nil {
 		return err
 	}
-	if o.admin != "" && !strings.HasPrefix(o.admin, "unix:") {
-		if err := checkAddr("--admin", o.admin); err != nil {
+	if o.admin != "" {
+		if err := checkAdmin(o.admin); err != nil {
 			return err
 		}
 	}

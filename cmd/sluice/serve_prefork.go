@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -338,13 +337,11 @@ func mainPID() int {
 // explainListen puts an address in use in our words.
 func (o *serveOptions) explainListen(err error) error {
 	var boot *prefork.BootError
-	switch {
+	switch explained := explainAdmin(o.admin, err); {
+	case explained != err:
+		return explained
 	case errors.Is(err, syscall.EADDRINUSE):
-		addr := o.addr
-		if listening := (*net.OpError)(nil); errors.As(err, &listening) && listening.Addr != nil { // that of --admin may be meant
-			addr = listening.Addr.String()
-		}
-		return errInUse(addr)
+		return errInUse(o.addr)
 	case errors.As(err, &boot):
 		return fmt.Errorf("worker %d cannot start: %s", boot.Slot, strings.TrimPrefix(boot.Text, "sluice: "))
 	}
