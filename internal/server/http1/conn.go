@@ -54,6 +54,9 @@ type Conn struct {
 	// read together with this one. Reading the clock again would cost a pipelined request 6 %
 	// of its time, and any other 3 % of its instructions.
 	sharesStart bool
+	// lacksIdleTime: the engine does not have the deadline of IdleTimeout yet, because input
+	// followed the last request. Empty lines leave a deadline that it has as it is.
+	lacksIdleTime bool
 }
 
 // Open returns the Protocol of a connection. It is valid until Closed, Sleep or
@@ -165,7 +168,8 @@ func (c *Conn) acquireExchange() {
 func (c *Conn) unbegin() {
 	c.facts.Served--
 	c.endRequest()
-	c.awaitRequest(false)
+	c.phase, c.sharesStart = readIdle, false
+	c.tellState(StateIdle)
 }
 
 func (c *Conn) stepHead(in []byte) (int, engine.Next) {
@@ -408,6 +412,7 @@ func (c *Conn) CanRewind() bool { return c.phase == readHead }
 func (c *Conn) Rewind() []byte {
 	input := bytes.Clone(c.x.rawHead())
 	c.unbegin()
+	c.setIdleDeadline()
 	return input
 }
 

@@ -19,6 +19,12 @@ func (c *Conn) ownStart() {
 func (c *Conn) armReadDeadline() {
 	switch c.phase {
 	case readHead:
+		if !c.isMidRequest() {
+			if c.lacksIdleTime {
+				c.setIdleDeadline()
+			}
+			return
+		}
 		c.x.isPieced = true
 		c.ownStart()
 		c.conn.SetReadDeadline(c.x.start, c.cfg.ReadTimeout)
@@ -48,13 +54,18 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 // awaitRequest makes the connection idle. hasMore: input is there that follows the last
 // request, so there is nothing to wait for.
 func (c *Conn) awaitRequest(hasMore bool) {
-	c.phase, c.sharesStart = readIdle, hasMore
-	switch {
-	case hasMore:
-	case c.cfg.IdleTimeout > 0:
-		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.IdleTimeout)
-	default:
-		c.conn.SetReadDeadline(0, 0)
+	c.phase, c.sharesStart, c.lacksIdleTime = readIdle, hasMore, hasMore
+	if !hasMore {
+		c.setIdleDeadline()
 	}
 	c.tellState(StateIdle)
+}
+
+func (c *Conn) setIdleDeadline() {
+	c.lacksIdleTime = false
+	if c.cfg.IdleTimeout > 0 {
+		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.IdleTimeout)
+	} else {
+		c.conn.SetReadDeadline(0, 0)
+	}
 }

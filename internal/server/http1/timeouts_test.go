@@ -56,6 +56,44 @@ func TestDeadlinesOfConnection(t *testing.T) {
 	p.Closed(nil)
 }
 
+// TestEmptyLinesTakeIdleTime: a client that sends empty lines has no more time for its next
+// request than one that sends nothing.
+func TestEmptyLinesTakeIdleTime(t *testing.T) {
+	const unset = -1
+	steps := []struct {
+		in   string
+		want time.Duration // that was set; unset: none
+	}{
+		{"\r\n", unset},
+		{"\r", unset},
+		{"\n", unset},
+		{"\r\n\r\nG", 2 * time.Second},
+		{"ET / HTTP/1.1\r\nHost: h\r\n\r\n", 3 * time.Second},
+		{"\r\n", unset},
+		{simpleGet + "\r\n", 3 * time.Second},
+		{"\r\n", unset},
+		{simpleGet + "\r", 3 * time.Second},
+		{"\n", unset},
+		{"P", 2 * time.Second},
+	}
+	onSleepers(t, func(t *testing.T, c *http1test.Conn) {
+		s := quietServer(echoHandler)
+		s.ReadTimeout, s.IdleTimeout = 2*time.Second, 3*time.Second
+		p := c.Open(acceptorOf(s))
+		for i, step := range steps {
+			p = c.Pause(p)
+			c.ReadTimeout = unset
+			if next := c.Feed(t, p, []byte(step.in)); next != engine.Read {
+				t.Fatalf("step %d: %v", i, next)
+			}
+			if p = c.Pause(p); c.ReadTimeout != step.want {
+				t.Errorf("step %d, %q: %v was set, want %v", i, step.in, c.ReadTimeout, step.want)
+			}
+		}
+		p.Closed(nil)
+	})
+}
+
 func TestTimedOut(t *testing.T) {
 	tests := []struct {
 		name, in, status string
