@@ -47,6 +47,9 @@ type exchange struct {
 	cancel context.CancelFunc
 
 	isUploading bool // the request's body is upload
+	// namesUpstream: each upstream gets its own host, by an option, or because a client of HTTP/1.0
+	// has named none (RFC 9112 section 3.2).
+	namesUpstream bool
 	isStreaming bool // the response's body is a stream, which owns the exchange
 
 	scratch   []byte // for values of fields
@@ -94,6 +97,7 @@ func (x *exchange) run() error {
 			return hookError{err}
 		}
 	}
+	x.namesUpstream = x.proxy.options.RewriteHost || len(x.req.Header.Host()) == 0
 	protocol := upgradeOf(&x.ctx.Request.Header)
 	if protocol != "" {
 		return x.tunnel(protocol)
@@ -158,7 +162,7 @@ func (x *exchange) send() error {
 func (x *exchange) sendOnce(ctx context.Context) error {
 	x.resp.StreamBody, x.resp.SkipBody, x.resp.OnInterim = true, false, x.onInterim
 	u := x.pick.Member.Client
-	u.aim(&x.req)
+	x.aim(&x.req, u)
 	err := u.client.DoContext(ctx, &x.req, x.resp)
 	if x.uploadsHTTP1() {
 		x.upload.settled()

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
+	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
 // buildHead makes x.req the request that is sent for a client, without a body.
@@ -18,7 +19,7 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	received, out := x.received, x.sent
 	hadTE := received.ForwardTo(out, o.Forwarded == ForwardedAppend)
 	x.req.UseHostHeader = true
-	host := x.ctx.Host()                     // of an absolute target, or of Host
+	host := uri.WithoutZone(x.ctx.Host())    // of an absolute target, or of Host
 	if !bytes.Equal(host, received.Host()) { // mostly they are the same bytes
 		h.SetHostBytes(host)
 	}
@@ -69,7 +70,9 @@ func (x *exchange) appendForwarded(addr netip.Addr, host []byte, proto string) {
 	x.scratch = message.AppendForwarded(x.scratch[:0], client, host, proto)
 	x.appendField("X-Forwarded-For", string(client))
 	x.appendField("Forwarded", string(x.scratch))
-	x.setMissing("X-Forwarded-Host", string(host))
+	if len(host) > 0 {
+		x.setMissing("X-Forwarded-Host", string(host))
+	}
 	x.setMissing("X-Forwarded-Proto", proto)
 }
 

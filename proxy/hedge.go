@@ -167,7 +167,7 @@ func (h *hedge) run() {
 	u.sent.Add(1)
 	u.hedged.Add(1)
 	h.resp.StreamBody = true // its interim responses are dropped: the client gets those of the first attempt
-	u.aim(h.req)
+	h.x.aim(h.req, u)
 	h.err = u.client.DoContext(h.ctx, h.req, &h.resp)
 	switch {
 	case h.err == nil:

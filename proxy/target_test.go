@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -94,4 +96,49 @@ func TestSetTarget(t *testing.T) {
 			t.Errorf("%q became %d, %q, want %q", set, ctx.Response.StatusCode(), got, want)
 		}
 	}
+}
+
+// TestHost: an upstream gets a Host that it can take, whatever a client may send: its own name
+// for a request of HTTP/1.0 without one (RFC 9112 section 3.2), and no zone, which is the client's (RFC
+// 6874 section 4). None of these requests is a failure of the upstream.
+func TestHost(t *testing.T) {
+	tell := func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Host, " ", r.Header["X-Forwarded-Host"], " ", r.Header.Get("Forwarded"))
+	}
+	const forwarded = "for=127.0.0.1;proto=http"
+	for _, o := range []Options{{}, {RewriteHost: true}, {Request: func(*sluice.RequestCtx, *sluice.Request) error { return nil }}, {HedgeAfter: time.Hour}} {
+		onEachProtocol(t, o, tell, func(t *testing.T, p *Proxy, _ *net.TCPConn) {
+			own := p.group.Members()[0].Client.host
+			addr := front(t, p, sluice.EngineAuto)
+			for head, want := range map[string]string{
+				"GET / HTTP/1.0\r\n": own + " [] " + forwarded,
+				"GET / HTTP/1.1\r\nHost: [fe80::1%25eth0]:8\r\nConnection: close\r\n": "[fe80::1]:8 [[fe80::1]:8] for=127.0.0.1;host=\"[fe80::1]:8\";proto=http",
+				"GET http://[fe80::1%25eth0]/ HTTP/1.0\r\n":                             "[fe80::1] [[fe80::1]] for=127.0.0.1;host=\"[fe80::1]\";proto=http",
+				"GET / HTTP/1.0\r\nHost: b\r\n":                                        "b [b] for=127.0.0.1;host=\"b\";proto=http",
+			} {
+				if o.RewriteHost {
+					_, rest, _ := strings.Cut(want, " ")
+					want = own + " " + rest
+				}
+				conn := dialFront(t, addr)
+				send(t, conn, head+"\r\n")
+				if got := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); got != want {
+					t.Errorf("%q: %q, want %q", head, got, want)
+				}
+			}
+			if n := p.group.Members()[0].Client.failed.Load(); n != 0 {
+				t.Errorf("%d failures of the upstream", n)
+			}
+		})
+	}
+}
+
+// TestHostOfTunnel is TestHost for an upgrade, which HTTP/1.1 has only.
+func TestHostOfTunnel(t *testing.T) {
+	onEachEngine(t, Options{}, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		send(t, conn, "GET / HTTP/1.1\r\nHost: [fe80::1%25eth0]\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		if got := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); got != "[fe80::1]" {
+			t.Errorf("the upstream got %q", got)
+		}
+	})
 }

@@ -129,7 +129,7 @@ func (x *exchange) ask(protocol string) (conn net.Conn, early []byte, err error)
 	for attempt := 1; ; attempt++ {
 		x.begin(x.choose())
 		u := x.pick.Member.Client
-		if x.proxy.options.RewriteHost {
+		if x.namesUpstream {
 			x.req.Header.SetHost(u.host)
 		}
 		conn, early, isSent, err := x.open(u, protocol)

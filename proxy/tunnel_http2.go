@@ -47,7 +47,7 @@ func (x *exchange) openStream(u *upstream) (net.Conn, error) {
 	for _, name := range [...]string{sluice.HeaderConnection, sluice.HeaderUpgrade, ws.FieldKey} {
 		req.Header.Del(name)
 	}
-	u.aim(req)
+	x.aim(req, u)
 	stream, err := u.client.ConnectProtocol(x, "websocket", req, x.resp)
 	switch {
 	case err != nil:

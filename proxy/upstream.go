@@ -98,8 +98,8 @@ func (u *upstream) setClient(c *sluice.HostClient, mode sluice.HTTP2Mode) {
 }
 
 // aim makes u the target of a request.
-func (u *upstream) aim(req *sluice.Request) {
-	if u.options.RewriteHost {
+func (x *exchange) aim(req *sluice.Request, u *upstream) {
+	if x.namesUpstream {
 		req.Header.SetHost(u.host)
 	}
 	if u.isPlain {

@@ -192,18 +192,21 @@ func AppendForwarded(dst, client, host []byte, proto string) []byte {
 	} else {
 		dst = append(dst, client...)
 	}
-	dst = append(dst, `;host="`...)
-	if ascii.All(host, ascii.Quoted) {
-		dst = append(dst, host...)
-	} else {
+	switch {
+	case len(host) == 0:
+	case ascii.All(host, ascii.Quoted):
+		dst = append(append(append(dst, `;host="`...), host...), '"')
+	default:
+		dst = append(dst, `;host="`...)
 		for _, c := range host {
 			if c == '"' || c == '\\' {
 				dst = append(dst, '\\')
 			}
 			dst = append(dst, c)
 		}
+		dst = append(dst, '"')
 	}
-	return append(append(dst, `";proto=`...), proto...)
+	return append(append(dst, ";proto="...), proto...)
 }
 
 // ForwardedFields are X-Forwarded-For, -Host, -Proto and Forwarded for one client and one host. They
@@ -247,7 +250,9 @@ func (f *ForwardedFields) renew(client netip.Addr, host []byte, proto string) {
 	text = AppendForwarded(text, name, host, proto)
 	f.fields.Reset()
 	f.fields.AddLine(field.XForwardedFor, name)
-	f.fields.AddLine(field.XForwardedHost, host)
+	if len(host) > 0 { // a client of HTTP/1.0 may have named none
+		f.fields.AddLine(field.XForwardedHost, host)
+	}
 	f.fields.AddLine(field.XForwardedProto, ascii.Bytes(proto))
 	f.fields.AddLine(field.Forwarded, text[len(name)+len(host):])
 	f.text = text

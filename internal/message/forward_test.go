@@ -99,7 +99,7 @@ func TestForwardedFields(t *testing.T) {
 		{"1.2.3.4", "h:9", "http", `1.2.3.4|h:9|http|for=1.2.3.4;host="h:9";proto=http`},
 		{"1.2.3.5", "h:9", "http", `1.2.3.5|h:9|http|for=1.2.3.5;host="h:9";proto=http`},
 		{"::ffff:1.2.3.5", "h:9", "http", `1.2.3.5|h:9|http|for=1.2.3.5;host="h:9";proto=http`},
-		{"fe80::1%eth0", "", "https", `fe80::1||https|for="[fe80::1]";host="";proto=https`},
+		{"fe80::1%eth0", "", "https", `fe80::1||https|for="[fe80::1]";proto=https`},
 		{"", `a"\b`, "https", `unknown|a"\b|https|for=unknown;host="a\"\\b";proto=https`},
 		{"1.2.3.4", "a\r\nb\x00", "https", "1.2.3.4|a  b |https|for=1.2.3.4;host=\"a  b \";proto=https"},
 	} {

@@ -183,7 +183,7 @@ func satelliteRules() map[string]packageRule {
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/wire/h1", "internal/invariants", "internal/process/recall", "internal/server/upgrade"}},
 
 		// The server and the client together.
-		"proxy": {own: []string{".", "internal/body", "internal/buf", "internal/client/balance", "internal/clock", "internal/engine", "internal/engine/choose", "internal/invariants", "internal/message", "internal/server/upgrade", "internal/wire/ascii", "internal/wire/ws", "internal/wire/h1"}},
+		"proxy": {own: []string{".", "internal/body", "internal/buf", "internal/client/balance", "internal/clock", "internal/engine", "internal/engine/choose", "internal/invariants", "internal/message", "internal/server/upgrade", "internal/wire/ascii", "internal/wire/ws", "internal/wire/h1", "internal/wire/uri"}},
 
 		"router":          {own: []string{".", "internal/server/route"}},
 		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route"}},
