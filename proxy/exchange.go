@@ -50,7 +50,7 @@ type exchange struct {
 	// namesUpstream: each upstream gets its own host, by an option, or because a client of HTTP/1.0
 	// has named none (RFC 9112 section 3.2).
 	namesUpstream bool
-	isStreaming bool // the response's body is a stream, which owns the exchange
+	isStreaming   bool // the response's body is a stream, which owns the exchange
 
 	scratch   []byte // for values of fields
 	forwarded message.ForwardedFields
@@ -98,12 +98,13 @@ func (x *exchange) run() error {
 		}
 	}
 	x.namesUpstream = x.proxy.options.RewriteHost || len(x.req.Header.Host()) == 0
-	protocol := upgradeOf(&x.ctx.Request.Header)
-	if protocol != "" {
-		return x.tunnel(protocol)
-	}
 	if err := x.takeBody(); err != nil {
 		return err
+	}
+	// A request with a long body does not change the protocol: its server need not do so (RFC 9110
+	// section 7.8).
+	if protocol := upgradeOf(&x.ctx.Request.Header); protocol != "" && !x.isUploading {
+		return x.tunnel(protocol)
 	}
 	if err := x.send(); err != nil {
 		return err

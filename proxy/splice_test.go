@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -221,6 +222,44 @@ func TestSpliceHalfClose(t *testing.T) {
 			t.Errorf("%d bytes", len(text))
 		}
 		awaitTunnels(t, p, 0)
+	})
+}
+
+// TestUpgradeWithBody: a short body goes along with a request for another protocol, as Docker's
+// clients send it. With a long one, the request is an ordinary one.
+func TestUpgradeWithBody(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Header.Get("Upgrade") == "" {
+			fmt.Fprintf(w, "%d bytes, Connection %q", len(body), r.Header.Get("Connection"))
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n%s to %s", body, r.URL.Path)
+	}
+	const head = "POST /exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+	onEachEngine(t, Options{}, handler, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		long := strings.Repeat("x", blockSize+1)
+		r := bufio.NewReader(conn)
+		for _, ordinary := range []string{
+			fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(long), long),
+			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(long), long),
+		} {
+			send(t, conn, head+ordinary)
+			if got := bodyOf(t, answerTo(t, r, 200)); got != `16385 bytes, Connection ""` {
+				t.Errorf("a long body: %q", got)
+			}
+		}
+		send(t, conn, head+"Content-Length: 4\r\n\r\nbody")
+		answerTo(t, r, 101)
+		if got, err := io.ReadAll(r); err != nil || string(got) != "body to /exec" {
+			t.Errorf("%q, %v", got, err)
+		}
 	})
 }
 

@@ -113,8 +113,8 @@ func TestHost(t *testing.T) {
 			for head, want := range map[string]string{
 				"GET / HTTP/1.0\r\n": own + " [] " + forwarded,
 				"GET / HTTP/1.1\r\nHost: [fe80::1%25eth0]:8\r\nConnection: close\r\n": "[fe80::1]:8 [[fe80::1]:8] for=127.0.0.1;host=\"[fe80::1]:8\";proto=http",
-				"GET http://[fe80::1%25eth0]/ HTTP/1.0\r\n":                             "[fe80::1] [[fe80::1]] for=127.0.0.1;host=\"[fe80::1]\";proto=http",
-				"GET / HTTP/1.0\r\nHost: b\r\n":                                        "b [b] for=127.0.0.1;host=\"b\";proto=http",
+				"GET http://[fe80::1%25eth0]/ HTTP/1.0\r\n":                           "[fe80::1] [[fe80::1]] for=127.0.0.1;host=\"[fe80::1]\";proto=http",
+				"GET / HTTP/1.0\r\nHost: b\r\n":                                       "b [b] for=127.0.0.1;host=\"b\";proto=http",
 			} {
 				if o.RewriteHost {
 					_, rest, _ := strings.Cut(want, " ")

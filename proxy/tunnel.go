@@ -18,10 +18,6 @@ const maxRefusal = 1 << 20
 // tunnel forwards a request to change the protocol. If the upstream agrees, bytes go in both
 // directions from then on.
 func (x *exchange) tunnel(protocol string) error {
-	if len(x.ctx.PostBody()) > 0 {
-		x.ctx.Error("a request for another protocol has no body here", sluice.StatusBadRequest)
-		return nil
-	}
 	x.req.Header.Set(sluice.HeaderConnection, "Upgrade")
 	x.req.Header.Set(sluice.HeaderUpgrade, protocol)
 	x.resp.Reset() // of the settings that a request without a tunnel has left

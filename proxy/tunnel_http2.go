@@ -34,7 +34,7 @@ func (x *exchange) open(u *upstream, protocol string) (conn net.Conn, early []by
 // upstream (RFC 6455 section 4.2.1). Without it, the upstream has to refuse.
 func (x *exchange) asksForWebSocket() bool {
 	_, hasKey := ws.ParseKey(x.req.Header.Peek(ws.FieldKey))
-	return hasKey && x.req.Header.IsGet()
+	return hasKey && x.req.Header.IsGet() && len(x.req.Body()) == 0
 }
 
 // openStream asks u for a WebSocket on a stream of HTTP/2 (RFC 8441 section 5), and makes the
