@@ -144,18 +144,22 @@ func convertResponse(resp *sluice.Response, r *http.Request) *http.Response {
 	}
 	out.Status = strconv.Itoa(out.StatusCode) + " " + reason
 	out.ProtoMajor, out.ProtoMinor, _ = http.ParseHTTPVersion(out.Proto)
+	isChunked := h.ContentLength() == -1 && out.ProtoMajor == 1
 	for name, value := range h.All() {
-		switch key := http.CanonicalHeaderKey(string(name)); key {
-		case "Transfer-Encoding":
-		case "Trailer":
+		switch key := http.CanonicalHeaderKey(string(name)); {
+		case key == "Transfer-Encoding", key == "Connection" && out.Close: // as net/http
+		case key == "Trailer" && (isChunked || out.ProtoMajor > 1):
 			announceTrailers(out, value)
-		case "Content-Length":
+		case key == "Content-Length":
 			if h.ContentLength() >= 0 {
 				out.Header[key] = []string{string(value)}
 			}
 		default:
 			out.Header[key] = append(out.Header[key], string(value))
 		}
+	}
+	if isChunked {
+		out.TransferEncoding = []string{"chunked"}
 	}
 	stream := resp.BodyStream()
 	if stream == nil && len(resp.Body()) > 0 { // the client's own Transport has kept it in memory
@@ -168,9 +172,8 @@ func convertResponse(resp *sluice.Response, r *http.Request) *http.Response {
 		}
 		return out
 	}
-	_, out.Uncompressed = stream.(*body.Decoding)
-	if h.ContentLength() == -1 && out.ProtoMajor == 1 && !out.Uncompressed {
-		out.TransferEncoding = []string{"chunked"}
+	if _, out.Uncompressed = stream.(*body.Decoding); out.Uncompressed {
+		out.TransferEncoding = nil
 	}
 	out.Body = &responseBody{stream: stream, header: h, response: out}
 	return out
@@ -182,7 +185,9 @@ func announceTrailers(out *http.Response, list []byte) {
 		out.Trailer = http.Header{}
 	}
 	for name := range bytes.SplitSeq(list, []byte(",")) {
-		out.Trailer[http.CanonicalHeaderKey(string(bytes.TrimSpace(name)))] = nil
+		if name = bytes.TrimSpace(name); len(name) > 0 {
+			out.Trailer[http.CanonicalHeaderKey(string(name))] = nil
+		}
 	}
 }
 
