@@ -130,7 +130,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestUnreadableFolder runs as another user, because root may read everything.
+// TestAdminInUseOfHolder: the process that was started says what the one that manages has met.
 func TestAdminInUseOfHolder(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,6 +144,7 @@ func TestAdminInUseOfHolder(t *testing.T) {
 	}
 }
 
+// TestUnreadableFolder runs as another user, because root may read everything.
 func TestUnreadableFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "closed")
 	if err := os.Mkdir(dir, 0); err != nil {
