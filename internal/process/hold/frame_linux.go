@@ -3,6 +3,7 @@ package hold
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -92,6 +93,9 @@ type conn struct {
 func newConn(f *os.File) (*conn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
+	if failed := (*net.OpError)(nil); errors.As(err, &failed) {
+		err = failed.Err // the rest says nothing
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +229,7 @@ func (c *conn) receive() (f frame, err error) {
 		return f, fmt.Errorf("sluice: a frame: %w", err)
 	}
 	if got.isCut {
-		f.lost = fmt.Errorf("%d of %d descriptors of %q have arrived%s: %w", arrived, count, f.Name, limit(), unix.EMFILE)
+		f.lost = fmt.Errorf("%d of %d descriptors of %q have arrived: %w", arrived, count, f.Name, withLimit(unix.EMFILE))
 		return f, nil
 	}
 	for len(got.descriptors) > 0 {
@@ -233,7 +237,7 @@ func (c *conn) receive() (f frame, err error) {
 		got.descriptors = got.descriptors[1:] // plainFile has closed it
 		if err != nil {
 			closeFiles(f.files)
-			f.files, f.lost = nil, fmt.Errorf("%d descriptors of %q%s: %w", count, f.Name, limit(), err)
+			f.files, f.lost = nil, withLimit(err)
 			return f, nil
 		}
 		f.files = append(f.files, file)
@@ -247,13 +251,13 @@ type arrival struct {
 	isCut       bool // this process could not take more: its table of descriptors is full
 }
 
-// limit names the limit of descriptors of this process, for an error.
-func limit() string {
+// withLimit adds to an error that says that this process has too many descriptors how many it may have.
+func withLimit(err error) error {
 	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
-		return ""
+	if !errors.Is(err, unix.EMFILE) || unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return err
 	}
-	return fmt.Sprintf(" (process %d may have %d)", os.Getpid(), l.Cur)
+	return fmt.Errorf("%w (process %d may have %d)", err, os.Getpid(), l.Cur)
 }
 
 // receiveFiles fills bytes, and appends the descriptors that come with them.

@@ -650,7 +650,7 @@ func (h *holder) try(f frame) {
 		return
 	}
 	if err := h.start(f.Name); err != nil {
-		h.answer(fmt.Errorf("the new binary cannot be started: %w", err))
+		h.answer(fmt.Errorf("the new binary cannot be started: %w", withLimit(err)))
 	}
 }
 
@@ -752,7 +752,7 @@ func (h *holder) restart() {
 	}
 	if err := h.startManager(); err != nil {
 		h.failures++
-		h.config.Logger.Printf("holder (pid %d): a manager cannot be started: %v", os.Getpid(), err)
+		h.config.Logger.Printf("holder (pid %d): a manager cannot be started: %v", os.Getpid(), withLimit(err))
 		h.restartLater()
 	}
 }
