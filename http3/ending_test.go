@@ -164,7 +164,12 @@ func TestReadDeadlineLosesNothing(t *testing.T) {
 // Requests beyond it may be sent again.
 func TestHeadsOfConn(t *testing.T) {
 	goOn := make(chan bool)
-	v, addr := serveHTTP3(t, &sluice.Server{ReadBufferSize: 64 << 10, Handler: func(*sluice.RequestCtx) { <-goOn }}, Config{})
+	v, addr := serveHTTP3(t, &sluice.Server{ReadBufferSize: 64 << 10, Handler: func(*sluice.RequestCtx) {
+		select {
+		case <-goOn:
+		case <-t.Context().Done(): // it has failed
+		}
+	}}, Config{})
 	c := dialRaw(t, addr)
 	const size, streams = 16000, 100
 	whole := get("/", "x", strings.Repeat("x", size))
@@ -200,15 +205,14 @@ func TestHeadsOfConn(t *testing.T) {
 			}
 			c.mu.Unlock()
 		}
-		if name == "complete" {
-			for v.Stats().Streams > 0 {
-				select {
-				case goOn <- true:
-				case <-time.After(time.Millisecond):
-				}
+		for left := most + 1; left > 0; { // the last ones may not have arrived before
+			select {
+			case goOn <- true: // complete
+			case <-time.After(time.Millisecond): // arriving
+				v.sweep(clock.Nanos() + int64(defaultHeadTimeout) + int64(time.Second))
+			case <-rejected:
+				left--
 			}
-		} else {
-			v.sweep(clock.Nanos() + int64(time.Minute))
 		}
 		if !nettest.Poll(10*time.Second, func() bool { return v.Stats().Streams == 0 }) {
 			t.Fatalf("%s: streams remain", name)
