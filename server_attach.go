@@ -311,6 +311,16 @@ func (g *http3Gauges) remove(p server.Attached) {
 	g.ended.addCounts(p.Stats())
 }
 
+// handshakes returns how many handshakes are in progress.
+func (g *http3Gauges) handshakes() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.of {
+		n += p.Handshakes()
+	}
+	return n
+}
+
 // sum returns the gauges of all.
 func (g *http3Gauges) sum() HTTP3Stats {
 	g.mu.Lock()

@@ -50,6 +50,10 @@ func (s *Server) Control() *ServerControl {
 	return &s.control
 }
 
+// Handshakes returns how many clients of HTTP/3 have begun a handshake that is not complete.
+// GetOpenConnectionsCount counts a connection before Handshakes ceases to count it.
+func (c *ServerControl) Handshakes() int { return c.server.http3Gauges().handshakes() }
+
 // Value returns what packages of this module need to know of the server, under keys that
 // they alone can name; nil for any other key.
 func (c *ServerControl) Value(key any) any {

@@ -65,9 +65,9 @@ const (
 
 // serveConn begins to serve q.
 func (s *serving) serveConn(q *quic.Conn) {
-	s.handshakeEnded(q)
 	n := newNetConn(q)
 	facts, err := s.admit(n)
+	s.handshakeEnded(q)
 	if err != nil {
 		s.stats.refused.Add(1)
 		code := h3.ExcessiveLoad

@@ -62,7 +62,7 @@ func playRole(role string) int {
 		p.HangTimeout = time.Second
 	}
 	p.RecoverThreshold, p.SoakTime = 100, -1
-	p.IdleLinger, p.DrainTimeout = 300*time.Millisecond, patience
+	p.DrainTimeout = patience
 	p.OnWorkerStart = func(i prefork.WorkerInfo) error { info = i; return nil }
 	p.OnFleetReady = func() { fmt.Println("ready", p.Addrs()[0]) }
 	var config Config
@@ -70,6 +70,11 @@ func playRole(role string) int {
 		config.RetryAbove = -1
 	}
 	Prefork(p, config)
+	drains := p.OnDrain
+	p.OnDrain = func() {
+		drains()
+		fmt.Println("drained", os.Getpid())
+	}
 	cert, key, err := sluice.GenerateTestCertificate("localhost")
 	if err != nil {
 		return 9
@@ -165,6 +170,9 @@ func (f *fleet) restart() {
 type rebinder struct {
 	mu   sync.Mutex
 	conn *net.UDPConn
+
+	arrival sync.Once
+	arrives func() // called when the first packet has arrived, before it is read; nil: nothing
 }
 
 func newRebinder() (*rebinder, error) {
@@ -195,6 +203,9 @@ func (r *rebinder) ReadFrom(p []byte) (int, net.Addr, error) {
 	for {
 		c := r.now()
 		n, addr, err := c.ReadFrom(p)
+		if err == nil && r.arrives != nil {
+			r.arrival.Do(r.arrives)
+		}
 		if err == nil || c == r.now() {
 			return n, addr, err
 		}
@@ -281,7 +292,7 @@ func (c *fleetClient) get(path string) (worker string, err error) {
 	defer cancel()
 	for {
 		if c.conn == nil {
-			conn, err := c.transport.Dial(ctx, c.addr, c.tls, &quic.Config{Tracer: c.hellos.trace})
+			conn, err := c.transport.Dial(ctx, c.addr, c.tls, &quic.Config{Tracer: c.hellos.trace, HandshakeIdleTimeout: patience})
 			if err != nil {
 				return "", fmt.Errorf("dial: %w", err)
 			}

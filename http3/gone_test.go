@@ -95,6 +95,28 @@ func TestStateAfterTheEnd(t *testing.T) {
 	}
 }
 
+// A handshake is counted until its connection is.
+func TestHandshakesAreCounted(t *testing.T) {
+	s := &sluice.Server{Handler: echo}
+	counted := make(chan int, 1)
+	s.ConnState = func(_ net.Conn, state sluice.ConnState) {
+		if state == sluice.StateNew {
+			counted <- s.Control().Handshakes()
+		}
+	}
+	addr := serve(t, s, Config{})
+	if n := s.Control().Handshakes(); n != 0 {
+		t.Errorf("%d handshakes before the first", n)
+	}
+	dialRaw(t, addr)
+	if n := <-counted; n != 1 {
+		t.Errorf("%d handshakes when the connection is admitted", n)
+	}
+	if !nettest.Poll(10*time.Second, func() bool { return s.Control().Handshakes() == 0 }) {
+		t.Error("the handshake does not end")
+	}
+}
+
 // A section that was announced takes the memory of what has arrived.
 func TestAnnouncedSection(t *testing.T) {
 	s := &stream{conn: &conn{open: 1}}

@@ -88,6 +88,36 @@ func TestRestartsOfHTTP3(t *testing.T) {
 	}
 }
 
+// A worker that is replaced does not end while a client is slow with its handshake, and serves it.
+func TestSlowHandshakeOfHTTP3(t *testing.T) {
+	f := startFleet(t, "1")
+	c := f.newClient()
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	c.socket.arrives = func() {
+		close(arrived)
+		select {
+		case <-goOn:
+		case <-t.Context().Done():
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.get("/")
+		ended <- err
+	}()
+	<-arrived
+	f.restart()
+	f.until("the worker has stopped accepting", func() bool { return len(f.said("drained ")) > 0 })
+	pid, _ := strconv.Atoi(strings.Fields(f.said("drained ")[0])[1])
+	if nettest.Poll(300*time.Millisecond, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }) {
+		t.Error("the worker has ended")
+	}
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // If a worker is killed or hangs, its clients learn it with their next packet, and the others
 // notice nothing.
 func TestDeadWorkerOfHTTP3(t *testing.T) {

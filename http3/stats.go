@@ -11,6 +11,9 @@ type stats struct {
 	resets, calmed, retries, refused, lost atomic.Uint64
 }
 
+// Handshakes implements server.Attached.
+func (s *serving) Handshakes() int { return int(s.handshakes.Load()) }
+
 // Stats implements server.Attached.
 func (s *serving) Stats() server.AttachedStats {
 	t := server.AttachedStats{

@@ -197,7 +197,7 @@ func (w *worker) finishServer(ctx, lingering context.Context, stats *supervise.D
 	open := int(s.GetOpenConnectionsCount())
 	s.Control().CloseOnNextResponse()
 	poll(lingering, drainPollInterval, func() bool {
-		if s.GetOpenConnectionsCount() > 0 {
+		if s.Control().Handshakes() > 0 || s.GetOpenConnectionsCount() > 0 { // in this order
 			return false
 		}
 		accepted, _ := openSockets(w.addrs) // the server may not have counted all yet

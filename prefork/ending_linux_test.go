@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/process/supervise"
+	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/shared"
 )
 
@@ -288,6 +290,49 @@ func TestServersConnections(t *testing.T) {
 				if _, err := client.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 					t.Errorf("%s: connection %d is open: %v", c.name, i, err)
 				}
+			}
+			close(w.results)
+		})
+	}
+}
+
+// handshaking is an attached protocol with clients that are slow with their handshakes.
+type handshaking struct{ clients atomic.Int64 }
+
+func (h *handshaking) CloseOnNextResponse()           {}
+func (h *handshaking) Shutdown(context.Context) error { return nil }
+func (h *handshaking) Stats() server.AttachedStats    { return server.AttachedStats{} }
+func (h *handshaking) Handshakes() int                { return int(h.clients.Load()) }
+
+// A worker that is replaced waits for handshakes of HTTP/3, but no longer than for connections.
+func TestHandshakesAreAwaited(t *testing.T) {
+	const never = time.Hour
+	for _, c := range []struct {
+		name          string
+		end           time.Duration // of the handshakes
+		hasSuccessor  bool
+		successorEnds time.Duration
+		takes         time.Duration
+	}{
+		{"they end", 3*time.Second - 1, true, never, 3 * time.Second},
+		{"they do not end", never, true, never, defaultIdleLinger},
+		{"the successor ends", never, true, time.Second, time.Second},
+		{"no successor", never, false, never, stopLinger},
+	} {
+		segment := localSegment(t)
+		synctest.Test(t, func(t *testing.T) {
+			w, l, _ := servingWorker(t, segment, 0, false, false)
+			h := &handshaking{}
+			h.clients.Store(2)
+			if _, err := w.prefork.server.Control().Value(server.AttachKey{}).(server.Attacher).Attach(h); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(c.end, func() { h.clients.Store(0) })
+			time.AfterFunc(c.successorEnds, func() { l.orders <- supervise.Order{Kind: supervise.OrderDrain, Grace: time.Minute} })
+			began := time.Now()
+			w.drain(supervise.Order{Grace: time.Minute, HasSuccessor: c.hasSuccessor})
+			if took := time.Since(began); took != c.takes {
+				t.Errorf("%s: it took %v, want %v", c.name, took, c.takes)
 			}
 			close(w.results)
 		})

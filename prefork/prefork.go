@@ -165,7 +165,8 @@ type Prefork struct {
 	// IdleLinger is how long a worker that is being replaced keeps those idle
 	// connections open that it cannot hand over to its successor, such as TLS
 	// connections. Their next request is then answered with "Connection: close"
-	// and not lost. It is 5 s if zero or negative. It ends 2 s before DrainTimeout,
+	// and not lost. Handshakes of HTTP/3 have as long to complete.
+	// It is 5 s if zero or negative. It ends 2 s before DrainTimeout,
 	// or a quarter of it if that is less: idle connections are then closed in order
 	// (close_notify, GOAWAY), and not cut. When the master ends, they are closed at once.
 	IdleLinger time.Duration

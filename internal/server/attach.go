@@ -31,6 +31,9 @@ type Attached interface {
 	Shutdown(ctx context.Context) error
 	// Stats returns the gauges of the protocol.
 	Stats() AttachedStats
+	// Handshakes returns how many handshakes are in progress. Those that are complete are
+	// counted until Admit has returned.
+	Handshakes() int
 }
 
 // AttachedStats are the gauges of an Attached; see sluice.HTTP3Stats.

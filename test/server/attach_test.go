@@ -18,10 +18,11 @@ import (
 
 // A guest is a protocol that is attached to a Server.
 type guest struct {
-	stats  server.AttachedStats
-	closed chan struct{} // CloseOnNextResponse was called
-	ending chan struct{} // Shutdown was called
-	drain  chan struct{} // closed: Shutdown returns
+	stats      server.AttachedStats
+	handshakes int
+	closed     chan struct{} // CloseOnNextResponse was called
+	ending     chan struct{} // Shutdown was called
+	drain      chan struct{} // closed: Shutdown returns
 }
 
 func newGuest() *guest {
@@ -31,6 +32,8 @@ func newGuest() *guest {
 func (g *guest) CloseOnNextResponse() { g.closed <- struct{}{} }
 
 func (g *guest) Stats() server.AttachedStats { return g.stats }
+
+func (g *guest) Handshakes() int { return g.handshakes }
 
 func (g *guest) Shutdown(ctx context.Context) error {
 	g.ending <- struct{}{}
@@ -129,14 +132,21 @@ func TestAttachStats(t *testing.T) {
 	for range 2 {
 		g := newGuest()
 		close(g.drain)
+		g.handshakes = 7
 		g.stats = server.AttachedStats{Connections: 5, Idle: 4, Streams: 3, Resets: 1, Calmed: 2, Retries: 3, Refused: 4, Lost: 5}
 		last = attach(t, s, g)
 	}
 	if got := s.EngineStats().HTTP3; got != (sluice.HTTP3Stats{Connections: 10, Idle: 8, Streams: 6, Resets: 2, Calmed: 4, Retries: 6, Refused: 8, Lost: 10}) {
 		t.Errorf("%+v", got)
 	}
+	if got := s.Control().Handshakes(); got != 14 {
+		t.Errorf("%d handshakes", got)
+	}
 	last.Detach()
 	last.Detach()
+	if got := s.Control().Handshakes(); got != 7 {
+		t.Errorf("%d handshakes, after a protocol was detached", got)
+	}
 	if got := s.Control().Meter.HTTP3(); got != (sluice.HTTP3Stats{Connections: 5, Idle: 4, Streams: 3, Resets: 2, Calmed: 4, Retries: 6, Refused: 8, Lost: 10}) {
 		t.Errorf("after Detach %+v", got)
 	}
