@@ -2,6 +2,9 @@ package client_test
 
 import (
 	"crypto/tls"
+	"errors"
+	"io"
+	"syscall"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -37,13 +40,32 @@ func TestClientTLS(t *testing.T) {
 					t.Errorf("%v, %q", err, body)
 				}
 			}
-			if test.works && (p.Accepted() != 1 || c.IdleConnsCount() != 1) || !test.works && c.ConnsCount() != 0 {
+			if test.works && (p.Accepted() != 1 || c.IdleConnsCount() != 1) || !test.works && (p.Accepted() != 2 || c.ConnsCount() != 0) {
 				t.Errorf("%d accepted, %d open", p.Accepted(), c.ConnsCount())
 			}
 			if test.client != nil && test.client.ServerName == "127.0.0.1" {
 				t.Error("the caller's configuration was changed")
 			}
 		})
+	}
+}
+
+// A server that ends the connection during the handshake has not been reached.
+func TestClosedInHandshake(t *testing.T) {
+	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { _, _ = c.Br.ReadByte() })
+	for _, method := range []string{"GET", "POST"} {
+		c := &sluice.Client{}
+		var req sluice.Request
+		req.Header.SetMethod(method)
+		req.SetRequestURI("https://" + p.Addr() + "/")
+		err := c.Do(&req, nil)
+		var dialing *sluice.ErrDialWithUpstream
+		if !errors.As(err, &dialing) || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) || errors.Is(err, sluice.ErrConnectionClosed) {
+			t.Errorf("%s: %v", method, err)
+		}
+		if c.ConnsCount() != 0 {
+			t.Errorf("%s: %d connections", method, c.ConnsCount())
+		}
 	}
 }
 
