@@ -88,24 +88,34 @@ func (r *servedRequest) Serve(start int64) (fresh server.Request, o server.Outco
 	ctx.Response.Header.m.ShowsServer = true
 	o = server.OutcomePanic // unless the handler returns
 	defer func() {
-		if o != server.OutcomeResponse {
-			v := recover()
-			if v == nil {
-				return // the goroutine ends
-			}
-			o = ctx.handlerPanicked(v)
+		if o != server.OutcomePanic {
+			return
 		}
-		if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
-			replaced, isTorn := ctx.replaceTimedOut()
-			if fresh = (*servedRequest)(replaced); isTorn {
-				o = server.OutcomeAbort
-			}
-		} else if o == server.OutcomeResponse && ctx.leavesHTTP() {
-			o = ctx.leave()
+		if v := recover(); v != nil { // nil: the goroutine ends
+			fresh, o = ctx.settle(ctx.handlerPanicked(v))
 		}
 	}()
 	ctx.cfg.handler(ctx)
-	return nil, server.OutcomeResponse
+	o = server.OutcomeResponse
+	if ctx.timeoutResponse.Load() != nil || ctx.leavesHTTP() {
+		return ctx.settle(o)
+	}
+	return nil, o
+}
+
+// settle returns what Serve does, after a handler that has returned or panicked.
+func (ctx *RequestCtx) settle(o server.Outcome) (fresh server.Request, _ server.Outcome) {
+	if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
+		replaced, isTorn := ctx.replaceTimedOut()
+		if isTorn {
+			o = server.OutcomeAbort
+		}
+		return (*servedRequest)(replaced), o
+	}
+	if o == server.OutcomeResponse && ctx.leavesHTTP() {
+		o = ctx.leave()
+	}
+	return nil, o
 }
 
 // EndReads implements server.Request.

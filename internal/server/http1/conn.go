@@ -191,7 +191,12 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 	if err := x.request.HeadComplete(x.isHTTP10); err != nil {
 		return used, c.fail(err)
 	}
-	if c.cfg.AsksUser || x.parser.Has(h1.ExpectContinue) {
+	const special = h1.ExpectContinue | h1.HasLength | h1.ChunkedBody
+	switch {
+	case c.cfg.AsksUser || x.parser.Has(h1.ExpectContinue):
+		return used, engine.Run
+	case x.parser.Flags&(h1.MethodGet|special) == h1.MethodGet: // as expectBody does; the call would cost every request
+		x.bodyLeft, c.phase = 0, readReady
 		return used, engine.Run
 	}
 	return used, c.expectBody()
@@ -285,7 +290,7 @@ func (c *Conn) stepDrain(in []byte) (int, engine.Next) {
 		return used, c.end(engine.CloseLinger)
 	case done:
 		c.endRequest()
-		c.awaitRequest(false)
+		c.awaitRequest()
 	}
 	return used, engine.Read
 }

@@ -173,7 +173,12 @@ func (c *Conn) afterResponse() engine.Next {
 		return engine.Read
 	}
 	c.endRequest()
-	c.awaitRequest(len(c.conn.Buffered()) > 0)
+	if len(c.conn.Buffered()) == 0 {
+		c.awaitRequest()
+		return engine.Read
+	}
+	c.phase, c.sharesStart, c.lacksIdleTime = readIdle, true, true // there is nothing to wait for
+	c.tellState(StateIdle)
 	return engine.Read
 }
 

@@ -51,13 +51,10 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	return c.Run(out)
 }
 
-// awaitRequest makes the connection idle. hasMore: input is there that follows the last
-// request, so there is nothing to wait for.
-func (c *Conn) awaitRequest(hasMore bool) {
-	c.phase, c.sharesStart, c.lacksIdleTime = readIdle, hasMore, hasMore
-	if !hasMore {
-		c.setIdleDeadline()
-	}
+// awaitRequest makes the connection idle.
+func (c *Conn) awaitRequest() {
+	c.phase, c.sharesStart = readIdle, false
+	c.setIdleDeadline()
 	c.tellState(StateIdle)
 }
 
