@@ -174,3 +174,68 @@ func TestRequestReadingDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryArgsOfReceived: the pairs of a query that was received are not copied before there is a
+// need. Nothing that happens to the Request, to its parts or to a copy may show in other pairs.
+func TestQueryArgsOfReceived(t *testing.T) {
+	const head = "GET /path?a=1&b=2&a=3 HTTP/1.1\r\nHost: h\r\n\r\n"
+	const all = "a=1&b=2&a=3"
+	another := strings.NewReplacer("path", "PATH", "a=1&b=2&a=3", "x=7&y=8&z=9").Replace(head)
+	read := func(r interface{ Read(*bufio.Reader) error }, head string) {
+		if err := r.Read(bufio.NewReader(strings.NewReader(head))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(a *Args) string { return string(a.AppendBytes(nil)) }
+	for name, c := range map[string]struct {
+		act  func(r *Request, a *Args) *Args // returns what is looked at
+		want string
+		uri  string // of the Request
+	}{
+		"nothing":          {func(_ *Request, a *Args) *Args { return a }, all, "/path?" + all},
+		"Set":              {func(_ *Request, a *Args) *Args { a.Set("b", "x"); return a }, "a=1&b=x&a=3", "/path?a=1&b=x&a=3"},
+		"Del":              {func(_ *Request, a *Args) *Args { a.Del("a"); return a }, "b=2", "/path?b=2"},
+		"Reset":            {func(_ *Request, a *Args) *Args { a.Reset(); return a }, "", "/path"},
+		"Header.Reset":     {func(r *Request, a *Args) *Args { r.Header.Reset(); read(&r.Header, another); return a }, all, "/path?" + all},
+		"many fields":      {func(r *Request, a *Args) *Args { r.Header.Set("X", strings.Repeat("x", 1<<16)); return a }, all, "/path?" + all},
+		"SetQueryString":   {func(r *Request, _ *Args) *Args { r.URI().SetQueryString("c"); return r.URI().QueryArgs() }, "c", "/path?c"},
+		"SetRequestURI":    {func(r *Request, _ *Args) *Args { r.SetRequestURI("/new?c"); return r.URI().QueryArgs() }, "c", "/new?c"},
+		"read again":       {func(r *Request, _ *Args) *Args { read(r, another); return r.URI().QueryArgs() }, "x=7&y=8&z=9", "/PATH?x=7&y=8&z=9"},
+		"Update":           {func(r *Request, _ *Args) *Args { r.URI().Update("?c=1"); return r.URI().QueryArgs() }, "c=1", "/path?c=1"},
+		"change of a copy": {func(_ *Request, a *Args) *Args { b := *a; b.Set("a", "x"); return a }, all, "/path?" + all},
+		"CopyTo": {func(r *Request, _ *Args) *Args {
+			var dst Request
+			r.CopyTo(&dst)
+			read(r, another)
+			return dst.URI().QueryArgs()
+		}, all, "/PATH?x=7&y=8&z=9"},
+		"Args.CopyTo": {func(r *Request, a *Args) *Args {
+			var dst Args
+			a.CopyTo(&dst)
+			read(r, another)
+			return &dst
+		}, all, "/PATH?x=7&y=8&z=9"},
+		"URI.CopyTo": {func(r *Request, _ *Args) *Args {
+			var dst URI
+			r.URI().CopyTo(&dst)
+			read(r, another)
+			return dst.QueryArgs()
+		}, all, "/PATH?x=7&y=8&z=9"},
+	} {
+		var r Request
+		for range 2 { // the second time in memory that was used before
+			r.Reset()
+			read(&r, head)
+			a := r.URI().QueryArgs()
+			if got := string(a.Peek("a")) + string(a.Peek("b")) + string(a.Peek("c")); got != "12" || a.Len() != 3 || !a.Has("b") || len(a.PeekMulti("a")) != 2 {
+				t.Errorf("%s: %q, %d pairs", name, got, a.Len())
+			}
+			if got := text(c.act(&r, a)); got != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+			if got := string(r.URI().RequestURI()); got != c.uri {
+				t.Errorf("%s: the URI is %q, want %q", name, got, c.uri)
+			}
+		}
+	}
+}

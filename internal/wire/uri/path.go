@@ -18,7 +18,7 @@ func isNormalPath(path []byte) bool {
 }
 
 // normalEnd returns the position of the first byte of s that is end or "%", or a "/"
-// before "." or "/"; or len(s).
+// before "." or "/"; or len(s). It may also stop at a byte that is not ASCII.
 func normalEnd(s []byte, end byte) int {
 	n, ends := len(s), uint64(end)*ones
 	if n < 8 {
@@ -46,7 +46,7 @@ func normalEnd(s []byte, end byte) int {
 // "/" differ in their last bit.
 func notNormal(w, next, ends uint64) uint64 {
 	stop, percent, slash, after := w^ends, w^'%'*ones, w^'/'*ones, next|ones^'/'*ones
-	return ((stop-ones)&^stop | (percent-ones)&^percent | (slash-ones)&^slash&(after-ones)&^after) & tops
+	return ((stop - ones) | (percent - ones) | (slash-ones)&(after-ones)) & tops
 }
 
 // AppendNormalPath appends path in normal form. It decodes percent-encodings,
