@@ -189,7 +189,9 @@ type fleet struct {
 	crashesTotal int
 	degraded     bool
 
-	replacing replacing
+	replacing       replacing
+	replaceFailures int       // in a row
+	replaceAt       time.Time // not before; zero: at once
 
 	probed     time.Time // when the workers were last probed
 	isWatching bool      // there were workers to probe

@@ -177,6 +177,9 @@ func (f *fleet) next() time.Time {
 		}
 	})
 	consider(f.stopsAt)
+	if f.replacing == replacingNone {
+		consider(f.replaceAt)
+	}
 	if f.mode == modeRunning {
 		for _, s := range f.active() {
 			if f.wantsSpawn(s) {

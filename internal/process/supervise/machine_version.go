@@ -167,7 +167,7 @@ func (f *fleet) proceed() {
 		f.failure, f.good = "", f.target
 		f.release(before.binary)
 		if f.good.binary != before.binary {
-			f.replacing = replacingNone
+			f.replacing, f.replaceFailures, f.replaceAt = replacingNone, 0, time.Time{}
 		}
 		f.logf("rolling restart is done")
 		f.endRolling(nil)
@@ -251,6 +251,12 @@ func (f *fleet) release(binary *executable) {
 	}
 }
 
+const (
+	// After a master could not be replaced, it is tried again so often, after pauses that double.
+	replaceRetries    = 6
+	firstReplacePause = 10 * time.Second
+)
+
 // replacing is how far the replacement of the master itself is.
 type replacing uint8
 
@@ -262,7 +268,7 @@ const (
 
 // replaceMaster asks for a master with the good binary, once an upgrade has proven it.
 func (f *fleet) replaceMaster() {
-	if f.config.Holder == nil || f.replacing != replacingNone || !f.isCalm() || f.good.binary.id == f.config.Manages {
+	if f.config.Holder == nil || f.replacing != replacingNone || f.now.Before(f.replaceAt) || !f.isCalm() || f.good.binary.id == f.config.Manages {
 		return
 	}
 	f.replacing = replacingBoot
@@ -272,6 +278,11 @@ func (f *fleet) replaceMaster() {
 // replaced: a new master is ready, or cannot be.
 func (f *fleet) replaced(err error) {
 	switch {
+	case err != nil && f.replaceFailures < replaceRetries:
+		pause := firstReplacePause << f.replaceFailures
+		f.replaceFailures++
+		f.replacing, f.replaceAt = replacingNone, f.now.Add(pause)
+		f.logf("the master goes on with its own binary, and tries again in %v: %v", pause, err)
 	case err != nil:
 		f.replacing = replacingOver
 		f.logf("the master goes on with its own binary: %v", err)

@@ -255,3 +255,48 @@ func TestUpgradeIsNotForgotten(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// someHolder is there. Nothing asks it.
+type someHolder struct{ Holder }
+
+// After an upgrade the master is replaced, too. If that fails it is tried again, with pauses that
+// grow, and then after the next upgrade.
+func TestReplaceMaster(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, Sockets: noSockets, Soak: time.Second, Holder: someHolder{}, Manages: "first", binary: &executable{id: "first"}})
+	s.start()
+	s.sleep(time.Hour)
+	s.want() // it has the binary of the workers
+	s.upgrade(1, 1)
+	s.sleep(time.Second)
+	s.want(actForget, actRestarted, actReplace)
+	pause := firstReplacePause
+	for range replaceRetries {
+		s.feed(event{kind: evReplaced, err: errors.New("no memory")})
+		s.want()
+		s.said("no memory")
+		if next := s.fleet.next(); !next.Equal(s.now.Add(pause)) {
+			t.Errorf("the next step is at %v, want %v later", next, pause)
+		}
+		s.sleep(pause - 1)
+		s.want()
+		s.sleep(1)
+		s.want(actReplace)
+		s.sleep(time.Hour) // it takes its time
+		s.want()
+		pause *= 2
+	}
+	s.feed(event{kind: evReplaced, err: errors.New("no memory")})
+	s.said("the master goes on with its own binary: no memory")
+	s.sleep(time.Hour)
+	s.want()
+	s.feed(event{kind: evRestart, number: 2, version: &version{cause: CauseUpgrade, binary: &executable{id: "third"}}})
+	s.boot(0, 3)
+	s.exit(0, 2)
+	s.sleep(time.Second)
+	s.want(actForget, actRestarted, actReplace)
+	s.feed(event{kind: evReplaced, err: errors.New("no memory")})
+	s.sleep(firstReplacePause)
+	s.want(actReplace)
+	s.feed(event{kind: evReplaced})
+	s.want(actHandOver)
+}
