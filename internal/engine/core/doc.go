@@ -6,7 +6,8 @@
 // The parts:
 //
 //   - A loop (loop.go) is a goroutine that runs a Poller of the Source. It claims
-//     the connections that have events and puts them into its run queue.
+//     the connections that have events and puts them into its run queue. Where there is
+//     little to do, it serves them itself (direct.go).
 //   - Workers (worker.go, queue.go) take connections from the run queue, read, run
 //     the protocol, write, and release the connection (drive.go). Handlers may
 //     block, so a worker that takes a connection while more are queued makes one

@@ -49,14 +49,14 @@ type floodedPoller struct {
 	source *floodedSource
 }
 
-func (p *floodedPoller) Run(handle func([]Event) bool) {
+func (p *floodedPoller) Run(pass func([]Event) Then, serve func(bool) Then) {
 	s := p.source
-	p.Poller.Run(func(events []Event) bool {
+	p.Poller.Run(func(events []Event) Then {
 		s.accepts = 0
-		again := handle(events)
+		then := pass(events)
 		s.most = max(s.most, s.accepts)
-		return again
-	})
+		return then
+	}, serve)
 }
 
 // A silentSource does not tell the backlog, as some systems do not.

@@ -4,6 +4,7 @@ package core
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -33,12 +34,15 @@ type loop struct {
 	queued int     // connections, since queue.sinceLast
 	intake intake
 	probes probes
+	direct direct
 }
 
 // newLoop returns a loop that is not running yet.
 func newLoop(d *driver, index int) *loop {
 	l := &loop{driver: d, index: index}
 	l.intake.init(l)
+	l.direct.gap = directGap
+	l.direct.isOpen = runtime.GOMAXPROCS(0) > 1 && d.options.MaxWorkers <= 0
 	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
 	l.queue.neverBlocks, l.queue.emptied = d.neverBlocks, d.tellEmptied
 	return l
@@ -54,11 +58,7 @@ func (l *loop) start() error {
 	l.gone.Add(1)
 	l.probes.begin(poller)
 	l.openBatches()
-	go func() { // until the poller is closed
-		defer l.gone.Done()
-		defer l.probes.end()
-		poller.Run(l.pass)
-	}()
+	go l.run()
 	return nil
 }
 
@@ -77,12 +77,18 @@ func (l *loop) startWorker(w *worker) {
 }
 
 // pass handles the events that have come together: first those of open connections.
-func (l *loop) pass(events []Event) (again bool) {
+func (l *loop) pass(events []Event) Then {
 	last, now := l.passed.Load(), clock.Nanos()
 	l.passed.Store(now)
 	asked := l.probes.take()
 	l.dispatch(events)
-	room := l.room(now - last)
+	if l.servesReady(len(events), last, now) {
+		if asked != nil {
+			close(asked)
+		}
+		return Serve
+	}
+	room, again := l.room(now-last), false
 	if len(l.intake.servings) > 0 {
 		room = l.queueReady(room)
 		again = l.intake.pass()
@@ -92,7 +98,10 @@ func (l *loop) pass(events []Event) (again bool) {
 	if asked != nil {
 		close(asked)
 	}
-	return again
+	if again {
+		return Again
+	}
+	return Park
 }
 
 // While handlers wait, perhaps for something that the next look at the network finds, a pass queues

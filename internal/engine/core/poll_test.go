@@ -137,15 +137,28 @@ type poller struct {
 }
 
 // Run implements Poller, as the other methods do.
-func (p *poller) Run(handle func([]Event) (again bool)) {
-	defer close(p.ended)
+func (p *poller) Run(pass func([]Event) Then, serve func(begins bool) Then) {
+	isLost := false
+	defer func() {
+		if !isLost {
+			close(p.ended)
+		}
+	}()
 	for timeout := -1; p.fill(); {
 		if _, err := unix.Poll(p.fds, timeout); err != nil && err != syscall.EINTR {
 			panic(err)
 		}
 		p.collect()
 		timeout = -1
-		if handle(p.events) {
+		then := pass(p.events)
+		if then == Serve {
+			isLost = true // if serve does not return
+			then = serve(true)
+			if isLost = then == Lost; isLost {
+				return
+			}
+		}
+		if then == Again {
 			timeout = 0
 		}
 	}

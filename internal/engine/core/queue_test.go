@@ -175,12 +175,12 @@ func TestConnectionsAreQueuedInPortions(t *testing.T) {
 			if l.passed.Store(clock.Nanos() + int64(time.Hour)); test.isLate {
 				l.passed.Store(clock.Nanos() - portionPatience)
 			}
-			isLeft := l.pass(nil)
+			isLeft := l.pass(nil) == Again
 			if n := q.ready.count - test.queued; n != test.portion || isLeft != (n < test.ready) || len(l.ready) != test.ready-n {
 				t.Errorf("%d are queued, want %d; left %v: %d", n, test.portion, isLeft, len(l.ready))
 			}
 			l.ready = append(l.ready, int32(test.ready))
-			for isLeft = true; isLeft; isLeft = l.pass(nil) {
+			for isLeft = true; isLeft; isLeft = l.pass(nil) == Again {
 				l.passed.Store(clock.Nanos() - portionPatience)
 			}
 			for range test.queued {

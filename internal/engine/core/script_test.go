@@ -90,6 +90,13 @@ func serveOver(t testing.TB, source Source, ln net.Listener, a engine.Acceptor, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveIn(t, e.(*driver), ln, a)
+	return e.(*driver)
+}
+
+// serveIn has e serve ln until the test ends.
+func serveIn(t testing.TB, e *driver, ln net.Listener, a engine.Acceptor) {
+	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(ln, a) }()
 	t.Cleanup(func() {
@@ -101,5 +108,4 @@ func serveOver(t testing.TB, source Source, ln net.Listener, a engine.Acceptor, 
 		<-served
 		_ = ln.Close()
 	})
-	return e.(*driver)
 }

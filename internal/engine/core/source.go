@@ -53,13 +53,17 @@ type Source interface {
 // A Poller waits for the descriptors that were added to it, until Remove or
 // Source.Close. The core adds a descriptor to one Poller at most.
 type Poller interface {
-	// Run calls handle with the events, as they come, until Close. It also calls
-	// handle after every Wake, and soon after handle has returned true, perhaps
-	// without events. handle does not retain events. Run lets other goroutines run
-	// between two calls of handle. If handle has returned true, the goroutines that
+	// Run calls pass with the events, as they come, until Close. It also calls
+	// pass after every Wake, and soon after pass has returned Again, perhaps
+	// without events. pass does not retain events. Run lets other goroutines run
+	// between two calls of pass, but for Serve. If pass has returned Again, the goroutines that
 	// a look at the network wakes run before the next call, as far as possible.
-	Run(handle func(events []Event) (again bool))
-	// Wake makes Run call handle. It fails after Close.
+	//
+	// If pass has returned Serve, Run calls serve. begins says that it has waited for events as ever
+	// before that pass. While serve runs, another goroutine may
+	// call Run with the same functions. Then serve returns Lost, and the first Run returns.
+	Run(pass func(events []Event) Then, serve func(begins bool) Then)
+	// Wake makes Run call pass. It fails after Close.
 	Wake() error
 	// Close ends Run, and releases what the Poller has. It is called once.
 	Close() error
@@ -70,6 +74,16 @@ type Poller interface {
 	// Remove ends the events of fd. Run may still report some that were there.
 	Remove(fd int)
 }
+
+// Then is what a Poller does after a call.
+type Then uint8
+
+const (
+	Park  Then = iota // wait for events
+	Again             // call pass again soon
+	Serve             // after pass: call serve; after serve: wait, on the thread, as events come soon
+	Lost              // return: another goroutine is in Run
+)
 
 // An Event tells what has happened to a descriptor.
 type Event struct {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -72,18 +73,25 @@ func (*source) Close(fd int, isPrompt bool) {
 // eventsPerPass is how many events are taken at once.
 const eventsPerPass = 256
 
-// A poller is an epoll instance. Go's own poller watches its descriptor: Run is
-// inside a RawConn.Read, whose callback, pass, takes the pending events and returns
+// A poller is an epoll instance. Go's own poller watches a descriptor, outer: Run is
+// inside a RawConn.Read, whose callback, look, takes the pending events and returns
 // false to park. Waiting therefore costs no thread, and other goroutines run
 // between two passes. RawConn.Read drops a pending edge only when it is entered, so
 // an event during a pass wakes it again.
+//
+// If there is more than one P, outer is an epoll instance that watches fd, unless Run waits itself.
+// Otherwise it is fd.
 type poller struct {
-	file   *os.File // of fd
-	fd     int
-	events []core.Event
-	raw    []syscall.EpollEvent
-	handle func([]core.Event) (again bool)
-	waker  int // an eventfd that fd watches; -1: none
+	file      *os.File // of outer
+	fd        int
+	outer     int
+	control   syscall.RawConn // of file
+	isWatched bool            // by outer
+	events    []core.Event
+	raw       []syscall.EpollEvent
+	pass      func([]core.Event) core.Then
+	isWoken   atomic.Bool // Wake or Close was called
+	waker     int         // an eventfd that fd watches; -1: none
 }
 
 // create returns a new epoll descriptor.
@@ -101,32 +109,104 @@ func open() (*poller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &poller{
-		file:   os.NewFile(uintptr(fd), "epoll"),
+	p := &poller{
 		fd:     fd,
+		outer:  fd,
 		waker:  -1,
 		events: make([]core.Event, eventsPerPass),
 		raw:    make([]syscall.EpollEvent, eventsPerPass),
-	}, nil
+	}
+	if runtime.GOMAXPROCS(0) > 1 {
+		if p.outer, err = create(); err != nil {
+			_ = syscall.Close(fd)
+			return nil, err
+		}
+		change(p.outer, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTriggered})
+		p.isWatched = true
+	}
+	p.file = os.NewFile(uintptr(p.outer), "epoll")
+	return p, nil
+}
+
+// watch has outer watch fd, or stop.
+func (p *poller) watch(isOn bool) {
+	if p.outer == p.fd || p.isWatched == isOn {
+		return
+	}
+	p.isWatched = isOn
+	event := syscall.EpollEvent{}
+	if isOn {
+		event.Events = syscall.EPOLLIN | edgeTriggered
+	}
+	_ = p.control.Control(func(outer uintptr) { change(int(outer), syscall.EPOLL_CTL_MOD, p.fd, &event) })
 }
 
 // Run implements core.Poller.
-func (p *poller) Run(handle func([]core.Event) (again bool)) {
+func (p *poller) Run(pass func([]core.Event) core.Then, serve func(begins bool) core.Then) {
 	control, err := p.file.SyscallConn()
 	if err != nil {
-		return // it is closed
+		p.end() // it is closed
+		return
 	}
-	p.handle = handle
-	_ = control.Control(p.openWaker)
-	for errors.Is(control.Read(p.pass), os.ErrDeadlineExceeded) {
-		_ = p.file.SetReadDeadline(time.Time{}) // the next pass is what Wake wants
+	p.pass, p.control = pass, control
+	p.watch(true)
+	if p.outer == p.fd && p.waker < 0 {
+		_ = control.Control(p.openWaker)
 	}
-	if p.waker >= 0 {
-		_ = syscall.Close(p.waker)
+	for {
+		err := control.Read(p.look)
+		switch {
+		case err == nil:
+			if p.serve(serve) == core.Lost {
+				return
+			}
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			_ = p.file.SetReadDeadline(time.Time{}) // the next pass is what Wake wants
+		default:
+			p.end()
+			return
+		}
 	}
 }
 
-// openWaker makes the waker if there is one P. With more of them, others look at the network.
+func (p *poller) end() {
+	if p.waker >= 0 {
+		_ = syscall.Close(p.waker)
+	}
+	if p.outer != p.fd {
+		_ = syscall.Close(p.fd)
+	}
+}
+
+// directWait is how long a thread waits for events, in milliseconds.
+const directWait = 1
+
+// serve has the connections served of a pass that has returned core.Serve, and those of the passes
+// that follow soon, for which it waits on its thread.
+func (p *poller) serve(serve func(begins bool) core.Then) core.Then {
+	p.watch(false)
+	for begins := true; ; begins = false {
+		then := serve(begins)
+		if then == core.Lost {
+			return then
+		}
+		if then != core.Serve || p.outer == p.fd || p.isWoken.Load() {
+			break
+		}
+		n := waitFor(p.fd, p.raw, directWait)
+		if n == 0 {
+			break
+		}
+		if then = p.pass(p.take(n)); then != core.Serve {
+			break // Again: the look that follows calls pass
+		}
+	}
+	p.isWoken.Store(false) // Read notices it
+	p.watch(true)
+	return core.Park
+}
+
+// openWaker makes the waker. It is for one P: with more of them, others look at the network.
 func (p *poller) openWaker(fd uintptr) {
 	if runtime.GOMAXPROCS(0) > 1 {
 		return
@@ -161,30 +241,43 @@ func (p *poller) wakeLater() bool {
 
 // Wake implements core.Poller. A deadline in the past ends the RawConn.Read, which
 // Run enters again. This needs no descriptor.
-func (p *poller) Wake() error { return p.file.SetReadDeadline(time.Unix(1, 0)) }
+func (p *poller) Wake() error {
+	p.isWoken.Store(true)
+	return p.file.SetReadDeadline(time.Unix(1, 0))
+}
 
 // Close implements core.Poller.
-func (p *poller) Close() error { return p.file.Close() }
+func (p *poller) Close() error {
+	p.isWoken.Store(true)
+	return p.file.Close()
+}
 
-// pass takes all pending events. RawConn.Read calls it. It always returns false, so
-// that RawConn.Read continues to wait.
-func (p *poller) pass(uintptr) (done bool) {
+// look takes all pending events. RawConn.Read calls it, and continues to wait if the result
+// is false. True: there are connections to serve.
+func (p *poller) look(uintptr) (done bool) {
 	for {
 		n := wait(p.fd, p.raw)
-		events, raw, taken := p.events, p.raw[:n], 0
-		for i := range raw {
-			if raw[i].Fd != noToken {
-				events[taken] = eventOf(&raw[i])
-				taken++
-			}
-		}
-		again := p.handle(events[:taken])
-		if again && p.wakeLater() || !again && n < len(p.raw) {
+		switch then := p.pass(p.take(n)); {
+		case then == core.Serve:
+			return true
+		case then == core.Again && p.wakeLater(), then == core.Park && n < len(p.raw):
 			return false
 		}
 		// There may be more events, for which no new edge would come.
 		runtime.Gosched()
 	}
+}
+
+// take returns the first n of raw, but for the waker's.
+func (p *poller) take(n int) []core.Event {
+	events, raw, taken := p.events, p.raw[:n], 0
+	for i := range raw {
+		if raw[i].Fd != noToken {
+			events[taken] = eventOf(&raw[i])
+			taken++
+		}
+	}
+	return events[:taken]
 }
 
 // edgeTriggered is EPOLLET, which package syscall has as a negative number.
@@ -244,6 +337,16 @@ func wait(epoll int, events []syscall.EpollEvent) int {
 			return 0
 		}
 	}
+}
+
+// waitFor is wait, for ms milliseconds at most. The scheduler may give the P to others meanwhile.
+func waitFor(epoll int, events []syscall.EpollEvent, ms int) int {
+	n, _, errno := syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(epoll),
+		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(ms), 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
 }
 
 func change(epoll, operation, fd int, event *syscall.EpollEvent) syscall.Errno {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,12 +31,12 @@ func running(t *testing.T) (p core.Poller, events <-chan core.Event) {
 	all := make(chan core.Event, 4*eventsPerPass)
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		p.Run(func(events []core.Event) bool {
+		p.Run(func(events []core.Event) core.Then {
 			for _, event := range events {
 				all <- event
 			}
-			return false
-		})
+			return core.Park
+		}, nil)
 	})
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
@@ -88,13 +89,13 @@ func TestManyEventsAtOnce(t *testing.T) {
 		}
 	}
 	seen := make(map[uint64]int)
-	p.handle = func(events []core.Event) bool {
+	p.pass = func(events []core.Event) core.Then {
 		for _, event := range events {
 			seen[event.Token]++
 		}
-		return false
+		return core.Park
 	}
-	if p.pass(0) {
+	if p.look(0) {
 		t.Error("a pass ends waiting")
 	}
 	if len(seen) != count {
@@ -256,7 +257,7 @@ func testAgain(t *testing.T, procs int) {
 	calls, first := int64(0), 0
 	done, ended := make(chan bool), make(chan bool)
 	go func() {
-		p.Run(func(events []core.Event) bool {
+		p.Run(func(events []core.Event) core.Then {
 			if len(events) > 0 {
 				t.Errorf("events %v", events)
 			}
@@ -265,11 +266,11 @@ func testAgain(t *testing.T, procs int) {
 			}
 			if calls++; calls > rounds {
 				close(done)
-				return false
+				return core.Park
 			}
 			go w.Write([]byte("x"))
-			return true
-		})
+			return core.Again
+		}, nil)
 		close(ended)
 	}()
 	<-done
@@ -294,7 +295,7 @@ func TestWake(t *testing.T) {
 	}
 	calls, ended := make(chan bool), make(chan bool)
 	go func() {
-		p.Run(func([]core.Event) bool { calls <- true; return false })
+		p.Run(func([]core.Event) core.Then { calls <- true; return core.Park }, nil)
 		close(ended)
 	}()
 	for range 5 {
@@ -310,4 +311,76 @@ func TestWake(t *testing.T) {
 	_ = p.Close()
 	<-ended
 	close(calls)
+}
+
+// After a pass that has returned Serve, Run waits on its thread, until there is a Wake, and another
+// goroutine may run the poller while serve runs.
+func TestServe(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	p, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, peer := pair(t)
+	send := func() { _, _ = syscall.Write(peer, []byte("x")) }
+	woken, other := make(chan bool, 10), make(chan bool, 10)
+	stuck, freed, lost, ended := make(chan bool), make(chan bool), make(chan bool), make(chan bool)
+	isWoken := false
+	var begun []bool
+	go func() {
+		p.Run(func(events []core.Event) core.Then {
+			if len(events) > 0 && events[0].Flags&core.Input != 0 {
+				return core.Serve
+			}
+			if isWoken {
+				woken <- true
+			}
+			return core.Park
+		}, func(begins bool) core.Then {
+			if p.isWatched {
+				t.Error("Go's poller watches meanwhile")
+			}
+			if isWoken {
+				close(stuck)
+				<-freed
+				return core.Lost
+			}
+			switch begun = append(begun, begins); {
+			case len(begun) < 3:
+				send()
+			default:
+				isWoken = true
+				_ = p.Wake()
+			}
+			return core.Serve
+		})
+		close(lost)
+	}()
+	if err := p.Add(fd, 1); err != nil {
+		t.Fatal(err)
+	}
+	send()
+	<-woken
+	if !slices.Equal(begun, []bool{true, false, false}) {
+		t.Errorf("begins: %v", begun)
+	}
+	send()
+	<-stuck
+	go func() {
+		p.Run(func(events []core.Event) core.Then {
+			if len(events) > 0 {
+				other <- true
+			}
+			return core.Park
+		}, nil)
+		close(ended)
+	}()
+	send()
+	<-other
+	close(freed)
+	<-lost
+	send()
+	<-other
+	_ = p.Close()
+	<-ended
 }

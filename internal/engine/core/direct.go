@@ -1,0 +1,224 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/invariants"
+)
+
+// direct is how a loop serves connections itself, without workers, where there are several Ps and
+// little to do. For each connection that comes alone, Go's scheduler would otherwise wake a second
+// thread, which finds nothing to do.
+//
+// A handler may block. A guard looks every guardPeriod, and if the same connection is still being
+// served, it runs the loop from then on. Its timer is why a thread waits in Go's poller meanwhile,
+// so it does not matter what the handler does with its P.
+type direct struct {
+	isOpen  bool          // there are several Ps, and no limit of workers
+	gap     int64         // directGap
+	calm    int           // passes with little to do, about
+	resumes int64         // workers serve until then, in clock.Nanos; see takeOver
+	rest    time.Duration // for how long they did
+	yielded int64         // when the loop's goroutine has let others run, in clock.Nanos
+	turns   atomic.Uint64 // odd: a connection is being served
+	isAwake atomic.Bool   // the guard looks
+	wake    chan struct{} // makes the guard look; buffered. nil: there is no guard
+}
+
+const (
+	guardPeriod  = time.Millisecond
+	directEvents = 8         // most events of a pass with little to do
+	directGap    = 500_000   // most time between two of them; nanoseconds
+	directCalm   = 16        // after so many, the loop serves
+	mostCalm     = 1024      // passes that count
+	directLapse  = 8         // passes that do not count any more after one with more to do
+	directSlow   = 100_000   // the handlers of a pass take longer; nanoseconds
+	directPause  = 256       // passes that do not count any more then, or if handlers begin tasks
+	directSpell  = 1_000_000 // other goroutines have become runnable on this P, perhaps; nanoseconds
+
+	leastRest, mostRest = 100 * time.Millisecond, time.Minute // after a handler has blocked
+	restShare           = 64
+)
+
+// run runs the poller until it is closed, or another goroutine runs it.
+func (l *loop) run() {
+	w := &worker{loop: l, isDone: true}
+	turn := uint64(0)
+	defer w.end()
+	defer func() {
+		switch {
+		case turn == 0: // the poller is closed
+			l.probes.end()
+			if l.direct.wake != nil {
+				close(l.direct.wake)
+			}
+		case l.direct.turns.CompareAndSwap(turn, turn+1): // a handler has ended the goroutine
+			l.gone.Add(1)
+			go l.takeOver()
+		default:
+			l.queue.countBlocked(-1)
+		}
+	}()
+	l.poller.Run(l.pass, func(begins bool) Then { return l.serve(w, &turn, begins) })
+}
+
+// countBlocked counts goroutines that have run a loop, and are in a handler now, as workers.
+func (q *runQueue) countBlocked(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.workers += n
+}
+
+// takeOver is run in place of a goroutine that is in a handler, or has ended there. Others have
+// waited for up to two periods of the guard. So workers serve for a while, and the longer the more
+// often that happens: at most once in a minute, or in a while that is restShare times as long as
+// the last rest.
+func (l *loop) takeOver() {
+	d, now := &l.direct, clock.Nanos()
+	if d.rest = min(2*d.rest, mostRest); now-d.resumes > restShare*int64(d.rest) {
+		d.rest = leastRest
+	}
+	d.resumes = now + int64(d.rest)
+	l.queueReady(len(l.ready))
+	l.run()
+}
+
+// servesReady reports whether the loop's goroutine serves the connections that are ready. last and
+// now are when the last pass began, and this one.
+func (l *loop) servesReady(events int, last, now int64) bool {
+	d := &l.direct
+	if !d.isOpen || now < d.resumes {
+		return false
+	}
+	if events > directEvents || now-last > d.gap || len(l.intake.servings) > 0 || !l.queue.isAtRest() {
+		if d.calm > 0 {
+			d.calm = max(d.calm-directLapse, 0)
+		}
+		return false
+	}
+	d.calm = min(d.calm+1, mostCalm)
+	return d.isCalm() && len(l.ready) > 0
+}
+
+// isCalm reports whether there was little to do for a while. Builds that check invariants do not wait
+// for that, so that all tests run the code.
+func (d *direct) isCalm() bool { return d.calm >= directCalm || invariants.Enabled && d.calm > 0 }
+
+// isAtRest reports whether nothing is queued, and all workers are idle.
+func (q *runQueue) isAtRest() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.workers == q.parked && q.queuedLocked() == 0
+}
+
+// serve serves the connections that are ready. turn is 0 but during a connection's turn.
+func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
+	d, began := &l.direct, l.passed.Load()
+	if begins {
+		d.yielded = began
+		l.startGuard()
+		d.wakeGuard(d.wake)
+	}
+	wake := d.wake // during a turn, d may be another goroutine's
+	for len(l.ready) > 0 {
+		fd := int(l.ready[0])
+		l.ready = l.ready[:copy(l.ready, l.ready[1:])]
+		*turn = d.turns.Load() + 1
+		d.turns.Store(*turn)
+		if !d.isAwake.Load() {
+			d.wakeGuard(wake)
+		}
+		w.attend(fd).serve()
+		w.conn = nil
+		w.dropWide()
+		if !d.turns.CompareAndSwap(*turn, *turn+1) {
+			return Lost
+		}
+		*turn = 0
+		now := clock.Nanos()
+		if now-began > directSlow {
+			d.calm -= directPause
+			break
+		}
+		if now-d.yielded > directSpell {
+			d.yielded = now
+			runtime.Gosched()
+		}
+	}
+	w.pause()
+	if len(l.ready) == 0 && !l.queue.isAtRest() {
+		d.calm -= directPause // a worker has been made runnable, perhaps on this P
+		return Park
+	}
+	if len(l.ready) > 0 || !d.isCalm() {
+		l.queueReady(len(l.ready))
+		return Park
+	}
+	return Serve
+}
+
+// startGuard starts the guard, unless there is one.
+func (l *loop) startGuard() {
+	if l.direct.wake == nil {
+		l.direct.wake = make(chan struct{}, 1)
+		l.gone.Add(1)
+		go l.guard(l.direct.wake)
+	}
+}
+
+// wakeGuard makes the guard look.
+func (d *direct) wakeGuard(wake chan struct{}) {
+	d.isAwake.Store(true)
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// guard looks whether the loop's goroutine is stuck in a handler, and takes its place. It ends when
+// wake is closed.
+func (l *loop) guard(wake <-chan struct{}) {
+	d := &l.direct
+	timer := time.NewTimer(guardPeriod)
+	last, still := uint64(0), 0
+	for {
+		select {
+		case _, ok := <-wake:
+			if !ok {
+				timer.Stop()
+				l.gone.Done()
+				return
+			}
+			still = 0
+		case <-timer.C:
+			turn := d.turns.Load()
+			if turn != last {
+				last, still = turn, 0
+				break
+			}
+			if turn&1 == 1 {
+				l.queue.countBlocked(1)
+				if d.turns.CompareAndSwap(turn, turn+1) {
+					d.wake = nil
+					l.takeOver()
+					return
+				}
+				l.queue.countBlocked(-1)
+				break
+			}
+			if still++; still < 3 {
+				break
+			}
+			if d.isAwake.Store(false); d.turns.Load() == turn {
+				continue // without a timer
+			}
+			d.isAwake.Store(true)
+		}
+		timer.Reset(guardPeriod)
+	}
+}

@@ -1,0 +1,133 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"math"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
+)
+
+// A holder is an acceptor whose handlers do with an input what it says, and send it back.
+type holder struct {
+	*echoAcceptor
+	does map[string]func()
+}
+
+func (h *holder) Open(c engine.Conn) (engine.Protocol, []byte) {
+	return h.Wake(c, engine.Memo{}), nil
+}
+
+func (h *holder) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
+	return &holding{h.echoAcceptor.Wake(c, m).(*echo), h}
+}
+
+type holding struct {
+	*echo
+	holder *holder
+}
+
+func (h *holding) Run(out []byte) ([]byte, engine.Next) {
+	if do := h.holder.does[string(h.input[:h.length])]; do != nil {
+		do()
+	}
+	return h.echo.Run(out)
+}
+
+// directDriver serves ln with one loop that has little to do, however long that takes.
+func directDriver(t *testing.T, a engine.Acceptor) (d *driver, dialled func() net.Conn) {
+	t.Helper()
+	procs := runtime.GOMAXPROCS(2)
+	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
+	ln := listen(t)
+	options := engine.Options{Loops: 1}
+	e, err := New("poll", newPollSource(), options, netconn.New(options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = e.(*driver)
+	d.loops[0].direct.calm, d.loops[0].direct.gap = mostCalm, math.MaxInt64
+	serveIn(t, d, ln, a)
+	return d, func() net.Conn { return dial(t, ln) }
+}
+
+// A handler may block in each way that there is, and end its goroutine: other connections do
+// not wait for it.
+func TestLoopIsReplaced(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		block      func(freed chan struct{}, isFree *atomic.Bool, pipe int)
+		isAnswered bool
+	}{
+		{"waits", func(freed chan struct{}, _ *atomic.Bool, _ int) { <-freed }, true},
+		{"computes", func(_ chan struct{}, isFree *atomic.Bool, _ int) {
+			for !isFree.Load() {
+			}
+		}, true},
+		{"is in a system call", func(_ chan struct{}, _ *atomic.Bool, pipe int) { _, _ = syscall.Read(pipe, make([]byte, 1)) }, true},
+		{"exits", func(chan struct{}, *atomic.Bool, int) { runtime.Goexit() }, false},
+		{"panics", func(chan struct{}, *atomic.Bool, int) { panic("as it should") }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var pipe [2]int
+			if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = syscall.Close(pipe[0])
+				_ = syscall.Close(pipe[1])
+			})
+			freed, isFree := make(chan struct{}), atomic.Bool{}
+			h := &holder{newEcho(), map[string]func(){
+				"block": func() { test.block(freed, &isFree, pipe[0]) },
+				"free": func() {
+					isFree.Store(true)
+					close(freed)
+					_, _ = syscall.Write(pipe[1], []byte("x"))
+				},
+			}}
+			d, dialled := directDriver(t, h)
+			a, b := dialled(), dialled()
+			ask(t, a, "begin")
+			ask(t, b, "begin")
+			direct := &d.loops[0].direct
+			eventually(t, "the loop serves", func() bool { ask(t, a, "again"); return direct.turns.Load() > 0 })
+			turns := direct.turns.Load()
+			_, _ = a.Write([]byte("block"))
+			eventually(t, "the handler has begun", func() bool { return direct.turns.Load() > turns })
+			ask(t, b, "meanwhile")
+			if test.isAnswered {
+				if loop := d.Loops()[0]; loop.Workers-loop.IdleWorkers < 1 {
+					t.Errorf("a handler blocks: %+v", loop)
+				}
+			}
+			if ask(t, b, "free"); test.isAnswered {
+				expect(t, a, "block")
+				ask(t, a, "more")
+			}
+			ask(t, b, "more")
+			eventually(t, "all workers are idle", d.loops[0].queue.isAtRest)
+		})
+	}
+}
+
+// The guard rests when nothing happens, and looks again when something does.
+func TestGuardRests(t *testing.T) {
+	d, dialled := directDriver(t, newEcho())
+	a := dialled()
+	direct := &d.loops[0].direct
+	for range 3 {
+		turns := direct.turns.Load()
+		eventually(t, "the loop serves", func() bool { ask(t, a, "hello"); return direct.turns.Load() > turns })
+		eventually(t, "the guard rests", func() bool { return !direct.isAwake.Load() })
+	}
+	if direct.turns.Load()%2 != 0 {
+		t.Error("a turn lasts")
+	}
+}
