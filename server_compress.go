@@ -112,8 +112,11 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 	}
 	switch {
 	case r.streamed() != nil && !isContent:
-		isPassedOn := r.bodyLength() < 0
-		r.setStream(body.NewEncoding(r.takeStream(), c, level, isPassedOn), -1)
+		stream, size := r.takeStream(), r.bodyLength()
+		if size >= 0 {
+			stream = body.NewExact(stream, int64(size))
+		}
+		r.setStream(body.NewEncoding(stream, c, level, size < 0), -1)
 		r.Header.SetContentLength(-1)
 	case len(plain) == 0:
 		// HEAD without a body: the encoded length is unknown.

@@ -29,6 +29,47 @@ func (e *Encoding) CloseWithError(err error) error {
 	return encodeErr
 }
 
+// Exact is a body stream of a known length, where that is not sent: more is left out, and less is
+// an error, since whoever gets the rest could not see that it is not all.
+type Exact struct {
+	source io.Reader
+	left   int64
+}
+
+// NewExact returns the first n bytes of source, which it owns.
+func NewExact(source io.Reader, n int64) *Exact { return &Exact{source, n} }
+
+// Read implements io.Reader.
+func (e *Exact) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := e.source.Read(p[:min(int64(len(p)), e.left)])
+	if e.left -= int64(n); err == io.EOF && e.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// SupportsBodyWriteTo reports whether WriteTo may replace Read.
+func (e *Exact) SupportsBodyWriteTo() bool {
+	_, ok := WriterTo(e.source, true)
+	return ok
+}
+
+// WriteTo implements io.WriterTo.
+func (e *Exact) WriteTo(w io.Writer) (int64, error) {
+	before, to := e.left, Sized{To: w, Left: e.left}
+	err := to.CopyFrom(e.source, true)
+	if e.left = to.Left; err == nil && e.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return before - e.left, err
+}
+
+// CloseWithError closes the source.
+func (e *Exact) CloseWithError(err error) error { return Close(e.source, err) }
+
 // encoderMemory is about what the encoder of a content coding needs.
 const encoderMemory = 1 << 20
 
@@ -36,6 +77,9 @@ const encoderMemory = 1 << 20
 func Holds(stream io.Reader) (n int) {
 	if e, ok := stream.(*Encoding); ok {
 		n, stream = encoderMemory, e.Source()
+	}
+	if e, ok := stream.(*Exact); ok {
+		stream = e.source
 	}
 	if s, ok := stream.(interface{ Len() int }); ok { // a reader of bytes in memory
 		n += s.Len()

@@ -63,3 +63,37 @@ func TestHolds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExact: a stream has the bytes of its length, and a shorter one is an error, whether it is
+// read or writes itself.
+func TestExact(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		size int64
+		want string
+		err  error
+	}{
+		{"12345", 5, "12345", nil}, {"123456", 5, "12345", nil}, {"1234", 5, "1234", io.ErrUnexpectedEOF}, {"", 0, "", nil}, {"1", 0, "", nil}, {"", 1, "", io.ErrUnexpectedEOF},
+	} {
+		for name, source := range map[string]io.Reader{
+			"read": iotest.OneByteReader(strings.NewReader(c.text)), "end with data": iotest.DataErrReader(strings.NewReader(c.text)), "writes itself": strings.NewReader(c.text),
+		} {
+			closing := &closable{Reader: source}
+			stream := io.Reader(closing)
+			if name == "writes itself" {
+				stream = source
+			}
+			e := NewExact(stream, c.size)
+			var got bytes.Buffer
+			if err := Copy(&got, e); got.String() != c.want || err != c.err || e.SupportsBodyWriteTo() != (name == "writes itself") {
+				t.Errorf("%q, %d bytes, %s: %q, %v", c.text, c.size, name, got.String(), err)
+			}
+			if err := Close(e, nil); stream == closing && (err != errSource || closing.closes != 1) {
+				t.Errorf("%s: %v, closed %d times", name, err, closing.closes)
+			}
+		}
+	}
+	if n := Holds(NewEncoding(NewExact(strings.NewReader("12345"), 5), compress.Gzip, 1, false)); n != encoderMemory+5 {
+		t.Errorf("holds %d bytes", n)
+	}
+}

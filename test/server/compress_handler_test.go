@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -32,6 +35,30 @@ func TestCompressHandlerOfHEAD(t *testing.T) {
 }
 
 // TestCompressHandlerAfterFlush: what was flushed is not encoded, nor is the rest.
+// TestCompressHandlerKeepsLength: a stream has the length that was announced for it, also encoded:
+// more is left out, and less breaks off, which the client notices.
+func TestCompressHandlerKeepsLength(t *testing.T) {
+	for size, want := range map[int]string{4: "1234", 6: "123456", 7: ""} {
+		r := harness.Serve(t, harness.InMemory(), &sluice.Server{Logger: harness.QuietLogger{}, Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStream(strings.NewReader("123456"), size)
+		})})
+		got := r.Exchange(harness.Request("GET / HTTP/1.1", "Accept-Encoding: gzip", "Connection: close"))
+		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(got)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if isCut := want == ""; isCut != (err == io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes: %q, %v", size, got, err)
+		} else if !isCut {
+			if plain, err := sluice.AppendGunzipBytes(nil, body); err != nil || string(plain) != want {
+				t.Errorf("%d bytes: %q, %v", size, plain, err)
+			}
+		}
+		r.Stop()
+	}
+}
+
 func TestCompressHandlerAfterFlush(t *testing.T) {
 	c := http1test.OpenSteady(acceptor(&sluice.Server{Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
 		ctx.WriteString("flushed")
