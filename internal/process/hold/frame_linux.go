@@ -122,8 +122,8 @@ func newPair() (*conn, *os.File, error) {
 	return ours, theirs, nil
 }
 
-// send sends f. The caller keeps f's files.
-func (c *conn) send(f frame) error {
+// send sends f. The caller keeps f's files. An error ends the connection if a part was sent.
+func (c *conn) send(f frame) (err error) {
 	payload, err := json.Marshal(f)
 	if err != nil {
 		return err
@@ -137,11 +137,18 @@ func (c *conn) send(f frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.socket.SetWriteDeadline(time.Now().Add(sendPatience))
+	hasBegun := false
+	defer func() {
+		if err != nil && hasBegun { // what followed would be misread
+			c.socket.Close()
+		}
+	}()
 	for part, rest := head[:], f.files; ; part = head[headSize-1:] {
 		some := rest[:min(len(rest), batch)]
 		if err := c.sendFiles(part, some); err != nil {
 			return err
 		}
+		hasBegun = true
 		if rest = rest[len(some):]; len(rest) == 0 {
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -321,5 +322,39 @@ func TestManagerWithoutRoom(t *testing.T) {
 	}
 	if f := <-refused; f.Kind != kindRefuse || err == nil || f.Text != err.Error() {
 		t.Errorf("%+v", f)
+	}
+}
+
+// After half a frame the connection ends: what follows would be misread. If nothing was sent, it goes on.
+func TestHalfFrames(t *testing.T) {
+	ours, theirs := somePair(t)
+	file, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	closed, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, good := range []int{0, batch - 1, batch} {
+		f := frame{Kind: kindPut}
+		for range good {
+			f.files = append(f.files, file)
+		}
+		f.files = append(f.files, closed)
+		if err := ours.send(f); err == nil {
+			t.Errorf("%d files before a closed one: it is sent", good)
+		}
+		err := ours.send(frame{Kind: kindDrop})
+		theirs.socket.SetReadDeadline(time.Now().Add(patience))
+		got, receiveErr := theirs.receive()
+		if good < batch && (err != nil || receiveErr != nil || got.Kind != kindDrop) {
+			t.Errorf("%d files before: the next frame is %+v, %v, %v", good, got, err, receiveErr)
+		}
+		if good == batch && (err == nil || !errors.Is(receiveErr, io.EOF)) {
+			t.Errorf("%d files before: the connection goes on: %+v, %v, %v", good, got, err, receiveErr)
+		}
 	}
 }
