@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/testutils/simnet"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -253,5 +255,49 @@ func TestShutdownWhileAdmitted(t *testing.T) {
 	sent <- true
 	if answer, err := io.ReadAll(r); err != nil || !bytes.Contains(answer, statusLine("200")) {
 		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+// A connection whose client does not react to GOAWAY is closed soon when its server shuts down, and
+// seconds later when another server takes its place.
+func TestClientIgnoresGoAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		isReplaced bool
+		shutDown   time.Duration
+		closed     time.Duration
+	}{
+		"shut down":                 {false, 0, leastLeaving + leastWaiting},
+		"replaced":                  {true, time.Hour, leastLeaving + replacedWaiting},
+		"replaced, then shut down":  {true, 2 * time.Second, 2*time.Second + leastWaiting},
+		"shut down soon after that": {true, leastLeaving / 2, leastLeaving + leastWaiting},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			network := &simnet.Simnet{Router: &simnet.PerfectRouter{}}
+			endpoint := func(ip byte) net.PacketConn {
+				return network.NewEndpoint(&net.UDPAddr{IP: net.IPv4(10, 0, 0, ip), Port: 443}, simnet.NodeBiDiLinkSettings{Latency: time.Millisecond})
+			}
+			socket, client := endpoint(1), &quic.Transport{Conn: endpoint(2)}
+			network.Start()
+			t.Cleanup(func() { network.Close() })
+			t.Cleanup(func() { client.Close() })
+			s := &sluice.Server{Engine: sluice.EnginePerConn, Handler: echo}
+			serveOn(t, s, Config{}, socket)
+			q, err := client.Dial(t.Context(), socket.LocalAddr(), clientTLS.Clone(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.AcceptUniStream(t.Context()); err != nil { // the server has admitted it
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if c.isReplaced {
+				s.Control().CloseOnNextResponse()
+			}
+			time.AfterFunc(c.shutDown, func() { s.Shutdown() })
+			<-q.Context().Done()
+			if took := time.Since(began).Round(20 * time.Millisecond); took != c.closed { // packets take 1 ms
+				t.Errorf("%s: closed after %v, want %v: %v", name, took, c.closed, context.Cause(q.Context()))
+			}
+		})
 	}
 }

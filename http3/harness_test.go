@@ -40,11 +40,17 @@ func newCertificate(t testing.TB) *tls.Config {
 // serveHTTP3 is serve that also returns what serves.
 func serveHTTP3(t testing.TB, s *sluice.Server, config Config) (*serving, string) {
 	t.Helper()
-	s.TLSConfig = newCertificate(t)
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, s, config, c), c.LocalAddr().String()
+}
+
+// serveOn serves s on c until the end of t.
+func serveOn(t testing.TB, s *sluice.Server, config Config, c net.PacketConn) *serving {
+	t.Helper()
+	s.TLSConfig = newCertificate(t)
 	h := &Server{Server: s, Config: config}
 	v, err := h.attach()
 	if err != nil {
@@ -71,7 +77,7 @@ func serveHTTP3(t testing.TB, s *sluice.Server, config Config) (*serving, string
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return v, c.LocalAddr().String()
+	return v
 }
 
 // clientTLS trusts everyone.

@@ -18,7 +18,11 @@ const (
 	leastLeaving = 100 * time.Millisecond
 	mostLeaving  = time.Second
 	leastWaiting = 100 * time.Millisecond
-	maxAckDelay  = 25 * time.Millisecond
+	// replacedWaiting is leastWaiting of a server that another one replaces, until Shutdown:
+	// clients that have read GOAWAY end their connections, and a request of one that has not is
+	// lost when its connection is closed. Busy clients may need seconds.
+	replacedWaiting = 5 * time.Second
+	maxAckDelay     = 25 * time.Millisecond
 )
 
 // leave tells the client to use another connection. Requests that it has sent before it knows
@@ -26,8 +30,12 @@ const (
 func (c *conn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase != phaseOpen {
-		c.cutTunnelsLocked() // the server may have been shut down since
+	if c.phase != phaseOpen { // the server may have been shut down since
+		c.cutTunnelsLocked()
+		if c.phase == phaseWaiting && c.serving.attachment.Stage() == server.StageShutDown {
+			c.waiting.Stop()
+			c.waitForClientLocked()
+		}
 		return
 	}
 	c.phase = phaseLeaving
@@ -78,7 +86,11 @@ func (c *conn) waitForClientLocked() {
 	c.phase = phaseWaiting
 	stats := c.quic.ConnectionStats()
 	pto := stats.SmoothedRTT + max(4*stats.MeanDeviation, time.Millisecond) + maxAckDelay
-	c.waiting = time.AfterFunc(max(3*pto, leastWaiting), c.close)
+	least := leastWaiting
+	if c.serving.attachment.Stage() == server.StageEnding {
+		least = replacedWaiting
+	}
+	c.waiting = time.AfterFunc(max(3*pto, least), c.close)
 }
 
 // close ends the connection in order.
