@@ -250,9 +250,13 @@ func (set *settings) negotiate(ctx *sluice.RequestCtx) (answer ws.Deflate, isOn 
 
 var _ upgrade.Host = (*host)(nil)
 
+func newHost(set *settings, s upgrade.Server) *host {
+	return &host{settings: set, server: s, mark: s.Memo(0, 0, 0).Served}
+}
+
 // NewHost implements upgrade.Family.
 func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
-	h := &host{settings: set, server: s}
+	h := newHost(set, s)
 	set.counting.Lock()
 	defer set.counting.Unlock()
 	set.hosts = append(set.hosts, h)

@@ -50,7 +50,8 @@ func (d *dialedConns) hold(set *settings) *dialHost {
 	h := d.hosts[set]
 	if h == nil {
 		h = &dialHost{all: d, pending: map[uint64]*pendingDial{}}
-		h.host = &host{settings: set, server: &dialServer{upgrade.Place{Engine: e}}, isClient: true}
+		h.host = newHost(set, &dialServer{upgrade.Place{Engine: e}})
+		h.host.isClient = true
 		d.hosts[set] = h
 	}
 	h.open++

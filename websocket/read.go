@@ -505,8 +505,14 @@ func (s *session) pass(m Message) {
 	} else if f == nil {
 		return
 	}
-	defer s.recoverCallback()
+	hasReturned := false // less to do than recover
+	defer func() {
+		if !hasReturned {
+			s.recovered(recover())
+		}
+	}()
 	s.called(f(s.conn, m))
+	hasReturned = true
 }
 
 // called handles the error of a callback.
@@ -516,9 +522,9 @@ func (s *session) called(err error) {
 	}
 }
 
-// recoverCallback closes the connection of a callback that panicked.
-func (s *session) recoverCallback() {
-	if v := recover(); v != nil {
+// recovered closes the connection of a callback that panicked with v; nil: it has called Goexit.
+func (s *session) recovered(v any) {
+	if v != nil {
 		s.conn.panicked(v)
 	}
 }

@@ -207,7 +207,7 @@ func (s *session) Retire() engine.Memo {
 	if s.overHTTP2 {
 		bits |= memoHTTP2
 	}
-	m := s.host.server.Memo(bits, uint64(s.conn.index), int64(s.controls))
+	m := engine.Memo{ID: uint64(s.conn.index)<<memoBits | bits, Served: s.host.mark, Opened: int64(s.controls)}
 	s.conn, s.engine, s.loop, s.err, s.isResting = nil, nil, nil, nil, false
 	return m
 }
@@ -215,11 +215,10 @@ func (s *session) Retire() engine.Memo {
 // Reuse restores what Retire of this or of another session of the host has returned; see
 // engine.Reusable.
 func (s *session) Reuse(conn engine.Conn, left engine.Memo, arrived int64) bool {
-	index, isOwn := s.host.server.Served(left)
-	if !isOwn { // of another host, or of HTTP
+	if left.Served != s.host.mark { // of another host, or of HTTP
 		return false
 	}
-	s.serve(s.host.conns.get(uint32(index)), conn)
+	s.serve(s.host.conns.get(uint32(left.ID>>memoBits)), conn)
 	s.wake(left)
 	s.arrived = arrived
 	return true
@@ -227,7 +226,7 @@ func (s *session) Reuse(conn engine.Conn, left engine.Memo, arrived int64) bool 
 
 // call calls a callback.
 func (s *session) call(f func(*Conn) error) {
-	defer s.recoverCallback()
+	defer func() { s.recovered(recover()) }()
 	s.called(f(s.conn))
 }
 
@@ -331,17 +330,18 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	return s
 }
 
-// The bits of Memo.ID.
+// The bits of Memo.ID. Those above them are Conn.index.
 const (
 	memoPinged = 1 << iota // awaitsPong
 	memoStays              // session.stays
 	memoHTTP2              // session.overHTTP2
+
+	memoBits = iota
 )
 
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, left engine.Memo) engine.Protocol {
-	index, _ := h.server.Served(left)
-	s := acquireSession(h, h.conns.get(uint32(index)), conn)
+	s := acquireSession(h, h.conns.get(uint32(left.ID>>memoBits)), conn)
 	s.wake(left)
 	return s
 }
