@@ -51,7 +51,7 @@ type upgradeServer struct {
 
 // Closing implements upgrade.Server.
 func (u *upgradeServer) Closing() upgrade.Closing {
-	if !u.Engine.CloseRequested() {
+	if !u.Engine.Life().Has(engine.StageClosing) {
 		return upgrade.CloseNot
 	}
 	u.server.state.Lock()

@@ -251,7 +251,7 @@ func (set *settings) negotiate(ctx *sluice.RequestCtx) (answer ws.Deflate, isOn 
 var _ upgrade.Host = (*host)(nil)
 
 func newHost(set *settings, s upgrade.Server) *host {
-	return &host{settings: set, server: s, mark: s.Memo(0, 0, 0).Served}
+	return &host{settings: set, server: s, mark: s.Memo(0, 0, 0).Served, life: s.Life()}
 }
 
 // NewHost implements upgrade.Family.

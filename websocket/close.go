@@ -150,6 +150,14 @@ func (s *session) noteLocked(err error) {
 // goAway sends a Close frame if the server shuts down, and at the connection's time if
 // another process replaces this one and does not take the connection over.
 func (s *session) goAway() upgrade.Closing {
+	if !s.host.life.Has(engine.StageClosing) {
+		return upgrade.CloseNot
+	}
+	return s.goAwaySoon()
+}
+
+// goAwaySoon is goAway for a server that is closing.
+func (s *session) goAwaySoon() upgrade.Closing {
 	closing := s.host.server.Closing()
 	switch closing {
 	case upgrade.CloseSoon:

@@ -311,7 +311,8 @@ type host struct {
 	server upgrade.Server
 	// isClient: the peers are servers. Frames are masked, those of peers are not.
 	isClient bool
-	mark     uint64 // Served of the Memos
+	mark     uint64       // Served of the Memos
+	life     *engine.Life // of the engine
 	conns    table
 	numbers  atomic.Uint64 // of pings, and of connections without a Target
 	restart  upgrade.Restart

@@ -83,6 +83,7 @@ func (fakeServer) Prompt(engine.Target)                    {}
 func (fakeServer) ReadOn(engine.Target)                    {}
 func (fakeServer) Cast([]engine.Target, []byte, func(int)) {}
 func (fakeServer) Closing() upgrade.Closing                { return upgrade.CloseNot }
+func (fakeServer) Life() *engine.Life                      { return new(engine.Life) }
 func (fakeServer) IsRegistered() bool                      { return false }
 func (fakeServer) Count(int, int)                          {}
 func (fakeServer) Printf(string, ...any)                   {}

@@ -131,15 +131,15 @@ type Engine interface {
 	// leftover is input that was read before (live hand-over); it is fed first.
 	// ServeConn returns the error that Protocol.Closed gets.
 	ServeConn(c net.Conn, leftover []byte, a Acceptor) error
-	// CloseOnNextResponse makes CloseRequested true. A Protocol that sees it
+	// CloseOnNextResponse makes Life reach StageClosing. A Protocol that sees it
 	// answers its current request with "close". Idle connections stay open.
 	CloseOnNextResponse()
 	// Nudge prompts every connection, as its Prompter does: a Protocol that
-	// sees CloseRequested may tell its peer. It prompts them in portions, so that
+	// sees StageClosing may tell its peer. It prompts them in portions, so that
 	// other connections are served in between, and returns when all were prompted.
 	Nudge()
-	// CloseRequested reports whether CloseOnNextResponse or Shutdown was called.
-	CloseRequested() bool
+	// Life returns the engine's, which only the engine changes.
+	Life() *Life
 	// Range calls f for every connection until f returns false.
 	Range(f func(Conn) bool)
 	// AdoptConn serves c like an accepted connection, and returns at once. The

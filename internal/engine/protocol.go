@@ -103,7 +103,7 @@ const (
 	IsDuplex
 	// SaysGoodbye: the Protocol, which is a Prompted, tells its peer before its
 	// connection is closed. Shutdown does not close its idle and sleeping connections,
-	// but calls Prompted, which sees CloseRequested. Afterwards Pause returns false
+	// but calls Prompted, which sees StageShutDown. Afterwards Pause returns false
 	// until the Protocol ends the connection, with any Next but Read; if Pause returns
 	// true, the engine closes the connection. The context of Shutdown bounds the time.
 	SaysGoodbye

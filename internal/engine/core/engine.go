@@ -326,8 +326,8 @@ func (d *driver) Nudge() {
 	d.fallback.Nudge()
 }
 
-// CloseRequested implements engine.Engine.
-func (d *driver) CloseRequested() bool { return d.life.Has(engine.StageClosing) }
+// Life implements engine.Engine.
+func (d *driver) Life() *engine.Life { return &d.life }
 
 // Range implements engine.Engine. f may use its Conn for addresses and prompters
 // only, and must neither retain it nor block.

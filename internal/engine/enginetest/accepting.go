@@ -122,14 +122,14 @@ func testTwoListeners(t *testing.T, f *fixture) {
 
 func testCloseOnNextResponse(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
-	if s.engine.CloseRequested() {
-		t.Error("CloseRequested at first")
+	if s.engine.Life().Has(engine.StageClosing) {
+		t.Error("it is closing at first")
 	}
 	p := s.connect(t)
 	p.ask(t, "echo x", "x")
 	s.engine.CloseOnNextResponse()
-	if !s.engine.CloseRequested() {
-		t.Error("CloseRequested is false after CloseOnNextResponse")
+	if !s.engine.Life().Has(engine.StageClosing) {
+		t.Error("it is not closing after CloseOnNextResponse")
 	}
 	p.ask(t, "echo y", "y")
 	p.expectEnd(t)

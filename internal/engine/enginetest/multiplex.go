@@ -113,7 +113,7 @@ func (m *multiplexer) say(out []byte) ([]byte, engine.Next) {
 	defer m.mu.Unlock()
 	out = append(out, m.answers...)
 	m.answers = nil
-	if m.begun == 0 && m.acceptor.engine.CloseRequested() {
+	if m.begun == 0 && m.acceptor.engine.Life().Has(engine.StageClosing) {
 		m.silent = true
 		return out, engine.Close
 	}

@@ -77,7 +77,7 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 		a.violate("Prompted called with %d bytes pending", len(out))
 	}
 	n := s.keeps.note
-	if a.parting != partsSilently && a.engine.CloseRequested() {
+	if a.parting != partsSilently && a.engine.Life().Has(engine.StageClosing) {
 		return s.part(out)
 	}
 	if n == nil && a.nudged.Load() {

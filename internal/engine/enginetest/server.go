@@ -109,7 +109,7 @@ func (s *server) beginShutdown(t *testing.T) (done chan struct{}) {
 		defer close(done)
 		s.shutdown(t)
 	}()
-	s.eventually(t, "CloseRequested", s.engine.CloseRequested)
+	s.eventually(t, "it is closing", func() bool { return s.engine.Life().Has(engine.StageClosing) })
 	return done
 }
 

@@ -143,7 +143,7 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	s.wantsRun = false
 	s.acceptor.runs.Add(1)
 	out, next := s.execute(out)
-	if next == engine.Read && s.acceptor.engine.CloseRequested() && (s.hasSaid || s.acceptor.parting != partsPolitely) {
+	if next == engine.Read && s.acceptor.engine.Life().Has(engine.StageClosing) && (s.hasSaid || s.acceptor.parting != partsPolitely) {
 		next = engine.Close
 	}
 	s.silent = next != engine.Read

@@ -248,7 +248,7 @@ func testTasksAlone(t *testing.T, f *fixture) {
 		}
 		done := make(chan error)
 		go func() { done <- e.Shutdown(t.Context()) }()
-		for !e.CloseRequested() {
+		for !e.Life().Has(engine.StageClosing) {
 			time.Sleep(time.Millisecond)
 		}
 		for range 8 {

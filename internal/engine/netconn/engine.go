@@ -123,8 +123,8 @@ func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(i int)) {
 // CloseOnNextResponse implements engine.Engine.
 func (d *driver) CloseOnNextResponse() { d.life.Reach(engine.StageClosing) }
 
-// CloseRequested implements engine.Engine.
-func (d *driver) CloseRequested() bool { return d.life.Has(engine.StageClosing) }
+// Life implements engine.Engine.
+func (d *driver) Life() *engine.Life { return &d.life }
 
 // Range implements engine.Engine. It holds a lock during f: f must not block, and must
 // not call the engine.

@@ -145,6 +145,8 @@ type Server interface {
 	IsRegistered() bool
 	// Closing reports whether connections shall end.
 	Closing() Closing
+	// Life is that of the engine. Until it has reached StageClosing, Closing returns CloseNot.
+	Life() *engine.Life
 	// Count counts bytes of a connection: read since the last call, and written.
 	Count(read, written int)
 	// Printf writes to the log.
@@ -152,7 +154,7 @@ type Server interface {
 }
 
 // A Place is what a Server has of the engine of one Host: the methods from Memo to
-// IsRegistered.
+// IsRegistered, and Life.
 type Place struct {
 	Engine     engine.Engine
 	Registered bool
@@ -161,6 +163,9 @@ type Place struct {
 	Number, Marks uint64
 	Shift         int
 }
+
+// Life implements Server.
+func (p *Place) Life() *engine.Life { return p.Engine.Life() }
 
 // Memo implements Server.
 func (p *Place) Memo(id, served uint64, opened int64) engine.Memo {
