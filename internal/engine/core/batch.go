@@ -62,6 +62,9 @@ func (s *batchState) take() (count int, ok bool) {
 // give ends what take has begun.
 func (s *batchState) give(count int) { s.Store(int32(count) << 1) }
 
+// added is give after one entry was added.
+func (s *batchState) added() { s.Store(s.Load() + 1) }
+
 const (
 	batchSize   = 64       // most responses in a batch
 	batchOutput = 16 << 10 // their bytes
@@ -152,8 +155,7 @@ func (c *conn) sendHeld() {
 // hold is the end of park for an idle connection whose output waits. isFree says that it
 // needs no conn.
 func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
-	w, d := c.worker, c.driver
-	u := heldOut{slot: c.slot(), fd: int32(c.fd), gen: c.gen, expiry: expiry, parked: uint32(parked)}
+	w, s, fd, gen := c.worker, c.slot(), int32(c.fd), c.gen
 	out := c.Out // in the worker's buffer, which no other connection gets meanwhile
 	c.isHeld, c.Out = false, c.Out[:0]
 	if !isFree || !c.isUsual { // otherwise rest does it
@@ -165,36 +167,48 @@ func (c *conn) hold(parked uint64, isFree bool, expiry uint32) {
 	} else {
 		c.show()
 	}
-	if w.addHeld(&u, out) {
-		return
+	b := w.batch
+	if !b.takeFor(out) {
+		if b = w.takeAnother(out); b == nil {
+			w.sendOne(heldOut{slot: s, fd: fd, gen: gen, expiry: expiry, parked: uint32(parked)}, out)
+			return
+		}
 	}
-	if w.flushBatches(); w.addHeld(&u, out) { // many handlers were woken together
-		return
+	u := b.add(out)
+	u.slot, u.fd, u.gen, u.expiry, u.parked = s, fd, gen, expiry, uint32(parked)
+	b.state.added()
+}
+
+// takeAnother is takeFor for the batches that w does not fill first, and then for all, which it has sent
+// meanwhile: many handlers were woken together. The result nil means that all are taken.
+func (w *worker) takeAnother(out []byte) *batch {
+	for hasSent := false; ; hasSent = true {
+		for _, b := range w.loop.queue.batches {
+			if b.takeFor(out) {
+				return b
+			}
+		}
+		if hasSent {
+			return nil
+		}
+		w.flushBatches()
 	}
+}
+
+// sendOne sends the output of an idle connection, for which there is no batch.
+func (w *worker) sendOne(u heldOut, out []byte) {
+	d := w.loop.driver
 	n, errno := d.source.Send(int(u.fd), out, false)
 	if n < len(out) {
 		w.leaveRest(&u, out[n:], errno)
-	} else if d.letGo(int(u.fd), u.slot, parked, u.gen, expiry) {
+	} else if d.letGo(int(u.fd), u.slot, uint64(u.parked), u.gen, u.expiry) {
 		return
 	}
 	w.loop.queue.push(u.fd)
 }
 
-// addHeld adds an entry to a batch. The result false means that all are full or taken.
-func (w *worker) addHeld(u *heldOut, out []byte) bool {
-	if w.batch.add(u, out) {
-		return true
-	}
-	for _, b := range w.loop.queue.batches {
-		if b != w.batch && b.add(u, out) {
-			return true
-		}
-	}
-	return false
-}
-
-// add adds an entry, unless the batch is full or taken.
-func (b *batch) add(u *heldOut, out []byte) bool {
+// takeFor takes the batch if it has room for out.
+func (b *batch) takeFor(out []byte) bool {
 	n, ok := b.state.take()
 	if !ok {
 		return false
@@ -203,16 +217,16 @@ func (b *batch) add(u *heldOut, out []byte) bool {
 		b.state.give(n)
 		return false
 	}
-	e, all := &b.entries[n], b.output.B
-	*e = *u
-	e.start, e.end = int32(len(all)), int32(len(all)+len(out))
-	b.output.B = append(all, out...)
-	if u.client != nil {
-		u.client.Wait()
-		b.clients++
-	}
-	b.state.give(n + 1)
 	return true
+}
+
+// add adds out, and returns its entry, which the caller completes. takeFor was called before, and
+// state.added follows.
+func (b *batch) add(out []byte) *heldOut {
+	u, all := &b.entries[b.state.count()], b.output.B
+	u.start, u.end = int32(len(all)), int32(len(all)+len(out))
+	b.output.B = append(all, out...)
+	return u
 }
 
 // begin prepares an empty batch for the first entry. It returns false if the kernel takes no sends

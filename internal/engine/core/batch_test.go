@@ -72,7 +72,18 @@ func (b *batching) slot(fd int32) *slot { return b.d.table.find(int(fd)).slot() 
 
 // answer adds out, as a connection does that is about to be idle.
 func (b *batching) answer(fd int32, out string) bool {
-	return b.addHeld(&heldOut{slot: b.slot(fd), fd: fd, gen: 1}, []byte(out))
+	return b.hold(b.slot(fd), fd, []byte(out))
+}
+
+// hold is answer without memory for it.
+func (b *batching) hold(s *slot, fd int32, out []byte) bool {
+	if !b.batch.takeFor(out) {
+		return false
+	}
+	u := b.batch.add(out)
+	u.slot, u.fd, u.gen = s, fd, 1
+	b.batch.state.added()
+	return true
 }
 
 // received returns what the peer of fd has got.
@@ -341,7 +352,7 @@ func TestBatchDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() {
 		for i, fd := range fds {
 			slots[i].claim(0, 0)
-			if !b.addHeld(&heldOut{slot: slots[i], fd: fd, gen: 1}, out) {
+			if !b.hold(slots[i], fd, out) {
 				t.Error("it is not taken")
 			}
 		}

@@ -24,12 +24,16 @@ func (q *runQueue) Hold(h *engine.Held, out []byte) bool {
 	if len(out) > longestHeld || len(q.batches) == 0 {
 		return false
 	}
-	u := heldOut{fd: int32(h.FD), client: h}
 	isAdded := false
 	q.mu.Lock()
 	if (q.isSpare || q.isGathering) && q.plainly == 0 {
 		for _, b := range q.batches {
-			if isAdded = b.add(&u, out); isAdded {
+			if isAdded = b.takeFor(out); isAdded {
+				u := b.add(out)
+				u.fd, u.client = int32(h.FD), h
+				h.Wait()
+				b.clients++
+				b.state.added()
 				break
 			}
 		}
