@@ -74,5 +74,5 @@ func (c *conn) sendLater(rest []byte) {
 
 // neverBlocks reports whether the protocol of a claimed connection NeverBlocks.
 func (d *driver) neverBlocks(fd int32) bool {
-	return d.table.find(int(fd)).slot().has(flagQuick)
+	return d.table.slot(int(fd)).has(flagQuick)
 }

@@ -268,7 +268,7 @@ func (d *driver) queueAll(fds []int32) {
 		return
 	}
 	for _, fd := range fds {
-		d.loopOf(d.table.find(int(fd)).slot()).queue.push(fd)
+		d.loopOf(d.table.slot(int(fd))).queue.push(fd)
 	}
 }
 

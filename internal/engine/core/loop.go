@@ -147,17 +147,15 @@ func (l *loop) dispatch(events []Event) {
 			l.intake.add(d.servingAt(uint16(fd)))
 			continue
 		}
-		p := d.table.find(fd)
-		if p.chunk == nil {
+		s := d.table.slot(fd)
+		if s == nil {
 			continue
 		}
-		claimed, woken := p.slot().deliverInput(gen, event.Flags), uint64(0)
-		if !claimed {
-			claimed, woken = p.slot().deliver(gen, event.Flags)
-		}
-		if claimed {
+		if s.deliverInput(gen, event.Flags) {
 			ready = append(ready, int32(fd))
-		} else if woken != 0 {
+		} else if claimed, woken := s.deliver(gen, event.Flags); claimed {
+			ready = append(ready, int32(fd))
+		} else if p := d.table.find(fd); woken != 0 && p.chunk != nil { // it may have ended meanwhile
 			p.wake(fd, gen, woken)
 		}
 	}

@@ -134,6 +134,16 @@ func (t *table) find(fd int) place {
 	return place{}
 }
 
+// slot returns the slot of a descriptor, nil if there is none.
+func (t *table) slot(fd int) *slot {
+	if all := t.chunks.Load(); all != nil {
+		if at := fd >> chunkShift; at < len(*all) && (*all)[at] != nil {
+			return &(*all)[at].slots[fd&(chunkSize-1)]
+		}
+	}
+	return nil
+}
+
 // open returns the place for a new connection, and counts it in its chunk.
 func (t *table) open(fd int) place {
 	p := t.find(fd)

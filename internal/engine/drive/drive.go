@@ -223,17 +223,17 @@ func (s *State) feed(in []byte) engine.Next {
 	s.IsFed = true
 	for len(in) > 0 {
 		used, next := s.Protocol.Feed(in)
-		in = in[used:]
-		switch {
-		case next == engine.Run:
-			s.Unread = in
+		if used > 0 {
+			in = in[used:]
+		} else if next == engine.Read {
+			break // against Feed's contract; do not spin
+		}
+		s.Unread = in
+		if next == engine.Run {
 			next = s.run()
 			in = s.Unread
-		case next == engine.Read && used == 0:
-			in = nil // against Feed's contract; do not spin
 		}
 		if next != engine.Read {
-			s.Unread = in
 			return next
 		}
 	}
