@@ -17,15 +17,25 @@ const notASCII = 0x8080808080808080
 // BenchmarkMask measures it.
 func Mask(p []byte, key Key) (next Key, isASCII bool) {
 	next = Key(bits.RotateLeft32(uint32(key), -8*(len(p)&3)))
-	wide := uint64(key)<<32 | uint64(key)
-	seen := uint64(0)
-	if len(p) >= 64 {
-		var n int
-		n, seen = maskBlocks(p, wide)
-		p = p[n:]
+	if len(p) < blockSize {
+		return next, maskShort(p, key)&notASCII == 0
 	}
-	for len(p) >= 32 {
-		b := p[:32:32]
+	n, seen := maskBlocks(p, wide(key))
+	return next, (seen|maskShort(p[n:], key))&notASCII == 0
+}
+
+// blockSize is the size of the blocks of maskBlocks.
+const blockSize = 64
+
+// wide returns the key for 8 bytes.
+func wide(key Key) uint64 { return uint64(key)<<32 | uint64(key) }
+
+// maskShort is Mask without blocks. seen has the bits that are set in the result.
+func maskShort(p []byte, key Key) (seen uint64) {
+	wide := wide(key)
+	i := 0
+	for ; i <= len(p)-32; i += 32 {
+		b := p[i : i+32 : i+32]
 		w0 := binary.LittleEndian.Uint64(b[0:]) ^ wide
 		w1 := binary.LittleEndian.Uint64(b[8:]) ^ wide
 		w2 := binary.LittleEndian.Uint64(b[16:]) ^ wide
@@ -35,17 +45,15 @@ func Mask(p []byte, key Key) (next Key, isASCII bool) {
 		binary.LittleEndian.PutUint64(b[16:], w2)
 		binary.LittleEndian.PutUint64(b[24:], w3)
 		seen |= w0 | w1 | w2 | w3
-		p = p[32:]
 	}
-	for len(p) >= 8 {
-		w := binary.LittleEndian.Uint64(p) ^ wide
-		binary.LittleEndian.PutUint64(p, w)
+	for ; i <= len(p)-8; i += 8 {
+		w := binary.LittleEndian.Uint64(p[i:]) ^ wide
+		binary.LittleEndian.PutUint64(p[i:], w)
 		seen |= w
-		p = p[8:]
 	}
-	for i := range p { // at most 7 bytes, which begin with the lowest byte of wide
-		p[i] ^= byte(wide >> (8 * i))
+	for ; i < len(p); i++ { // at most 7 bytes, which begin with the lowest byte of wide
+		p[i] ^= byte(wide >> (8 * (i & 7)))
 		seen |= uint64(p[i])
 	}
-	return next, seen&notASCII == 0
+	return seen
 }
