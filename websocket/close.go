@@ -53,6 +53,17 @@ func (c *Conn) closeLocked(err *CloseError) {
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	c, mu := s.conn, s.conn.lock()
 	mu.Lock()
+	if m := c.guarded; m.calls == nil && m.pending == nil && c.phase == phaseOpen && s.loop == nil && s.err == nil && s.run == running && s.ending == endNot && !s.isOpening {
+		out, written := s.out, len(s.out)-s.counted // most messages: nothing else has happened
+		s.run, s.isResting, s.isDetached, m.session = notRunning, true, true, nil
+		if !m.keepsLocked() {
+			s.dropStateLocked()
+		}
+		mu.Unlock()
+		s.count(s.read, written)
+		s.read = 0
+		return out, next
+	}
 	if s.run == flushing {
 		s.awaitFlushLocked()
 	}

@@ -59,37 +59,47 @@ func (s *session) Start() engine.Next {
 
 // Run handles input; see engine.Protocol.
 func (s *session) Run(out []byte) ([]byte, engine.Next) {
-	limit := flushSize
+	if !s.fed.isNothing() {
+		return s.runParts(out)
+	}
 	in := s.engine.Buffered()
-	hasInput := len(in) > 0 || !s.fed.isNothing()
-	used, op, data := 0, ws.OpContinuation, []byte(nil) // of the first message, if it is whole
+	used, op, data := s.reader.Whole(in)
+	if used == 0 {
+		return s.runParts(out)
+	}
+	s.heard()
+	s.read += used
+	if isOpen := s.begin(out, math.MaxInt, op != ws.OpContinuation); op == ws.OpContinuation {
+		s.violated(ws.ErrText)
+	} else if isOpen {
+		s.pass(Message{Kind: Kind(op), Data: data})
+	}
+	s.engine.Discard(used)
+	next := engine.Read
+	if used < len(in) {
+		var isOver bool
+		if next, isOver = s.isOver(); !isOver {
+			next = s.handleInput()
+		}
+	}
+	if s.loop != nil {
+		s.readMeanwhile()
+	}
+	s.armOpen(s.goAway())
+	return s.leave(next)
+}
+
+// runParts is Run for input that does not begin with a whole message, or for none.
+func (s *session) runParts(out []byte) ([]byte, engine.Next) {
+	limit := flushSize
+	hasInput := len(s.engine.Buffered()) > 0 || !s.fed.isNothing()
 	if hasInput {
 		limit = math.MaxInt
 		s.heard()
-		if s.fed.isNothing() {
-			used, op, data = s.reader.Whole(in)
-			s.read += used
-		}
 	}
-	isOpen := s.begin(out, limit, op != ws.OpContinuation)
-	next := engine.Read
-	if used == 0 {
-		s.handleFed()
-		next = s.handleInput()
-	} else {
-		if op == ws.OpContinuation {
-			s.violated(ws.ErrText)
-		} else if isOpen {
-			s.pass(Message{Kind: Kind(op), Data: data})
-		}
-		s.engine.Discard(used)
-		if used < len(in) {
-			var isOver bool
-			if next, isOver = s.isOver(); !isOver {
-				next = s.handleInput()
-			}
-		}
-	}
+	s.begin(out, limit, false)
+	s.handleFed()
+	next := s.handleInput()
 	if s.loop != nil && s.readMeanwhile() {
 		hasInput = true
 	}
@@ -121,15 +131,21 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 func (s *session) begin(out []byte, limit int, isMessage bool) (isOpen bool) {
 	mu := s.conn.lock()
 	mu.Lock()
-	s.attachLocked()
+	m := s.conn.guarded
+	if m == nil || m.identity != nil || m.calls != nil {
+		s.attachLocked()
+		m = s.conn.guarded
+	} else { // attachLocked, in fewer instructions
+		s.isDetached, s.loop, m.session = false, nil, s
+	}
 	if isMessage {
 		mu.received++
 	}
 	isOpen = s.conn.phase == phaseOpen
 	s.run, s.out, s.counted = running, out, len(out)
-	if s.conn.guarded.pending != nil {
+	if m.pending != nil {
 		s.takeLocked(limit)
-		s.conn.guarded.makeRoomLocked()
+		m.makeRoomLocked()
 	}
 	mu.Unlock()
 	return isOpen
@@ -358,17 +374,21 @@ func (s *session) wake(left engine.Memo) {
 
 // detachLocked makes the connection one that is asleep to other goroutines, until the next call.
 func (s *session) detachLocked() {
-	c := s.conn
-	s.isDetached = true
-	c.guarded.session = nil
-	switch {
-	case c.guarded.keepsLocked():
-	case s.spare == nil: // what keeps nothing is empty
-		s.spare, c.guarded = c.guarded, nil
-	default:
-		releaseConnState(c.guarded)
-		c.guarded = nil
+	m := s.conn.guarded
+	s.isDetached, m.session = true, nil
+	if !m.keepsLocked() {
+		s.dropStateLocked()
 	}
+}
+
+// dropStateLocked takes the state of a connection that keeps nothing, so it is empty.
+func (s *session) dropStateLocked() {
+	if s.spare == nil {
+		s.spare = s.conn.guarded
+	} else {
+		releaseConnState(s.conn.guarded)
+	}
+	s.conn.guarded = nil
 }
 
 // attachLocked ends what detachLocked has begun, or wake.

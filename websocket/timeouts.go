@@ -44,7 +44,10 @@ func (s *session) armOpen(closing upgrade.Closing) {
 	s.arrived = 0
 	if s.reader.IsBetween() {
 		s.began = 0
-		after := s.pingAfter()
+		after := time.Duration(0)
+		if s.host.pingAfter > 0 {
+			after = s.pingAfter()
+		}
 		if closing == upgrade.CloseSoon && s.leavesSoon() {
 			after = s.untilAway(after)
 		}
