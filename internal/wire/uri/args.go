@@ -21,9 +21,6 @@ type Args struct {
 	pairs []pair
 	buf   *[]byte // result of QueryString; nil: it was not called
 	owner field.Owner
-	// lent is what Lend got; nil: the pairs are in text. Getters look for the pairs in it, and
-	// changes parse it before.
-	lent []byte
 }
 
 // pair says where key and value are in Args.text. Places of different pairs have
@@ -57,7 +54,6 @@ func (a *Args) Reset() {
 	}
 	a.text = a.text[:0]
 	a.pairs = a.pairs[:0]
-	a.lent = nil
 }
 
 // HeldBytes is the memory that a keeps for its next use.
@@ -75,10 +71,6 @@ func (a *Args) CopyTo(dst *Args) {
 	if a == dst {
 		return
 	}
-	if a.lent != nil {
-		dst.Parse(a.lent)
-		return
-	}
 	dst.Reset()
 	if cap(dst.text) < len(a.text) {
 		dst.pairs = nil // copies by assignment keep them, with the old text
@@ -88,27 +80,13 @@ func (a *Args) CopyTo(dst *Args) {
 }
 
 // Len returns the number of pairs.
-func (a *Args) Len() (n int) {
-	for range a.lentPairs {
-		n++
-	}
-	return n + len(a.pairs)
-}
+func (a *Args) Len() int { return len(a.pairs) }
 
 // All yields the pairs in order; neither slice is nil. a may be changed during
 // the iteration; pairs that are added are yielded, too.
 func (a *Args) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
-		i := 0
-		for key, value := range a.lentPairs {
-			if !yield(key, orEmpty(value)) {
-				return
-			}
-			if i++; a.lent == nil { // it was changed
-				break
-			}
-		}
-		for ; i < len(a.pairs); i++ {
+		for i := 0; i < len(a.pairs); i++ {
 			if !yield(orEmpty(a.at(a.pairs[i].key)), orEmpty(a.at(a.pairs[i].value))) {
 				return
 			}
@@ -221,16 +199,6 @@ func (a *Args) QueryString() []byte {
 
 // AppendBytes appends the encoded pairs to dst.
 func (a *Args) AppendBytes(dst []byte) []byte {
-	at := len(dst)
-	for key, value := range a.lentPairs {
-		if len(dst) > at {
-			dst = append(dst, '&')
-		}
-		dst = ascii.AppendArg(dst, key)
-		if value != nil {
-			dst = ascii.AppendArg(append(dst, '='), value)
-		}
-	}
 	for i := range a.pairs {
 		if i > 0 {
 			dst = append(dst, '&')
@@ -341,19 +309,14 @@ func (a *Args) compact(size int) {
 	}
 }
 
-// own gives a list that was copied by assignment, or has what it was lent, memory of its own,
-// before a change.
+// own gives a list that was copied by assignment memory of its own, before a change.
 func (a *Args) own() {
-	if a.lent != nil || !a.owner.Owns() { // the first change
+	if !a.owner.Owns() { // the first change
 		a.claim()
 	}
 }
 
 func (a *Args) claim() {
-	if a.lent != nil {
-		a.Parse(a.lent)
-		return
-	}
 	if a.owner.IsCopy() {
 		a.pairs, a.buf = slices.Clone(a.pairs), nil
 		a.compact(len(a.text))
@@ -373,9 +336,6 @@ func (a *Args) find(key []byte) *pair {
 // Peek returns the first value of key: nil if there is none, empty but not nil
 // if it has no value.
 func (a *Args) Peek(key []byte) []byte {
-	if a.lent != nil {
-		return peekLent(a.lent, key)
-	}
 	if p := a.find(key); p != nil {
 		return orEmpty(a.at(p.value))
 	}
@@ -385,11 +345,6 @@ func (a *Args) Peek(key []byte) []byte {
 // PeekMulti returns all values of key in order, nil if there is none.
 func (a *Args) PeekMulti(key []byte) [][]byte {
 	var values [][]byte
-	for k, value := range a.lentPairs {
-		if string(k) == string(key) {
-			values = append(values, orEmpty(value))
-		}
-	}
 	for i := range a.pairs {
 		if p := &a.pairs[i]; bytes.Equal(a.at(p.key), key) {
 			values = append(values, orEmpty(a.at(p.value)))
@@ -399,4 +354,4 @@ func (a *Args) PeekMulti(key []byte) [][]byte {
 }
 
 // Has reports whether there is a pair with the given key.
-func (a *Args) Has(key []byte) bool { return a.Peek(key) != nil }
+func (a *Args) Has(key []byte) bool { return a.find(key) != nil }

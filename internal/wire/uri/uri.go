@@ -241,12 +241,8 @@ func (u *URI) HasArgs() bool { return u.hasArgs }
 //
 //go:noinline
 func (u *URI) ParseQuery(args *Args) {
+	args.Parse(u.Query())
 	u.hasArgs = true
-	if n := cap(u.target); u.isQueryLent {
-		args.Lend(u.target[:n:n], min(len(u.target)+1, n))
-		return
-	}
-	args.Parse(u.query)
 }
 
 // Hash returns the fragment as it was given, without "#".
