@@ -54,6 +54,7 @@ func TestClientRefusesURLs(t *testing.T) {
 	for url, want := range map[string]error{
 		"ftp://h/": textError("sluice: the scheme of the request is neither http nor https"), "/path": textError("sluice: the request has no host"), "": textError("sluice: the request has no host"),
 		"http://a b/": sluice.InvalidHostError("a b"), "http:///x": textError("sluice: the request has no host"),
+		"http://h/\r\nX: y": sluice.ErrorInvalidURI, "http://h/?a\nb": sluice.ErrorInvalidURI, " http://h/": sluice.ErrorInvalidURI,
 		"http://:80/": textError("sluice: the request has no host"), "https://u@:443": textError("sluice: the request has no host"),
 	} {
 		for range 2 {
