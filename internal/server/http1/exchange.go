@@ -180,15 +180,16 @@ func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
 	h := x.responseHeader
 	head := f.Framing()
 	isOld := x.isHTTP10 || h.IsHTTP10
-	if head.Length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
+	if isOld && head.Length == -1 { // the end of the connection ends the content (RFC 9112 section 6.3)
 		head.Length = -2
 		x.sequel = sequelClose
 	}
-	if x.sequel != sequelClose && !x.persists(f) {
+	if x.sequel == sequelClose || !x.persists(f) {
 		x.sequel = sequelClose
+		head.CloseConnection = true
+	} else {
+		head.KeepAlive = isOld
 	}
-	head.CloseConnection = x.sequel == sequelClose
-	head.KeepAlive = isOld && !head.CloseConnection
 	if b := x.blocking.Load(); b != nil && f.Next != message.UseHijack {
 		b.EndWrites() // they would be in the middle of the response
 	}

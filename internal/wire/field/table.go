@@ -669,7 +669,12 @@ func (t *Table) Shift(delta int) {
 // Recall adds the fields of a table that Remember has made, and Shift has moved to where
 // their bytes are in the raw head that t will have, to t, which was reset.
 func (t *Table) Recall(from *Table) {
-	t.fields = append(t.fields[:0], from.fields...)
+	if n := len(from.fields); n > cap(t.fields) {
+		t.fields = slices.Clone(from.fields)
+	} else {
+		t.fields = t.fields[:n]
+		copy(t.fields, from.fields)
+	}
 	t.slots = from.slots
 	t.repeated = from.repeated
 }

@@ -161,27 +161,25 @@ func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err 
 		raw = t.Raw()
 	}
 	end, err := p.parse(t, raw)
-	if err == nil && end == 0 && len(raw) >= p.Limits.MaxHead {
-		err = p.tooLarge()
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, false, err
-	}
-	isWhole := end > 0
-	if !isWhole {
-		end = len(raw)
+	case end == 0 && len(raw) >= p.Limits.MaxHead:
+		return 0, false, p.tooLarge()
+	case end == 0:
+		if len(t.Raw()) == 0 {
+			t.Append(raw)
+		}
+		return len(raw) - kept, false, nil
 	}
 	if len(t.Raw()) == 0 { // parsed in the caller's buffer: one copy, at the end
 		t.Append(raw[:end])
 	}
-	if !isWhole {
-		return end - kept, false, nil
-	}
 	t.Seal(end)
 	switch {
-	case p.isTrailer:
 	case p.isRecalled(t):
 		p.Opening.wait = openingLife
+	case p.isTrailer:
 	default:
 		if err := p.finish(t); err != nil {
 			return 0, false, err
