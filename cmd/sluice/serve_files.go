@@ -227,20 +227,24 @@ func (s *site) serveFile(ctx *sluice.RequestCtx) {
 		clearAnswer(ctx)
 		s.list(ctx)
 	}
-	fallsBack := false
-	if s.fallback != nil && isUnknown(ctx) {
+	fallsBack, dependsOnAccept := false, s.fallback != nil && isUnknown(ctx)
+	if dependsOnAccept {
 		if fallsBack = belongsToApplication(ctx); fallsBack {
 			clearAnswer(ctx)
 			ctx.SetUserValue(fallbackKey{}, true)
 			s.files(ctx)
 		}
+	}
+	isFound := ctx.Response.StatusCode() != sluice.StatusNotFound
+	if !isFound {
+		ctx.NotFound() // it drops the fields
+	}
+	if dependsOnAccept {
 		ctx.Response.Header.Add(sluice.HeaderVary, sluice.HeaderAccept)
 	}
-	if ctx.Response.StatusCode() == sluice.StatusNotFound {
-		ctx.NotFound()
-		return
+	if isFound {
+		s.cache.apply(ctx, fallsBack)
 	}
-	s.cache.apply(ctx, fallsBack)
 }
 
 // isForbiddenFolder reports whether the answer says that a folder has no index.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 )
 
@@ -97,6 +98,10 @@ func TestSinglePageApplication(t *testing.T) {
 	}
 	if vary := resp.Header.Values("Vary"); len(vary) == 0 || vary[len(vary)-1] != "Accept" {
 		t.Errorf("Vary: %q", vary)
+	}
+	// A cache must not answer a browser with the 404 of a script.
+	if resp, _ := p.ask(t, "GET", "/users/17", "Accept", "application/json"); !slices.Contains(resp.Header.Values("Vary"), "Accept") {
+		t.Errorf("404: Vary %q", resp.Header.Values("Vary"))
 	}
 	if resp, _ := p.ask(t, "POST", "/users", "Accept", navigates); resp.StatusCode != 405 {
 		t.Errorf("POST: %d", resp.StatusCode)
