@@ -76,6 +76,11 @@ func newWSCommand() *cobra.Command {
 			if !strings.Contains(args[0], "://") && !strings.HasPrefix(strings.ToLower(args[0]), "ws+unix:") {
 				args[0] = "ws://" + args[0]
 			}
+			for _, name := range o.protocols {
+				if !isToken(name) { // a comma would offer two
+					return cli.Misuse(fmt.Errorf("--protocol: %q is not the name of a subprotocol", name))
+				}
+			}
 			if o.http3 && !strings.HasPrefix(strings.ToLower(args[0]), "wss://") {
 				return cli.Misuse(errors.New("--http3 needs a URL of wss://"))
 			}

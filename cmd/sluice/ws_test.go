@@ -102,6 +102,11 @@ func TestWS(t *testing.T) {
 	if got := finish(t, wsCommand(t, "", "--http3", overHTTP3)); got.status != 1 || !strings.Contains(got.stderr, "certificate") {
 		t.Errorf("an unknown certificate: %+v", got)
 	}
+	for _, name := range []string{"a, b", "a b", ""} {
+		if got := finish(t, wsCommand(t, "", "--protocol", name, url)); got.status != 2 || !strings.Contains(got.stderr, "is not the name of a subprotocol") {
+			t.Errorf("--protocol %q: %+v", name, got)
+		}
+	}
 	if got := finish(t, wsCommand(t, "", "--http3", url)); got.status != 2 || !strings.Contains(got.stderr, "--http3 needs") {
 		t.Errorf("plain text over HTTP/3: %+v", got)
 	}
