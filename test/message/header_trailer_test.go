@@ -17,7 +17,7 @@ import (
 
 func TestBadTrailers(t *testing.T) {
 	for _, list := range []string{"Content-Length", "transfer-encoding", "Host", "Authorization", "Cookie", "Set-Cookie", "Trailer",
-		"TE", "Content-Type", "Connection", "a b", "a\r\nb", ",", "ok,", "x, host"} {
+		"TE", "Content-Type", "Connection", "a b", "a\r\nb", ",", "x, host"} {
 		var h sluice.RequestHeader
 		if err := h.AddTrailer(list); !errors.Is(err, sluice.ErrBadTrailer) {
 			t.Errorf("%q: %v", list, err)
@@ -41,6 +41,7 @@ func TestBadTrailers(t *testing.T) {
 			{h.AddTrailer, "b, c", false, "A, B, C"},
 			{func(list string) error { return h.SetTrailerBytes([]byte(list)) }, "d", false, "D"},
 			{h.SetTrailer, "e, te", true, "E"},
+			{h.SetTrailer, "e,", false, "E"},
 			{func(list string) error { h.Set("Trailer", list); return nil }, "f, content-length", false, "F"},
 		} {
 			err := test.change(test.list)
