@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // field returns a line of a worker's /proc/self/status.
@@ -44,7 +43,7 @@ func TestWorkersOfAnotherUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	f := start(t, setup{
 		Workers: 2, User: "nobody", NoNew: true, MaxFiles: 1000, Config: config, Listen: []string{unixPrefix + path},
-		Admin: "127.0.0.1:0", Grace: patience, Threshold: 9, Linger: time.Millisecond,
+		Admin: "127.0.0.1:0", Grace: patience, Threshold: 9,
 	}, true)
 	check := func() {
 		t.Helper()
