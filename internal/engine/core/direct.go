@@ -19,15 +19,15 @@ import (
 // served, it runs the loop from then on. Its timer is why a thread waits in Go's poller meanwhile,
 // so it does not matter what the handler does with its P.
 type direct struct {
-	isOpen  bool          // there are several Ps, and no limit of workers
-	gap     int64         // directGap
-	calm    int           // passes with little to do, about
-	resumes int64         // workers serve until then, in clock.Nanos; see takeOver
-	rest    time.Duration // for how long they did
-	yielded int64         // when the loop's goroutine has let others run, in clock.Nanos
-	turns   atomic.Uint64 // odd: a connection is being served
-	isAwake atomic.Bool   // the guard looks
-	wake    chan struct{} // makes the guard look; buffered. nil: there is no guard
+	isAllowed bool          // there are several Ps, and no limit of workers
+	gap       int64         // directGap
+	calm      int           // passes with little to do, about
+	resumes   int64         // workers serve until then, in clock.Nanos; see takeOver
+	rest      time.Duration // for how long they did
+	yielded   int64         // when the loop's goroutine has let others run, in clock.Nanos
+	turns     atomic.Uint64 // odd: a connection is being served
+	isAwake   atomic.Bool   // the guard looks
+	wake      chan struct{} // makes the guard look; buffered. nil: there is no guard
 }
 
 const (
@@ -92,7 +92,7 @@ func (l *loop) takeOver() {
 // now are when the last pass began, and this one.
 func (l *loop) servesReady(events int, last, now int64) bool {
 	d := &l.direct
-	if !d.isOpen || now < d.resumes {
+	if !d.isAllowed || now < d.resumes {
 		return false
 	}
 	if events > directEvents || now-last > d.gap || len(l.intake.servings) > 0 || !l.queue.isAtRest() {

@@ -42,7 +42,7 @@ func newLoop(d *driver, index int) *loop {
 	l := &loop{driver: d, index: index}
 	l.intake.init(l)
 	l.direct.gap = directGap
-	l.direct.isOpen = runtime.GOMAXPROCS(0) > 1 && d.options.MaxWorkers <= 0
+	l.direct.isAllowed = runtime.GOMAXPROCS(0) > 1 && d.options.MaxWorkers <= 0
 	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
 	l.queue.neverBlocks, l.queue.emptied = d.neverBlocks, d.tellEmptied
 	return l

@@ -126,19 +126,25 @@ func loadOrMake[T any](p *atomic.Pointer[T]) *T {
 
 // find returns the place of a descriptor. Its chunk is nil if there is none.
 func (t *table) find(fd int) place {
-	if all := t.chunks.Load(); all != nil {
-		if at := fd >> chunkShift; at < len(*all) && (*all)[at] != nil {
-			return (*all)[at].place(fd)
-		}
+	if c := t.chunk(fd); c != nil {
+		return c.place(fd)
 	}
 	return place{}
 }
 
 // slot returns the slot of a descriptor, nil if there is none.
 func (t *table) slot(fd int) *slot {
+	if c := t.chunk(fd); c != nil {
+		return &c.slots[fd&(chunkSize-1)]
+	}
+	return nil
+}
+
+// chunk returns the chunk of a descriptor, nil if there is none.
+func (t *table) chunk(fd int) *chunk {
 	if all := t.chunks.Load(); all != nil {
-		if at := fd >> chunkShift; at < len(*all) && (*all)[at] != nil {
-			return &(*all)[at].slots[fd&(chunkSize-1)]
+		if at := fd >> chunkShift; at < len(*all) {
+			return (*all)[at]
 		}
 	}
 	return nil

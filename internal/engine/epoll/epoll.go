@@ -157,7 +157,7 @@ func (p *poller) Run(pass func([]core.Event) core.Then, serve func(begins bool) 
 		err := control.Read(p.look)
 		switch {
 		case err == nil:
-			if p.serve(serve) == core.Lost {
+			if isLost := p.serve(serve); isLost {
 				return
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -182,28 +182,25 @@ func (p *poller) end() {
 const directWait = 1
 
 // serve has the connections served of a pass that has returned core.Serve, and those of the passes
-// that follow soon, for which it waits on its thread.
-func (p *poller) serve(serve func(begins bool) core.Then) core.Then {
+// that follow soon, for which it waits on its thread. isLost: another goroutine is in Run.
+func (p *poller) serve(serve func(begins bool) core.Then) (isLost bool) {
 	p.watch(false)
 	for begins := true; ; begins = false {
 		then := serve(begins)
 		if then == core.Lost {
-			return then
+			return true
 		}
 		if then != core.Serve || p.outer == p.fd || p.isWoken.Load() {
 			break
 		}
 		n := waitFor(p.fd, p.raw, directWait)
-		if n == 0 {
+		if n == 0 || p.pass(p.take(n)) != core.Serve { // Again: the look that follows calls pass
 			break
-		}
-		if then = p.pass(p.take(n)); then != core.Serve {
-			break // Again: the look that follows calls pass
 		}
 	}
 	p.isWoken.Store(false) // Read notices it
 	p.watch(true)
-	return core.Park
+	return false
 }
 
 // openWaker makes the waker. It is for one P: with more of them, others look at the network.
