@@ -29,8 +29,9 @@ func (e *Encoding) CloseWithError(err error) error {
 	return encodeErr
 }
 
-// Exact is a body stream of a known length, where that is not sent: more is left out, and less is
-// an error, since whoever gets the rest could not see that it is not all.
+// Exact is a body stream whose length is known, for content that is sent without its length. It
+// leaves out what is beyond the length. An end before the length is an error, because the recipient could
+// not see it.
 type Exact struct {
 	source io.Reader
 	left   int64
@@ -45,8 +46,8 @@ func (e *Exact) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := e.source.Read(p[:min(int64(len(p)), e.left)])
-	if e.left -= int64(n); err == io.EOF && e.left > 0 {
-		err = io.ErrUnexpectedEOF
+	if e.left -= int64(n); e.left > 0 {
+		err = Unexpected(err)
 	}
 	return n, err
 }
