@@ -385,7 +385,7 @@ func limitDescriptors(t *testing.T, pid int) (feed func()) {
 }
 
 // A holder without room for descriptors refuses an upgrade, with the reason, and the service goes
-// on as it is. With room, a worker and a manager that died meanwhile are replaced, and an upgrade
+// on unchanged. With room, a worker and a manager that died meanwhile are replaced, and an upgrade
 // succeeds.
 func TestUpgradeWithoutDescriptors(t *testing.T) {
 	t.Parallel()

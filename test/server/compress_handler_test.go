@@ -34,9 +34,8 @@ func TestCompressHandlerOfHEAD(t *testing.T) {
 	}
 }
 
-// TestCompressHandlerAfterFlush: what was flushed is not encoded, nor is the rest.
 // TestCompressHandlerKeepsLength: a stream has the length that was announced for it, also encoded:
-// more is left out, and less breaks off, which the client notices.
+// what is beyond it is left out, and after an early end the client sees that the response is incomplete.
 func TestCompressHandlerKeepsLength(t *testing.T) {
 	for size, want := range map[int]string{4: "1234", 6: "123456", 7: ""} {
 		r := harness.Serve(t, harness.InMemory(), &sluice.Server{Logger: harness.QuietLogger{}, Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
@@ -59,6 +58,7 @@ func TestCompressHandlerKeepsLength(t *testing.T) {
 	}
 }
 
+// TestCompressHandlerAfterFlush: what was flushed is not encoded, nor is the rest.
 func TestCompressHandlerAfterFlush(t *testing.T) {
 	c := http1test.OpenSteady(acceptor(&sluice.Server{Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
 		ctx.WriteString("flushed")

@@ -47,8 +47,8 @@ type batch struct {
 	single  [1]uring.Failure
 }
 
-// A batchState is twice the number of entries, plus 1 while the batch is taken. It is a lock that
-// nobody waits for.
+// A batchState is twice the number of entries, plus 1 while the batch is taken. It is a lock for
+// which no goroutine waits.
 type batchState struct{ atomic.Int32 }
 
 func (s *batchState) count() int { return int(s.Load() >> 1) }

@@ -257,7 +257,7 @@ func TestHolderDiesEarly(t *testing.T) {
 }
 
 // A frame arrives without its files if this process has no room for all of them, and so do the
-// frames after it. No descriptor is left. To send files needs no room.
+// frames after it. No descriptor stays open. Sending files takes no descriptors.
 func TestFramesWithoutRoom(t *testing.T) {
 	ours, theirs := somePair(t)
 	file, err := os.Open("/dev/null")

@@ -55,7 +55,7 @@ type Conn struct {
 	// of its time, and any other 3 % of its instructions.
 	sharesStart bool
 	// lacksIdleTime: the engine does not have the deadline of IdleTimeout yet, because input
-	// followed the last request. Empty lines leave a deadline that it has as it is.
+	// followed the last request. Empty lines do not change a deadline that is set.
 	lacksIdleTime bool
 }
 
