@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -83,5 +84,30 @@ func TestReaderAndWriter(t *testing.T) {
 	_, _ = c.Write([]byte("y"))
 	if n, err := io.Copy(io.Discard, c); n != size || err != nil {
 		t.Errorf("got %d bytes and %v, want %d", n, err, size)
+	}
+}
+
+// A goroutine waits to read while the handler asks to be told of the peer's end. This is for the
+// race detector.
+func TestReaderAndWatch(t *testing.T) {
+	ln := listen(t)
+	a := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
+		text, b, read := inputOf(c), c.Blocking(), make(chan bool)
+		go func() {
+			_, _ = b.Read(make([]byte, 10))
+			close(read)
+		}()
+		c.OnPeerGone(func() {})
+		eventually(t, "it waits", func() bool { return c.slot().has(flagReadWait) })
+		b.SetReadDeadline(time.Unix(1, 0))
+		<-read
+		c.OnPeerGone(nil)
+		return append(out, text...), engine.Read
+	}}
+	serveOn(t, ln, a, engine.Options{})
+	for range 50 {
+		c := dial(t, ln)
+		ask(t, c, "x")
+		_ = c.Close()
 	}
 }

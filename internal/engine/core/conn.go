@@ -568,8 +568,9 @@ func (c *conn) OnPeerGone(f func()) {
 	key := noticeKey(c.fd, c.gen)
 	c.gone.SetFor(key, f)
 	isLent := c.isUsual || c.isLent
-	c.show()
-	c.isLent = isLent
+	if c.show(); isLent { // after Blocking it is false, and stays so without a write; see show
+		c.isLent = true
+	}
 	s := c.slot()
 	if !s.has(flagWatch) && c.add() == nil {
 		s.set(flagWatch)
