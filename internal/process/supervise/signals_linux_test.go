@@ -410,7 +410,7 @@ func TestSignalled(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: %+v, want %+v", s, got, want)
 		}
-		if !log.has(fmt.Sprintf("master (pid %d): %v", os.Getpid(), s)) {
+		if !log.has(fmt.Sprintf("master (pid %d): got %s", os.Getpid(), unix.SignalName(s))) {
 			t.Errorf("%v: log %q", s, log.lines)
 		}
 	}

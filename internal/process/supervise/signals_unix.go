@@ -45,7 +45,10 @@ func (m *Master) watchSignals() (stop func()) {
 
 // Signal does what signal s asks for, if it is one of those that Run handles.
 func (m *Master) Signal(s os.Signal) {
-	m.config.Logger.Printf("master (pid %d): %v", os.Getpid(), s)
+	if number, ok := s.(syscall.Signal); ok {
+		// The name: the text of SIGTTIN is "stopped (tty input)", and nothing has stopped.
+		m.config.Logger.Printf("master (pid %d): got %s", os.Getpid(), unix.SignalName(number))
+	}
 	switch s {
 	case syscall.SIGTERM, syscall.SIGINT:
 		m.Stop()
