@@ -20,6 +20,7 @@ type clientCall struct {
 	progress      progress      // of the last attempt
 	patience      time.Duration // with which the body waits for the status 100; 0: it does not
 	wants         bodyWanted
+	follows       bool // a redirect
 	isFresh       bool // only a new connection is acceptable
 	needsHTTP1    bool // the server has answered HTTP_1_1_REQUIRED
 	isHeld        bool // a goroutine that sends may outlive the call
@@ -67,14 +68,13 @@ type bodyWanted uint8
 
 const (
 	wantsStream bodyWanted = iota // the caller reads it as a stream
-	wantsFinal                    // as wantsStream, but the body of a redirect that is followed is dropped
-	wantsBytes                    // as wantsFinal, but the attempt reads the body into memory
-	wantsNone                     // the body is dropped
+	wantsBytes                    // the attempt reads it into memory
+	wantsNone                     // it is dropped
 )
 
 // drops reports whether the body of the response with head h is unwanted.
-func (w bodyWanted) drops(h *ResponseHeader) bool {
-	return w == wantsNone || w != wantsStream && isFollowed(h)
+func (c *clientCall) drops(h *ResponseHeader) bool {
+	return c.wants == wantsNone || c.follows && isFollowed(h) && len(h.location()) > 0
 }
 
 // err returns the reason why the call must end, or nil if it may continue.

@@ -74,7 +74,7 @@ func (c *HostClient) attemptDecoded(call *clientCall, req *Request, resp *Respon
 		return c.attempt(call, req, resp)
 	}
 	defer req.Header.Del(HeaderAcceptEncoding) // the caller's request has none
-	if err := c.attempt(call, req, resp); err != nil || call.wants.drops(&resp.Header) {
+	if err := c.attempt(call, req, resp); err != nil || call.drops(&resp.Header) {
 		return err
 	}
 	return resp.decode(c.MaxResponseBodySize)

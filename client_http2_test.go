@@ -217,7 +217,10 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *streamCall) { x.resp.StreamBody, x.call.wants = true, wantsNone }, bodyDropped, nil},
 		{"unwanted, in memory", 200, unknown, false, func(x *streamCall) { x.call.wants = wantsNone }, bodyKept, nil},
 		{"wanted in memory", 200, unknown, false, func(x *streamCall) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyKept, nil},
-		{"stream of a redirect that is followed", 301, 5, false, func(x *streamCall) { x.resp.StreamBody, x.call.wants = true, wantsBytes }, bodyDropped, nil},
+		{"stream of a redirect that is followed", 301, 5, false, func(x *streamCall) {
+			x.resp.StreamBody, x.call.follows = true, true
+			x.resp.Header.Set("Location", "/")
+		}, bodyDropped, nil},
 		{"at the limit", 200, 10, false, func(x *streamCall) { x.c.MaxResponseBodySize = 10 }, bodyKept, nil},
 		{"above the limit", 200, 11, false, func(x *streamCall) { x.c.MaxResponseBodySize = 10 }, bodyDropped, ErrBodyTooLarge},
 		{"too long", 200, math.MaxInt64, false, nil, bodyDropped, ErrBodyTooLarge},

@@ -4,38 +4,34 @@ import (
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
 
-// doRedirects sends req with c and follows redirects.
-func doRedirects(call *clientCall, c doer, req *Request, resp *Response, most int) error {
+// doRedirects sends req with c and follows redirects. It reports whether resp is a complete
+// response: after an error, the redirect that cannot be followed.
+func doRedirects(call *clientCall, c doer, req *Request, resp *Response, most int) (isAnswered bool, err error) {
 	if resp == nil {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
 		call.wants = wantsNone
 	}
 	for followed := 0; ; followed++ {
-		switch {
-		case call.wants == wantsStream && followed < most:
-			call.wants = wantsFinal
-		case call.wants == wantsFinal && followed >= most:
-			call.wants = wantsStream
-		}
+		call.follows = followed < most
 		hadStream := req.streamed() != nil
 		before := *call
 		err := c.do(call, req, resp)
 		*call = before // each request has the request's time-out anew
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !StatusCodeIsRedirect(resp.StatusCode()) {
-			return nil
+			return true, nil
 		}
 		if followed >= max(most, 0) {
-			return ErrTooManyRedirects
+			return true, ErrTooManyRedirects
 		}
 		if !isFollowed(&resp.Header) {
-			return nil
+			return true, nil
 		}
 		if err := redirect(req, resp, hadStream); err != nil {
-			return err
+			return true, err
 		}
 	}
 }

@@ -291,9 +291,8 @@ func (x *streamCall) HeadReceived(head *fieldlist.Head, isLast bool) (isStreamed
 	resp, limit := x.resp, x.c.MaxResponseBodySize
 	resp.Header.m.SetReceived(head, isLast, x.carrier.version())
 	resp.setLimit(max(limit, 0))
-	wants := x.call.wants
-	isUnwanted := wants.drops(&resp.Header)
-	if wants == wantsBytes && !isUnwanted {
+	isUnwanted := x.call.drops(&resp.Header)
+	if x.call.wants == wantsBytes && !isUnwanted {
 		resp.StreamBody = false
 	}
 	length := resp.Header.ContentLength()

@@ -458,7 +458,7 @@ func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
 	if err := resp.readFinalHead(br, limits, last); err != nil {
 		return err
 	}
-	if wants := x.call.wants; wants == wantsBytes && !wants.drops(&resp.Header) || x.call.isProxied && has(br, resp.Header.ContentLength()) {
+	if x.call.wants == wantsBytes && !x.call.drops(&resp.Header) || x.call.isProxied && has(br, resp.Header.ContentLength()) {
 		resp.StreamBody = false
 	}
 	if err := resp.readContent(br, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
@@ -490,7 +490,7 @@ func (x *exchange) passStream() error {
 	reader, _ := resp.streamed().(*body.Reader) // readContent has made it
 	x.Body, x.Length = reader, resp.bodyLength()
 	resp.leaveStream()
-	switch x.IsUnwanted = x.call.wants.drops(&resp.Header); {
+	switch x.IsUnwanted = x.call.drops(&resp.Header); {
 	case limit > 0 && x.Length > limit && x.call.wants == wantsNone && !isFollowed(&resp.Header):
 		x.Body, x.IsLast = nil, true // it is not read
 	case x.IsUnwanted || limit <= 0:

@@ -68,9 +68,9 @@ func PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (s
 // Get requests url, follows up to 16 redirects as DoRedirects does, and returns
 // status and body of the last response. The body is appended to dst[:0] and so reuses the
 // memory of dst if it fits. The caller owns it. If there is an error, the
-// status is 0, or that of the redirect with ErrTooManyRedirects and
-// ErrMissingLocation, and the body is what was received of it; after ErrTimeout,
-// or if a context ended, the body is dst.
+// status is 0, or that of a redirect that cannot be followed, and the body is what was
+// received of it; after ErrTimeout, or if a context ended, the body is dst. With
+// StreamResponseBody, the body of a redirect with a malformed Location is dropped.
 func (c *Client) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(context.Background(), c, dst, url)
 }
@@ -117,7 +117,8 @@ func (c *Client) PostContext(ctx context.Context, dst []byte, url string, postAr
 func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
 	call := beginCall(req)
 	defer call.end(req)
-	return doRedirects(call, c, req, resp, maxRedirectsCount)
+	_, err := doRedirects(call, c, req, resp, maxRedirectsCount)
+	return err
 }
 
 // Get requests url and returns status and body; see Client.Get.
@@ -154,7 +155,8 @@ func (c *HostClient) PostContext(ctx context.Context, dst []byte, url string, po
 func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
 	call := beginCall(req)
 	defer call.end(req)
-	return doRedirects(call, c, req, resp, maxRedirectsCount)
+	_, err := doRedirects(call, c, req, resp, maxRedirectsCount)
+	return err
 }
 
 // maxRedirects is the number of redirects that Get and Post follow.
@@ -211,17 +213,16 @@ func (f *fetching) fetch(ctx context.Context, limit time.Duration, c doer, dst [
 	}
 	call.trace, call.wants = traceOf(ctx), wantsBytes
 	req.SetRequestURI(url)
-	err = doRedirects(call, c, req, resp, maxRedirects)
+	isAnswered, err := doRedirects(call, c, req, resp, maxRedirects)
 	if err == nil && resp.IsBodyStream() {
 		err = resp.bufferStream()
+		isAnswered = err == nil
 	}
-	switch {
-	case err == nil:
-		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), nil
-	case errors.Is(err, ErrTimeout), call.HasEnded():
+	if err != nil && (errors.Is(err, ErrTimeout) || call.HasEnded()) {
 		return 0, dst, err
-	case err == ErrTooManyRedirects, err == ErrMissingLocation:
-		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), err
 	}
-	return 0, append(dst[:0], resp.bodyBytes()...), err
+	if isAnswered {
+		statusCode = resp.StatusCode()
+	}
+	return statusCode, append(dst[:0], resp.bodyBytes()...), err
 }

@@ -413,3 +413,32 @@ func TestRedirectThatIsNotFollowedKeepsItsStream(t *testing.T) {
 		t.Errorf("then %q, %v", resp.Body(), err)
 	}
 }
+
+// The redirect at which Get ends is its result, whatever the reason.
+func TestGetReturnsTheRedirectThatItDoesNotFollow(t *testing.T) {
+	for location, requests := range map[string]int{"/x": 17, "": 1, "ftp://h/": 1, "http://a b/": 1, "//h:99999/": 1} {
+		for _, isStreamed := range []bool{false, true} {
+			p := harness.NewClientPeer(t, answering("HTTP/1.1 302 R\r\nLocation: "+location+"\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"))
+			c := &sluice.Client{StreamResponseBody: isStreamed}
+			want := "body"
+			if isStreamed && location != "" && requests == 1 {
+				want = "" // the redirect was to be followed
+			}
+			status, body, err := c.Get(nil, p.URL("/"))
+			if status != 302 || string(body) != want || err == nil || len(p.Requests()) != requests {
+				t.Errorf("%q, streamed %v: %d, %q, %v after %d requests", location, isStreamed, status, body, err, len(p.Requests()))
+			}
+			c.CloseIdleConnections()
+		}
+	}
+}
+
+// A redirect without a Location is the caller's, too.
+func TestRedirectWithoutLocationKeepsItsStream(t *testing.T) {
+	p := harness.NewClientPeer(t, answering("HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nok"))
+	c := &sluice.Client{StreamResponseBody: true}
+	req, resp := harness.NewCall("GET", p.URL("/"))
+	if err := c.DoRedirects(req, resp, 1); err != sluice.ErrMissingLocation || string(resp.Body()) != "ok" {
+		t.Errorf("%q, %v", resp.Body(), err)
+	}
+}

@@ -42,6 +42,9 @@ func TestBadTrailers(t *testing.T) {
 			{func(list string) error { return h.SetTrailerBytes([]byte(list)) }, "d", false, "D"},
 			{h.SetTrailer, "e, te", true, "E"},
 			{h.SetTrailer, "e,", false, "E"},
+			{h.SetTrailer, "e, ", false, "E"},
+			{h.SetTrailer, "e,\t ", false, "E"},
+			{h.SetTrailer, " ", false, ""},
 			{func(list string) error { h.Set("Trailer", list); return nil }, "f, content-length", false, "F"},
 		} {
 			err := test.change(test.list)
