@@ -26,8 +26,14 @@ type direct struct {
 	rest      time.Duration // for how long they did
 	yielded   int64         // when the loop's goroutine has let others run, in clock.Nanos
 	turns     atomic.Uint64 // odd: a connection is being served
-	isAwake   atomic.Bool   // the guard looks
-	wake      chan struct{} // makes the guard look; buffered. nil: there is no guard
+	guard     *guard        // nil: there is none
+}
+
+// A guard looks whether the loop's goroutine is stuck in a handler. One that has taken the loop over
+// is no guard any more, so what still belongs to the goroutine in the handler does not wake the next one.
+type guard struct {
+	isAwake atomic.Bool   // it looks
+	wake    chan struct{} // makes it look; buffered. Closed: it ends
 }
 
 const (
@@ -47,15 +53,15 @@ const (
 
 // run runs the poller until it is closed, or another goroutine runs it.
 func (l *loop) run() {
-	w := &worker{loop: l, isDone: true}
+	w := &worker{loop: l, role: roleLoop}
 	turn := uint64(0)
 	defer w.end()
 	defer func() {
 		switch {
 		case turn == 0: // the poller is closed
 			l.probes.end()
-			if l.direct.wake != nil {
-				close(l.direct.wake)
+			if g := l.direct.guard; g != nil {
+				close(g.wake)
 			}
 		case l.direct.turns.CompareAndSwap(turn, turn+1): // a handler has ended the goroutine
 			l.gone.Add(1)
@@ -122,16 +128,16 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 	if begins {
 		d.yielded = began
 		l.startGuard()
-		d.wakeGuard(d.wake)
+		d.guard.look()
 	}
-	wake := d.wake // during a turn, d may be another goroutine's
+	g := d.guard // during a turn, all of d but turns may be another goroutine's
 	for len(l.ready) > 0 {
 		fd := int(l.ready[0])
 		l.ready = l.ready[:copy(l.ready, l.ready[1:])]
 		*turn = d.turns.Load() + 1
 		d.turns.Store(*turn)
-		if !d.isAwake.Load() {
-			d.wakeGuard(wake)
+		if !g.isAwake.Load() {
+			g.look()
 		}
 		w.attend(fd).serve()
 		w.conn = nil
@@ -164,31 +170,30 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 
 // startGuard starts the guard, unless there is one.
 func (l *loop) startGuard() {
-	if l.direct.wake == nil {
-		l.direct.wake = make(chan struct{}, 1)
+	if l.direct.guard == nil {
+		l.direct.guard = &guard{wake: make(chan struct{}, 1)}
 		l.gone.Add(1)
-		go l.guard(l.direct.wake)
+		go l.watch(l.direct.guard)
 	}
 }
 
-// wakeGuard makes the guard look.
-func (d *direct) wakeGuard(wake chan struct{}) {
-	d.isAwake.Store(true)
+// look makes the guard look.
+func (g *guard) look() {
+	g.isAwake.Store(true)
 	select {
-	case wake <- struct{}{}:
+	case g.wake <- struct{}{}:
 	default:
 	}
 }
 
-// guard looks whether the loop's goroutine is stuck in a handler, and takes its place. It ends when
-// wake is closed.
-func (l *loop) guard(wake <-chan struct{}) {
+// watch is what the guard runs. If the loop's goroutine is stuck in a handler, it takes its place.
+func (l *loop) watch(g *guard) {
 	d := &l.direct
 	timer := time.NewTimer(guardPeriod)
 	last, still := uint64(0), 0
 	for {
 		select {
-		case _, ok := <-wake:
+		case _, ok := <-g.wake:
 			if !ok {
 				timer.Stop()
 				l.gone.Done()
@@ -204,7 +209,7 @@ func (l *loop) guard(wake <-chan struct{}) {
 			if turn&1 == 1 {
 				l.queue.countBlocked(1)
 				if d.turns.CompareAndSwap(turn, turn+1) {
-					d.wake = nil
+					d.guard = nil
 					l.takeOver()
 					return
 				}
@@ -214,10 +219,10 @@ func (l *loop) guard(wake <-chan struct{}) {
 			if still++; still < 3 {
 				break
 			}
-			if d.isAwake.Store(false); d.turns.Load() == turn {
+			if g.isAwake.Store(false); d.turns.Load() == turn {
 				continue // without a timer
 			}
-			d.isAwake.Store(true)
+			g.isAwake.Store(true)
 		}
 		timer.Reset(guardPeriod)
 	}

@@ -125,9 +125,32 @@ func TestGuardRests(t *testing.T) {
 	for range 3 {
 		turns := direct.turns.Load()
 		eventually(t, "the loop serves", func() bool { ask(t, a, "hello"); return direct.turns.Load() > turns })
-		eventually(t, "the guard rests", func() bool { return !direct.isAwake.Load() })
+		eventually(t, "the guard rests", func() bool { return !direct.guard.isAwake.Load() })
 	}
 	if direct.turns.Load()%2 != 0 {
 		t.Error("a turn lasts")
 	}
+}
+
+// brokenPoller is one with a bug.
+type brokenPoller struct{ Poller }
+
+func (brokenPoller) Run(func([]Event) Then, func(bool) Then) { panic("a bug") }
+
+// A panic that no handler has caused ends the process: without its goroutine, the loop would hang.
+func TestPanicOfLoopIsNotHidden(t *testing.T) {
+	options := engine.Options{Loops: 1}
+	e, err := New("broken", newPollSource(), options, netconn.New(options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := e.(*driver).loops[0]
+	l.poller = brokenPoller{}
+	defer func() {
+		if got := recover(); got != "a bug" {
+			t.Errorf("panic %v", got)
+		}
+	}()
+	l.gone.Add(1)
+	l.run()
 }

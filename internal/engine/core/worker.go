@@ -38,7 +38,7 @@ type worker struct {
 
 // A role is what a worker is in its runQueue. A spare becomes a regular worker when it looks
 // at the queue, and a regular one that is idle becomes the spare, or is dismissed. The reserve
-// is never idle: it stays what it is until it ends.
+// is never idle, and nor is the loop's goroutine: they stay what they are until they end.
 type role uint8
 
 const (
@@ -46,6 +46,7 @@ const (
 	roleSpare          // it is runnable, and has not looked at the queue yet
 	roleReserve        // see runQueue
 	roleDismissed      // it ends when it finds nothing to do
+	roleLoop           // the loop's goroutine: see direct; it is not in the runQueue
 )
 
 // A worker yields to other goroutines after turnsInARow: to timers, the loop, and goroutines that
@@ -184,6 +185,9 @@ func (w *worker) dropWide() {
 func (w *worker) end() {
 	cause := engine.ErrGoexit
 	if v := recover(); v != nil {
+		if w.role == roleLoop && w.conn == nil {
+			panic(v) // no handler did that: all connections of the loop would wait for ever
+		}
 		cause = &engine.PanicError{Value: v, Stack: debug.Stack()}
 	}
 	if c := w.conn; c != nil {
@@ -191,7 +195,7 @@ func (w *worker) end() {
 	}
 	w.dropBuffers()
 	buf.LetGo(workerMemory) // the stack is free, too
-	if !w.isDone {
+	if !w.isDone && w.role != roleLoop {
 		w.loop.queue.lost(w)
 	}
 	w.loop.gone.Done()
