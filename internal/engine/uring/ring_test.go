@@ -151,3 +151,34 @@ func TestOpenRefused(t *testing.T) {
 		t.Error("a ring for 2^30 sends")
 	}
 }
+
+// A kernel that loses how much was sent is none to use: these bytes would be sent twice.
+func TestObstacle(t *testing.T) {
+	open(t)
+	for _, test := range []struct {
+		name   string
+		submit func(*Ring) ([]Failure, bool)
+	}{
+		{"no sends", func(r *Ring) ([]Failure, bool) { return r.failures, false }},
+		{"nothing happens", func(r *Ring) ([]Failure, bool) { return r.failures, true }},
+		{"no failures", func(r *Ring) ([]Failure, bool) { r.Submit(); return nil, true }},
+		{"a part is told of as nothing", func(r *Ring) ([]Failure, bool) {
+			failed, works := r.Submit()
+			for i := range failed {
+				if failed[i].N > 0 {
+					failed[i].N, failed[i].Errno = 0, syscall.EAGAIN
+				}
+			}
+			return failed, works
+		}},
+	} {
+		if err := obstacleTo(test.submit); err == nil {
+			t.Errorf("%s: no obstacle", test.name)
+		} else {
+			t.Log(err)
+		}
+	}
+	if err := obstacleTo((*Ring).Submit); err != nil {
+		t.Error(err)
+	}
+}
