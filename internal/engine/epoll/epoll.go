@@ -121,7 +121,12 @@ func open() (*poller, error) {
 			_ = syscall.Close(fd)
 			return nil, err
 		}
-		change(p.outer, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTriggered})
+		event := syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTriggered}
+		if errno := change(p.outer, syscall.EPOLL_CTL_ADD, fd, &event); errno != 0 {
+			_ = syscall.Close(p.outer)
+			_ = syscall.Close(fd)
+			return nil, os.NewSyscallError("epoll_ctl", errno)
+		}
 		p.isWatched = true
 	}
 	p.file = os.NewFile(uintptr(p.outer), "epoll")
