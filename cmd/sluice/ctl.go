@@ -178,7 +178,7 @@ func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
 	req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
 	defer sluice.ReleaseRequest(req)
 	defer sluice.ReleaseResponse(resp)
-	req.SetRequestURI("http://admin" + path)
+	req.SetRequestURI("http://localhost" + path) // an address on loopback refuses other hosts
 	if verb != "status" {
 		req.Header.SetMethod(sluice.MethodPost)
 		wait := "no"

@@ -288,8 +288,8 @@ func TestCtlOfServer(t *testing.T) {
 	t.Parallel()
 	program, install := someProgram(t)
 	install(binary)
-	admin := "unix:" + filepath.Join(t.TempDir(), "admin")
-	p := startPreforkedBinary(t, program, "--admin", admin)
+	p := startPreforkedBinary(t, program, "--admin", "127.0.0.1:0")
+	admin := strings.TrimPrefix(p.admin(t).url, "http://")
 	stdout, stderr, status := ctl(t, "scale", "3", "--admin", admin)
 	if status != 0 || !strings.HasSuffix(stdout, "done: 3 of 3 slots have version 1\n") {
 		t.Errorf("%q, %q, status %d", stdout, stderr, status)
