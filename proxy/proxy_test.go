@@ -22,7 +22,7 @@ import (
 func TestNew(t *testing.T) {
 	for _, c := range []struct{ to, want string }{
 		{"http://127.0.0.1:9000", ""}, {"https://example.com", ""}, {"h2c://[::1]:80/", ""}, {"h2://a", ""}, {"unix:/run/app.sock", ""}, {"unix:///run/app.sock", ""},
-		{"", "is not http"}, {"127.0.0.1:9000", "first path segment"}, {"ftp://a", "is not http"}, {"http://", "must be a scheme and a host"},
+		{"", "is not http"}, {"127.0.0.1:9000", `"127.0.0.1:9000" is not http`}, {"ftp://a", "is not http"}, {"http://", "must be a scheme and a host"},
 		{"http://a/path", "without a path"}, {"http://u:p@a", "without a path"}, {"http://a?q", "without a path"}, {"unix:", "unix:PATH"}, {"unix:app.sock", "unix:PATH"},
 		{"http://a b", "invalid character"},
 	} {

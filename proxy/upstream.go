@@ -41,7 +41,7 @@ func (u *upstream) PendingRequests() int {
 func newUpstream(to string, o *Options) (*upstream, error) {
 	parsed, err := url.Parse(to)
 	if err != nil {
-		return nil, fmt.Errorf("sluice: proxy: %w", err)
+		return nil, fmt.Errorf("sluice: proxy: the upstream %q is not http, https, h2c or h2://HOST, or unix:PATH: %w", to, err)
 	}
 	u := &upstream{name: to, host: parsed.Host, network: "tcp", options: o, seed: hashOf(to)}
 	if o.Balance == Sticky {
