@@ -56,7 +56,7 @@ func (u *upgradeServer) Closing() upgrade.Closing {
 	}
 	u.server.state.Lock()
 	defer u.server.state.Unlock()
-	if u.server.state.isShutDown {
+	if u.server.state.Engine != u.Engine { // Shutdown was called; the server may serve again
 		return upgrade.CloseNow
 	}
 	return upgrade.CloseSoon
@@ -403,12 +403,11 @@ func (ctx *RequestCtx) dropBody() {
 	}
 }
 
-// mayBeginBody reports whether another protocol can write the body of the response. A Takeover
-// that NeedsTarget was made before the shutdown, and begins even now: the client would take an
-// empty body for a complete one.
+// mayBeginBody reports whether another protocol can write the body of the response. It begins
+// even after Shutdown, and ends in its own way: the client would take an empty body for a
+// complete one.
 func (ctx *RequestCtx) mayBeginBody() bool {
-	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread() &&
-		(!ctx.server.closeRequested() || ctx.takeover != nil && ctx.takeover.NeedsTarget)
+	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && !ctx.requestStream.isUnread()
 }
 
 // BeginBody implements server.Request.

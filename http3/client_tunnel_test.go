@@ -20,6 +20,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/client/streams"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/wire/h3"
+	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
@@ -180,6 +181,64 @@ func TestDialShutdown(t *testing.T) {
 		t.Error(err)
 	}
 	noneLeft(t, o.Client)
+}
+
+// TestShutdownBeforeOpen: a WebSocket and a stream of events whose handlers return after the engine
+// was shut down begin, and end in order.
+func TestShutdownBeforeOpen(t *testing.T) {
+	for _, engine := range []sluice.Engine{sluice.EnginePerConn, sluice.EngineAuto} {
+		hub, err := sse.New(sse.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		arrived := make(chan struct{}, 2)
+		var isShutDown <-chan struct{}
+		e := &websocket.Endpoint{}
+		s := &sluice.Server{Engine: engine, Handler: func(ctx *sluice.RequestCtx) {
+			var err error
+			if string(ctx.Path()) == "/ws" {
+				err = e.Upgrade(ctx, nil)
+			} else {
+				err = hub.Serve(ctx, "a")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			arrived <- struct{}{}
+			<-isShutDown
+		}}
+		addr := serve(t, s, Config{})
+		isShutDown = nettest.AfterShutdown(s.Serve)
+		closed, events := make(chan error, 1), make(chan string, 1)
+		go func() {
+			c, err := websocket.Dial(t.Context(), "wss://"+addr+"/ws", dialOptions(t, Only))
+			if err == nil {
+				_, err = c.Read(t.Context())
+			}
+			closed <- err
+		}()
+		go func() {
+			resp, err := newClient(t).Get("https://" + addr + "/")
+			if err != nil {
+				events <- err.Error()
+				return
+			}
+			text, _ := io.ReadAll(resp.Body)
+			events <- string(text)
+		}()
+		<-arrived
+		<-arrived
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		var end *websocket.CloseError
+		if err := <-closed; !errors.As(err, &end) || end.Code != websocket.CodeGoingAway {
+			t.Errorf("%v: the WebSocket ends with %v", engine, err)
+		}
+		if text := <-events; !strings.Contains(text, "\n\nretry: ") {
+			t.Errorf("%v: the events are %q", engine, text)
+		}
+	}
 }
 
 // TestDialRefused: the response is part of the error, and the connection goes on.

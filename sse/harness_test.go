@@ -51,7 +51,7 @@ func coolsDown(t *testing.T, s *sluice.Server) {
 	}
 }
 
-func start(t *testing.T, e sluice.Engine, o Options) *fixture {
+func start(t *testing.T, e sluice.Engine, o Options, configure ...func(*sluice.Server)) *fixture {
 	t.Helper()
 	h, err := New(o)
 	if err != nil {
@@ -59,6 +59,9 @@ func start(t *testing.T, e sluice.Engine, o Options) *fixture {
 	}
 	f := &fixture{t: t, hub: h}
 	f.server = &sluice.Server{Engine: e, Handler: f.handle}
+	for _, change := range configure {
+		change(f.server)
+	}
 	if o.Name != "" {
 		if err := h.Register(f.server); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 func TestStream(t *testing.T) {
@@ -95,6 +96,43 @@ func TestForms(t *testing.T) {
 		go func() { _ = f.server.Shutdown() }()
 		old.wantEnd()
 		post.wantEnd()
+	})
+}
+
+// TestShutdownBeforeOpen: a stream whose handler returns after the engine was shut down begins, and
+// ends in order, after the event that tells when to connect again.
+func TestShutdownBeforeOpen(t *testing.T) {
+	onEngines(t, func(t *testing.T, e sluice.Engine) {
+		var isShutDown <-chan struct{}
+		arrived := make(chan struct{}, 2)
+		f := start(t, e, Options{}, func(s *sluice.Server) {
+			serve := s.Handler
+			s.Handler = func(ctx *sluice.RequestCtx) {
+				serve(ctx)
+				arrived <- struct{}{}
+				<-isShutDown
+			}
+		})
+		isShutDown = nettest.AfterShutdown(f.server.Serve)
+		w, first, second := f.wire(64<<10), make(chan *client, 1), make(chan *wireStream, 1)
+		go func() { first <- f.open("a", "") }()
+		go func() { second <- w.open("a", "") }()
+		<-arrived
+		<-arrived
+		done := make(chan error, 1)
+		go func() { done <- f.server.Shutdown() }()
+		old, over2 := <-first, <-second
+		old.wantEnd()
+		over2.wantEnd()
+		_ = w.Close()
+		for _, r := range []*Reader{old.Reader, over2.Reader} {
+			if r.Retry() == 0 {
+				t.Error("the stream has ended without a last event")
+			}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

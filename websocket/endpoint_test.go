@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -393,6 +394,90 @@ func TestShutdown(t *testing.T) {
 		}
 		end.expect(t, "code 1001")
 		end.expect(t, "code 1001")
+	})
+}
+
+// TestShutdownServesAgain: a connection that was busy at Shutdown gets its Close frame, though the
+// Server serves again meanwhile.
+func TestShutdownServesAgain(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		arrived, goOn := make(chan struct{}), make(chan struct{})
+		f := startEndpoint(t, engine, &Endpoint{OnMessage: func(*Conn, Message) error {
+			close(arrived)
+			<-goOn
+			return nil
+		}})
+		isShutDown := nettest.AfterShutdown(f.server.Serve)
+		c := f.dial(masked(ws.OpText, "a"))
+		<-arrived
+		done := make(chan error, 1)
+		go func() { done <- f.server.Shutdown() }()
+		<-isShutDown
+		nettest.AfterShutdown(f.server.Serve)
+		close(goOn)
+		c.expect("close 1001 the server shuts down")
+		c.raw(closing(1001, ""))
+		c.expect("end")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestShutdownBeforeOpen: a handshake whose handler returns after the engine was shut down is answered
+// 503 by HTTP/1.1. Over HTTP/2, and during OnOpen, the connection is open, and ends with 1001.
+func TestShutdownBeforeOpen(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		for _, waits := range []string{"handler", "OnOpen"} {
+			arrived := make(chan struct{}, 2)
+			var isShutDown <-chan struct{}
+			await := func(in string) {
+				if in == waits {
+					arrived <- struct{}{}
+					<-isShutDown
+				}
+			}
+			e := &Endpoint{OnOpen: func(*Conn) error {
+				await("OnOpen")
+				return nil
+			}}
+			f := start(t, engine, func(ctx *sluice.RequestCtx) {
+				if err := e.Upgrade(ctx, nil); err != nil {
+					t.Error(err)
+				}
+				await("handler")
+			})
+			isShutDown = nettest.AfterShutdown(f.server.Serve)
+			w, opened := newWire(t, f.addr, 64<<10), make(chan *client, 1)
+			go func() {
+				c, _ := w.open()
+				opened <- c
+			}()
+			first := f.connect()
+			first.raw(hello)
+			<-arrived
+			<-arrived
+			done := make(chan error, 1)
+			go func() { done <- f.server.Shutdown() }()
+			second := <-opened
+			second.expect("close 1001 the server shuts down")
+			second.raw(closing(1001, ""))
+			second.expect("end")
+			_ = w.Close()
+			head := first.head()
+			if waits == "handler" {
+				if !strings.HasPrefix(head, "HTTP/1.1 503 ") {
+					t.Error(head)
+				}
+			} else {
+				first.expect("close 1001 the server shuts down")
+				first.raw(closing(1001, ""))
+				first.expect("end")
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
 

@@ -129,7 +129,8 @@ type Engine interface {
 	// or detached by a Run; Protocol.Detached then runs on a separate goroutine. If
 	// Starter.Start detaches the connection, ServeConn returns after Detached.
 	// leftover is input that was read before (live hand-over); it is fed first.
-	// ServeConn returns the error that Protocol.Closed gets.
+	// ServeConn returns the error that Protocol.Closed gets. While Shutdown waits for other
+	// connections or Tasks, c ends as they do.
 	ServeConn(c net.Conn, leftover []byte, a Acceptor) error
 	// CloseOnNextResponse makes Life reach StageClosing. A Protocol that sees it
 	// answers its current request with "close". Idle connections stay open.

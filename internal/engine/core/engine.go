@@ -278,9 +278,6 @@ func (d *driver) Name() string { return d.name }
 // ServeConn implements engine.Engine. The fallback engine does it: its caller's
 // goroutine waits anyway, and the caller may keep c and close it.
 func (d *driver) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error {
-	if d.life.Has(engine.StageShutDown) {
-		return engine.ErrShutdown
-	}
 	return d.fallback.ServeConn(c, leftover, a)
 }
 

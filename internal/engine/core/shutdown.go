@@ -14,6 +14,9 @@ import (
 func (d *driver) Shutdown(ctx context.Context) error {
 	d.mu.Lock()
 	first := d.life.Reach(engine.StageShutDown)
+	if first {
+		d.fallback.Workers(0).Go((*stayer)(d))
+	}
 	d.mu.Unlock()
 	others := make(chan error, 1)
 	go func() { others <- d.fallback.Shutdown(ctx) }()
@@ -33,6 +36,21 @@ func (d *driver) Shutdown(ctx context.Context) error {
 	}
 	return <-others
 }
+
+// A stayer is the Task that keeps the fallback engine from its end before ours: Tasks of ours may
+// bring connections for it.
+type stayer driver
+
+// Run implements engine.Task.
+func (s *stayer) Run() {
+	w := s.fallback.Workers(0)
+	w.Exempt(1)
+	defer w.Exempt(-1)
+	<-s.drained
+}
+
+// Lost implements engine.Task: the time for Shutdown is over.
+func (s *stayer) Lost(error) {}
 
 // drain carries out a Shutdown, without a time limit.
 func (d *driver) drain() {

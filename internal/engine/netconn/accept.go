@@ -203,9 +203,7 @@ func (s *serving) take(nc net.Conn) *conn {
 	}
 	c := s.driver.newConn(nc, s.acceptor, &s.hooks)
 	c.kind, c.isOurs = kindOf(nc), s.isOurs
-	c.register()
-	if s.hasEnded() && s.err != nil && s.driver.life.Has(engine.StageShutDown) {
-		// Serve has returned, so Shutdown may have returned, too.
+	if !c.register() { // Serve has returned: its listener has failed
 		_ = nc.Close()
 		c.conclude()
 		return nil
@@ -267,7 +265,8 @@ func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) erro
 	return err
 }
 
-// take returns a conn for nc, unless the engine shuts down.
+// take returns a conn for nc, unless the engine has ended. While it shuts down, nc ends as one
+// that was taken before.
 func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, k kind) (*conn, error) {
 	hooks := engine.HooksOf(a)
 	if hooks.Arrived != nil {
@@ -285,8 +284,7 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, k kind) (
 	}
 	// The former owner of an adopted socket sets no deadlines on it.
 	c.kind, c.isOurs = k, k != kindAny
-	c.register()
-	if d.life.Has(engine.StageShutDown) {
+	if !c.register() {
 		c.conclude()
 		return nil, engine.ErrShutdown
 	}

@@ -23,12 +23,15 @@ type handshaker interface {
 	HandshakeContext(context.Context) error
 }
 
-// register makes the connection known to the engine.
-func (c *conn) register() {
-	c.driver.registry.add(c)
+// register makes the connection known to the engine, unless that has ended.
+func (c *conn) register() bool {
+	if !c.driver.registry.add(c) {
+		return false
+	}
 	if c.driver.life.Has(engine.StageKilling) { // it was accepted before, and killAll did not see it
 		c.kill()
 	}
+	return true
 }
 
 // run serves the connection, and reports whether its goroutine may serve another one: what

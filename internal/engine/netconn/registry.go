@@ -8,6 +8,7 @@ type registry struct {
 	mu   sync.Mutex
 	head *conn
 	open int
+	over bool // nothing is added any more
 }
 
 // links is a conn's place in the registry, guarded by its lock.
@@ -16,15 +17,19 @@ type links struct {
 	at   **conn // what points to the conn; nil: it is not registered
 }
 
-// add registers c. The fields that Range's callers may look at are set.
-func (r *registry) add(c *conn) {
+// add registers c, unless the engine has ended. The fields that Range's callers may look at are set.
+func (r *registry) add(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
 	if c.next = r.head; c.next != nil {
 		c.next.at = &c.next
 	}
 	c.at, r.head = &r.head, c
 	r.open++
+	return true
 }
 
 // remove takes c out, if it is registered, and reports whether it was the last one.
@@ -42,11 +47,13 @@ func (r *registry) remove(c *conn) (wasLast bool) {
 	return r.open == 0
 }
 
-// isEmpty reports whether no connection is registered.
-func (r *registry) isEmpty() bool {
+// end makes add refuse from now on, unless a connection is registered or a Task of p has not
+// ended: Tasks may bring connections.
+func (r *registry) end(p *taskPool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.open == 0
+	r.over = r.open == 0 && p.end()
+	return r.over
 }
 
 // each calls f for every connection until f returns false. It holds the lock: no

@@ -52,7 +52,7 @@ func (d *driver) drain() {
 	for _, s := range servings {
 		s.wait()
 	}
-	for !d.registry.isEmpty() || !d.tasks.end() {
+	for !d.registry.end(&d.tasks) {
 		<-d.emptied
 	}
 	timer.Stop()
