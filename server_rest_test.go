@@ -68,6 +68,43 @@ func TestHTTP2BodyGoesOn(t *testing.T) {
 	})
 }
 
+// TestHTTP2BodyPauses: a body may pause as long after Expect, and with a callback, as without.
+func TestHTTP2BodyPauses(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		for _, expect := range []string{"x-none 1", "expect 100-continue"} {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Server{Engine: EnginePerConn, Handler: func(ctx *RequestCtx) { _, _ = ctx.Write(ctx.PostBody()) }}
+				if asks {
+					s.HeaderReceived = func(*RequestHeader) (config RequestConfig) { return config }
+				}
+				ln := fasthttputil.NewInmemoryListener()
+				served := make(chan error, 1)
+				go func() { served <- s.Serve(ln) }()
+				c := dialSlow(t, s, ln)
+				c.pause(1, expect, 9*time.Second)
+				c.expect(1, "200 abcdef")
+				c.pause(3, expect, 11*time.Second)
+				c.expect(3, "408 request did not arrive in time")
+				c.conn.Close()
+				if err := s.Shutdown(); err != nil {
+					t.Error(err)
+				}
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// pause sends a request whose body pauses after three of six bytes.
+func (c *slowClient) pause(stream uint32, field string, d time.Duration) {
+	c.head(stream, false, ":method POST", ":scheme http", ":authority host", ":path /", field)
+	_ = c.WriteData(stream, false, []byte("abc"))
+	time.Sleep(d)
+	_ = c.WriteData(stream, true, []byte("def"))
+}
+
 // A slowClient is a connection of HTTP/2 whose bodies pause.
 type slowClient struct {
 	*http2.Framer

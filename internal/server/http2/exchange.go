@@ -280,7 +280,7 @@ func (x *Exchange) keepStreamed() error {
 	}
 	for {
 		now := clock.Nanos()
-		x.stream.SetReadDeadline(now, time.Duration(max(x.bodyDue(now)-now, 1)))
+		x.stream.SetReadDeadline(now, time.Duration(max(x.lateAt(now)-now, 1)))
 		n, err := x.stream.ReadBody(x.buffer, noWaitHook)
 		if n > 0 {
 			if err := x.bodyReceived(x.buffer[:n]); err != nil {
