@@ -330,3 +330,35 @@ func TestProtocols(t *testing.T) {
 		}
 	}
 }
+
+// TestDate: the Date of the origin is forwarded, and the server adds one that is missing (RFC 9110
+// section 6.6.1).
+func TestDate(t *testing.T) {
+	const origin = "Sun, 06 Nov 1994 08:49:37 GMT"
+	to := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil
+		switch r.URL.Path {
+		case "/has":
+			w.Header().Set("Date", origin)
+		case "/listed":
+			w.Header()["Date"], w.Header()["Connection"] = []string{origin}, []string{"date"}
+		}
+		fmt.Fprint(w, "ok")
+	})
+	p := newProxy(t, Options{To: []string{to}})
+	s := &sluice.Server{Handler: p.Handle, StreamRequestBody: true, Logger: silent}
+	conn := dialFront(t, serveUntilEnd(t, s.Serve, s.Shutdown))
+	r := bufio.NewReader(conn)
+	for _, path := range []string{"/has", "/none", "/has", "/listed"} {
+		send(t, conn, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+		resp := answerTo(t, r, 200)
+		bodyOf(t, resp)
+		dates := resp.Header["Date"]
+		if len(dates) != 1 {
+			t.Fatalf("%s: %q", path, dates)
+		}
+		if _, err := http.ParseTime(dates[0]); err != nil || (dates[0] == origin) != (path == "/has") {
+			t.Errorf("%s: %q", path, dates[0])
+		}
+	}
+}

@@ -296,7 +296,7 @@ func (o *serveOptions) newServer() *sluice.Server {
 	o.proxy.set(s)
 	if o.gateway.isOn {
 		s.StreamRequestBody = true
-		s.NoDefaultServerHeader, s.NoDefaultDate = true, true // the upstreams' are forwarded
+		s.NoDefaultServerHeader = true // the upstreams' are forwarded
 	}
 	return s
 }

@@ -97,10 +97,12 @@ func (h *RequestHeader) ForwardTo(dst *RequestHeader, keepsForwarded bool) (hadT
 
 // ForwardTo makes dst, which is not h, the head of the response that a proxy sends: a copy of h
 // for HTTP/1.1 without the fields that concern one connection, and without an announcement of
-// trailer fields.
+// trailer fields. Date stays that of the origin; the server adds one that is missing (RFC 9110
+// section 6.6.1).
 func (h *ResponseHeader) ForwardTo(dst *ResponseHeader) {
 	h.CopyTo(dst)
 	dst.dropHop(true)
+	dst.OwnsDate = dst.Table.Index(field.Date) >= 0
 	if dst.trailer != nil {
 		_ = dst.ReplaceAnnouncement(nil) // cannot fail
 	}
@@ -134,9 +136,6 @@ func (h *Header) dropHop(keepsForwarded bool) (hadTE bool) {
 	}
 	if drop.has(field.Server) {
 		h.ShowsServer = false
-	}
-	if drop.has(field.Date) {
-		h.OwnsDate = false
 	}
 	h.showsCoding, h.ConnectionClose, h.NoDefaultContentType, h.IsHTTP10 = false, false, true, false
 	h.protocol = h.protocol[:0]
