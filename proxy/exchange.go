@@ -55,6 +55,7 @@ type exchange struct {
 	scratch   []byte // for values of fields
 	forwarded message.ForwardedFields
 	block     *[blockSize]byte // for bodies up to its length; nil: none is needed
+	refused   *refusal         // what the body of a response to an upgrade is read from; nil: no connection of its own
 
 	done  chan struct{} // closed when the client has disconnected
 	state atomic.Uint32 // contextState
@@ -240,6 +241,10 @@ func (x *exchange) leave() {
 // release ends x, and has ctx keep it.
 func (x *exchange) release() {
 	x.end()
+	if x.refused != nil {
+		x.refused.close()
+		x.refused = nil
+	}
 	if x.resp.IsBodyStream() { // it was not wanted
 		_ = x.resp.CloseBodyStream()
 	}

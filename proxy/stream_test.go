@@ -422,6 +422,69 @@ func TestTunnel(t *testing.T) {
 	})
 }
 
+// TestUpgradeAnswered: a response that does not change the protocol is forwarded while it arrives, and
+// a client that goes away ends it. A change to another protocol than the client's is not forwarded.
+func TestUpgradeAnswered(t *testing.T) {
+	const first = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nfirst \r\n"
+	ended := make(chan error, 1)
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		switch r.URL.Path {
+		case "/parts":
+			io.WriteString(conn, first)
+			<-ended // the client has got the first one
+			io.WriteString(conn, "4\r\nlast\r\n0\r\n\r\n")
+		case "/cut":
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		case "/gone":
+			io.WriteString(conn, first)
+			_, err := rw.ReadByte()
+			ended <- err
+		default:
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"+r.URL.Query().Get("field")+"\r\n\r\n")
+		}
+	}
+	onEachEngine(t, Options{}, upstream, func(t *testing.T, p *Proxy, conn *net.TCPConn) {
+		addr := conn.RemoteAddr().String()
+		ask := func(target string) (*net.TCPConn, *bufio.Reader) {
+			conn := dialFront(t, addr)
+			send(t, conn, "GET "+target+" HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo, chat/2\r\n\r\n")
+			return conn, bufio.NewReader(conn)
+		}
+		_, r := ask("/parts")
+		resp, part := answerTo(t, r, 200), make([]byte, 6)
+		if _, err := io.ReadFull(resp.Body, part); err != nil || string(part) != "first " {
+			t.Fatalf("%q, %v", part, err)
+		}
+		ended <- nil
+		if rest := bodyOf(t, resp); rest != "last" {
+			t.Errorf("%q", rest)
+		}
+		_, r = ask("/cut")
+		if body, err := io.ReadAll(answerTo(t, r, 200).Body); string(body) != "half" || err != io.ErrUnexpectedEOF {
+			t.Errorf("%q, %v", body, err)
+		}
+		conn, r = ask("/gone")
+		answerTo(t, r, 200)
+		conn.Close()
+		if err := wait(t, ended, "the upstream still has the request"); err == nil {
+			t.Error("the upstream has got more than the request")
+		}
+		for field, status := range map[string]int{
+			"Upgrade:+ECHO": 101, "Upgrade:+chat/2": 101, "Upgrade:+other": 502, "X:+y": 502, "Upgrade:": 502,
+		} {
+			conn, r := ask("/?field=" + field)
+			answerTo(t, r, status)
+			conn.Close()
+		}
+		awaitIdle(t, p)
+	})
+}
+
 // TestConversation: with HTTP/2 to the upstream, each part of the response arrives before the
 // next part of the request is sent, as gRPC needs it; a client that goes away ends both.
 func TestConversation(t *testing.T) {

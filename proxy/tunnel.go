@@ -10,13 +10,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/client/balance"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
-// maxRefusal bounds the body of a response other than 101.
-const maxRefusal = 1 << 20
+// errOtherProtocol is the error of a change to a protocol for which the client has not asked (RFC
+// 9110 section 7.8).
+var errOtherProtocol = errors.New("sluice: the upstream changes to a protocol for which the client has not asked")
 
 // tunnel forwards a request to change the protocol. If the upstream agrees, bytes go in both
-// directions from then on.
+// directions from then on. Otherwise its response is like any other.
 func (x *exchange) tunnel(protocol string) error {
 	x.req.Header.Set(sluice.HeaderConnection, "Upgrade")
 	x.req.Header.Set(sluice.HeaderUpgrade, protocol)
@@ -31,25 +33,22 @@ func (x *exchange) tunnel(protocol string) error {
 			conn.Close()
 		}
 	}()
-	out, isTunnel := &x.ctx.Response, x.resp.StatusCode() == sluice.StatusSwitchingProtocols
-	x.copyHead(&x.resp.Header)
-	if isTunnel {
-		out.Header.Set(sluice.HeaderConnection, "Upgrade")
-		for _, chosen := range x.resp.Header.PeekAll(sluice.HeaderUpgrade) {
-			out.Header.SetBytesV(sluice.HeaderUpgrade, chosen)
-		}
+	if x.resp.StatusCode() != sluice.StatusSwitchingProtocols {
+		return x.answer()
 	}
+	chosen := x.resp.Header.Peek(sluice.HeaderUpgrade)
+	if len(chosen) == 0 || !ascii.HasMember([]byte(protocol), string(chosen)) {
+		return errOtherProtocol
+	}
+	out := &x.ctx.Response
+	x.copyHead(&x.resp.Header)
+	out.Header.Set(sluice.HeaderConnection, "Upgrade")
+	out.Header.SetBytesV(sluice.HeaderUpgrade, chosen)
 	x.stick(x.pick.Member.Client)
 	if hook := x.proxy.options.Response; hook != nil {
 		if err := hook(x.ctx); err != nil {
 			return hookError{err}
 		}
-	}
-	if !isTunnel {
-		if !out.IsBodyStream() && len(out.Body()) == 0 { // else it is the hook's
-			out.SetBody(x.resp.Body())
-		}
-		return nil
 	}
 	isGiven = true
 	x.connect(conn, early)
@@ -146,26 +145,60 @@ func (x *exchange) ask(protocol string) (conn net.Conn, early []byte, err error)
 	}
 }
 
-// exchangeOn sends the request on conn and reads the response. early are the bytes after it.
+// exchangeOn sends the request on conn and reads the head of the response. early are the bytes after
+// that. If there is a body, conn is x.refused's then.
 func (x *exchange) exchangeOn(conn net.Conn) (early []byte, err error) {
-	if err := conn.SetDeadline(time.Now().Add(x.proxy.options.Timeout)); err != nil {
+	o := &x.proxy.options
+	if err := conn.SetDeadline(time.Now().Add(o.Timeout)); err != nil {
 		return nil, err
 	}
-	stop := x.AfterFunc(func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	r := &refusal{conn: conn, stop: x.AfterFunc(func() { conn.Close() })}
+	reader := acquireReader(r, max(o.MaxHead, blockSize))
+	defer func() {
+		if x.refused == nil {
+			r.stop()
+			releaseReader(reader)
+		}
+	}()
 	if _, err := x.req.WriteTo(conn); err != nil {
 		return nil, err
 	}
-	reader := acquireReader(conn, max(x.proxy.options.MaxHead, blockSize))
-	defer releaseReader(reader)
-	x.resp.SkipBody = x.req.Header.IsHead()
-	if err := x.resp.ReadLimitBody(reader, maxRefusal); err != nil {
+	x.resp.SkipBody, x.resp.StreamBody = x.req.Header.IsHead(), true
+	if err := x.resp.ReadLimitBody(reader, 0); err != nil {
 		return nil, err
 	}
-	if !stop() { // the client has disconnected
+	if x.resp.IsBodyStream() {
+		r.timeout = o.Timeout
+		x.refused = r
+		return nil, nil
+	}
+	if !r.stop() { // the client has disconnected
 		return nil, net.ErrClosed
 	}
 	early = make([]byte, reader.Buffered())
 	_, _ = io.ReadFull(reader, early) // they are there
 	return early, conn.SetDeadline(time.Time{})
+}
+
+// A refusal is the connection of a response that has a body and does not change the protocol. The
+// body is read from it.
+type refusal struct {
+	conn    net.Conn
+	stop    func() bool   // what closes conn when the client disconnects
+	timeout time.Duration // of each Read; 0: conn has a deadline
+}
+
+// Read implements io.Reader.
+func (r *refusal) Read(p []byte) (int, error) {
+	if r.timeout > 0 {
+		if err := r.conn.SetReadDeadline(time.Now().Add(r.timeout)); err != nil {
+			return 0, err
+		}
+	}
+	return r.conn.Read(p)
+}
+
+func (r *refusal) close() {
+	r.stop()
+	r.conn.Close()
 }

@@ -6,13 +6,11 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/body"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
-// open asks u for a tunnel, and reads the head of the response and, unless that is 101, the
-// body. early are the bytes after it. conn may be nil if u refuses. isSent: u may have got the
-// request.
+// open asks u for a tunnel, and reads the head of the response. early are the bytes after it. conn may
+// be nil if u refuses. isSent: u may have got the request.
 func (x *exchange) open(u *upstream, protocol string) (conn net.Conn, early []byte, isSent bool, err error) {
 	if u.client.HTTP2 == sluice.HTTP2Only && strings.EqualFold(protocol, "websocket") && x.asksForWebSocket() {
 		conn, err = x.openStream(u)
@@ -26,6 +24,9 @@ func (x *exchange) open(u *upstream, protocol string) (conn net.Conn, early []by
 	if early, err = x.exchangeOn(conn); err != nil {
 		conn.Close()
 		return nil, nil, true, err
+	}
+	if x.refused != nil {
+		conn = nil
 	}
 	return conn, early, true, nil
 }
@@ -49,27 +50,12 @@ func (x *exchange) openStream(u *upstream) (net.Conn, error) {
 	}
 	x.aim(req, u)
 	stream, err := u.client.ConnectProtocol(x, "websocket", req, x.resp)
-	switch {
-	case err != nil:
+	if err != nil || stream == nil {
 		return nil, err
-	case stream == nil:
-		return nil, x.readRefusal()
 	}
 	h := &x.resp.Header
 	h.SetStatusCode(sluice.StatusSwitchingProtocols)
 	h.Set(sluice.HeaderUpgrade, "websocket")
 	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, x.req.Header.Peek(ws.FieldKey)))
 	return stream, nil
-}
-
-// readRefusal reads the body of a response that is a stream.
-func (x *exchange) readRefusal() error {
-	stream := x.resp.BodyStream()
-	if stream == nil {
-		return nil
-	}
-	content, err := body.AppendStream(nil, stream, maxRefusal)
-	_ = x.resp.CloseBodyStream()
-	x.resp.SetBody(content)
-	return err
 }
