@@ -3,6 +3,7 @@
 package core
 
 import (
+	"context"
 	"math"
 	"net"
 	"runtime"
@@ -153,4 +154,37 @@ func TestPanicOfLoopIsNotHidden(t *testing.T) {
 	}()
 	l.gone.Add(1)
 	l.run()
+}
+
+// A loop is replaced as often as handlers block or exit, and also while the engine ends: none of its
+// goroutines stays.
+func TestLoopIsReplacedAgain(t *testing.T) {
+	freed := make(chan struct{})
+	h := &holder{newEcho(), map[string]func(){"block": func() { <-freed }, "exit": runtime.Goexit}}
+	d, dialled := directDriver(t, h)
+	b, direct := dialled(), &d.loops[0].direct
+	begin := func(how string) (a net.Conn) {
+		a = dialled()
+		ask(t, a, "begin")
+		turns := direct.turns.Load()
+		eventually(t, "the loop serves", func() bool { ask(t, a, "again"); return direct.turns.Load() > turns })
+		turns = direct.turns.Load()
+		_, _ = a.Write([]byte(how))
+		eventually(t, "the handler has begun", func() bool { return direct.turns.Load() > turns })
+		return a
+	}
+	a := begin("block")
+	ask(t, b, "meanwhile")
+	freed <- struct{}{}
+	expect(t, a, "block")
+	if n, err := begin("exit").Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes from a handler that has exited", n)
+	}
+	begin("block")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Shutdown(ctx); err != context.Canceled {
+		t.Errorf("Shutdown: %v", err)
+	}
+	freed <- struct{}{} // the cleanup waits for all goroutines
 }

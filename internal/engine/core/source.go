@@ -60,8 +60,8 @@ type Poller interface {
 	// a look at the network wakes run before the next call, as far as possible.
 	//
 	// If pass has returned Serve, Run calls serve. begins says that it has waited for events as ever
-	// before that pass. While serve runs, another goroutine may
-	// call Run with the same functions. Then serve returns Lost, and the first Run returns.
+	// before that pass. While serve runs, another goroutine may call Run, with a serve of its own:
+	// the first one then returns Lost, or never, and its Run ends without a further use of the Poller.
 	Run(pass func(events []Event) Then, serve func(begins bool) Then)
 	// Wake makes Run call pass. It fails after Close.
 	Wake() error
