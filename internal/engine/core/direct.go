@@ -128,7 +128,7 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 	if begins {
 		d.yielded = began
 		l.startGuard()
-		d.guard.look()
+		d.guard.look() // even if it is awake: the thread that waited for its timer may be this one
 	}
 	g := d.guard // during a turn, all of d but turns may be another goroutine's
 	for len(l.ready) > 0 {
