@@ -85,7 +85,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 			x := &cc.exchange
 			x.isHead, x.isTunnel, x.isWhole = isHead, isTunnel, isWhole
 			outcome, err := x.run(c, call, req, resp)
-			settled := cc
+			settled, isRefused := cc, !cc.isReused && isAlert(err)
 			cc = nil
 			switch {
 			case err == nil && outcome == http1client.Reusable:
@@ -94,7 +94,7 @@ func (c *HostClient) roundTrip(call *clientCall, req *Request, resp *Response) (
 			case err != pool.ErrNotQuiet:
 				c.settle(settled, outcome)
 				// A response that is too long is too long on every connection.
-				return err != nil && !errors.Is(err, ErrBodyTooLarge), err
+				return err != nil && !isRefused && !errors.Is(err, ErrBodyTooLarge), err
 			}
 			settled.close()
 			kind, call.progress, call.upstream = inPlace, noConn, ""
@@ -131,8 +131,15 @@ func (c *HostClient) roundTripHTTP2(call *clientCall, m *http2Member, req *Reque
 	if outcome == streamStale && isReused && call.err() == nil {
 		return true, false, nil
 	}
-	isFinal := outcome == streamInvalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
+	isFinal := outcome == streamInvalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2) || !isReused && isAlert(err)
 	return false, !isFinal, err
+}
+
+// isAlert reports whether err is an alert of TLS. On a new connection, the server refuses the
+// client's certificate with it: in TLS 1.3 the client's handshake has ended before.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return err != nil && errors.As(err, &op) && op.Op == "remote error"
 }
 
 // defaultPatience is the time that ExpectContinueTimeout is by default.

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"syscall"
 	"testing"
 
@@ -50,6 +51,26 @@ func TestClientTLS(t *testing.T) {
 	}
 }
 
+// A server of TLS 1.3 that refuses the client's certificate says so after the client's part of the
+// handshake: the request is not sent again.
+func TestCertificateIsRequired(t *testing.T) {
+	for name, mode := range map[string]sluice.HTTP2Mode{"HTTP/1.1": sluice.HTTP2Off, "HTTP/2": sluice.HTTP2Auto} {
+		server, trusting := harness.TLSConfigs(t, "127.0.0.1")
+		server.ClientAuth, server.NextProtos = tls.RequireAnyClientCert, []string{"h2", "http/1.1"}
+		ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := harness.NewPeerOn(t, ln, answering(harness.OKAnswer))
+		c := &sluice.Client{TLSConfig: trusting, HTTP2: mode}
+		_, _, err = c.Get(nil, "https://"+p.Addr()+"/")
+		var alert *net.OpError
+		if !errors.As(err, &alert) || alert.Op != "remote error" || p.Accepted() != 1 {
+			t.Errorf("%s: %v after %d connections", name, err, p.Accepted())
+		}
+	}
+}
+
 // A server that ends the connection during the handshake has not been reached.
 func TestClosedInHandshake(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { _, _ = c.Br.ReadByte() })
@@ -89,5 +110,39 @@ func TestClientTLSResumes(t *testing.T) {
 	}
 	if len(resumed) != 2 || resumed[0] || !resumed[1] {
 		t.Errorf("resumed: %v", resumed)
+	}
+}
+
+// A body whose end is announced must come whole. One without a length ends with the connection, also
+// without close_notify.
+func TestConnectionEndsWithoutCloseNotify(t *testing.T) {
+	server, trusting := harness.TLSConfigs(t, "127.0.0.1")
+	for answer, want := range map[string]error{
+		"\r\nhalf":                                                 nil,
+		"Content-Length: 4\r\n\r\nhalf":                            nil,
+		"Content-Length: 5\r\n\r\nhalf":                            io.ErrUnexpectedEOF,
+		"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n":          io.ErrUnexpectedEOF,
+		"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n":     io.ErrUnexpectedEOF,
+		"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n\r\n": nil,
+	} {
+		p := harness.NewClientPeer(t, func(c *harness.PeerConn) {
+			secure := tls.Server(c.Conn, server)
+			if _, err := secure.Read(make([]byte, 4096)); err == nil {
+				_, _ = io.WriteString(secure, "HTTP/1.1 200 OK\r\n"+answer)
+			}
+			c.Close() // the connection underneath
+		})
+		for _, isStreamed := range []bool{false, true} {
+			c := &sluice.Client{TLSConfig: trusting, StreamResponseBody: isStreamed}
+			req, resp := harness.NewCall("POST", "https://"+p.Addr()+"/")
+			err := c.Do(req, resp)
+			if err == nil && resp.IsBodyStream() {
+				_, err = io.ReadAll(resp.BodyStream())
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("%q, streamed %v: %v", answer, isStreamed, err)
+			}
+			c.CloseIdleConnections()
+		}
 	}
 }
