@@ -182,7 +182,7 @@ func TestUnusableProxies(t *testing.T) {
 // TestMalformedTargets: only valid addresses are sent to the proxy.
 func TestMalformedTargets(t *testing.T) {
 	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
-	for _, addr := range []string{"e.test", "e.test:80\r\nX: y", "a b:80", ":80", "u@e.test:80"} {
+	for _, addr := range []string{"e.test", "e.test:80\r\nX: y", "a b:80", ":80", "u@e.test:80", "ä.test:80", "[fe80::1%lo]:80"} {
 		for _, dial := range []sluice.DialFunc{FasthttpHTTPDialer(p.addr), FasthttpSocksDialer(p.addr)} {
 			var addrErr *net.AddrError
 			if _, err := dial(addr); !errors.As(err, &addrErr) {

@@ -40,6 +40,7 @@ func TestConnectAnswers(t *testing.T) {
 		{name: "502", answer: "HTTP/1.1 502 x\r\n\r\n", status: 502},
 		{name: "garbage", answer: "SSH-2.0-OpenSSH\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
 		{name: "a bad field", answer: "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
+		{name: "two framings", answer: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
 		{name: "closes", answer: "", is: io.ErrUnexpectedEOF},
 		{name: "endless", answer: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 2*maxAnswerHead) + "\r\n\r\n", is: sluice.ErrSmallReadBuffer},
 	} {
