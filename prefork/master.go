@@ -62,10 +62,7 @@ func (p *Prefork) lead(addr string) error {
 		return err
 	}
 	err = p.manage(addr, h)
-	if err != nil {
-		h.fail(err)
-	}
-	if errors.Is(err, supervise.ErrReplaced) {
+	if err == nil || h.passOn(err) {
 		return nil
 	}
 	return err

@@ -253,7 +253,8 @@ type Prefork struct {
 	// If the manager dies, another one takes its place; no worker is replaced and no
 	// connection is lost. UpgradeWorkers, SIGUSR2 and "sluice ctl upgrade" then replace the
 	// manager, too, after the workers. The pid stays, and main runs in one process more, up
-	// to ListenAndServe. It cannot be used together with CommandProducer or Reuseport with
+	// to ListenAndServe. The manager's ListenAndServe returns nil when it has passed its error
+	// on: that of the process that was started first returns it. It cannot be used together with CommandProducer or Reuseport with
 	// sockets of the workers. Linux only.
 	Upgrade bool
 

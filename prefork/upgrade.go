@@ -24,7 +24,7 @@ type managerLink interface {
 	Held() *supervise.Held
 	Manages() string
 	Manage() error
-	Refuse(err error)
+	Refuse(reason error) error
 	Signals() <-chan os.Signal
 	Yield() error
 	Over(result []byte) error
@@ -147,13 +147,16 @@ func (h *holder) ran(err error) {
 	}
 }
 
-// fail tells the holder that this process could not manage, unless Run has returned. If
-// there are workers already, the holder starts another manager.
-func (h *holder) fail(err error) {
+// passOn tells the holder why this process could not manage, unless ran has. If there are
+// workers already, the holder starts another manager. It reports whether the holder knows.
+func (h *holder) passOn(err error) bool {
 	switch h.stage {
 	case holderConnected, holderContinues:
-		h.Refuse(err)
+		err = h.Refuse(err)
 	case holderBegan:
-		h.Over(supervise.AppendResult(nil, err))
+		err = h.Over(supervise.AppendResult(nil, err))
+	default:
+		return true
 	}
+	return err == nil
 }

@@ -130,17 +130,21 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestAdminInUseOfHolder: the process that was started says what the one that manages has met.
-func TestAdminInUseOfHolder(t *testing.T) {
+// TestErrorsOfManager: the process that was started says once what the one that manages has met.
+func TestErrorsOfManager(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	out, err := serveIn(t, t.TempDir(), "--addr", "127.0.0.1:0", "--admin", taken.Addr().String(), "--prefork", "1", "--upgrade").CombinedOutput()
-	lines := strings.Split(string(out), "\n") // the process that manages says it, and then its holder
-	if want := "sluice: cannot listen on --admin " + taken.Addr().String() + ": another server does; choose another address"; err == nil || lines[len(lines)-2] != want {
-		t.Errorf("%v: %q, want %q", err, out, want)
+	for _, c := range []struct{ addr, admin, says string }{
+		{"127.0.0.1:0", taken.Addr().String(), "cannot listen on --admin " + taken.Addr().String() + ": another server does; choose another address"},
+		{taken.Addr().String(), "", "cannot listen on " + taken.Addr().String() + ": another program does; choose another port"},
+	} {
+		out, err := serveIn(t, t.TempDir(), "--addr", c.addr, "--admin", c.admin, "--prefork", "1", "--upgrade").CombinedOutput()
+		if want := "sluice: " + c.says + "\n"; err == nil || string(out) != want {
+			t.Errorf("%v: %q, want %q", err, out, want)
+		}
 	}
 }
 

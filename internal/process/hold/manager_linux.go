@@ -112,8 +112,8 @@ func (m *Manager) Manage() error {
 }
 
 // Refuse says why this process cannot manage. It should exit next.
-func (m *Manager) Refuse(reason error) {
-	m.conn.send(frame{Kind: kindRefuse, Text: reason.Error(), Data: supervise.AppendResult(nil, reason)})
+func (m *Manager) Refuse(reason error) error {
+	return m.tell(frame{Kind: kindRefuse, Text: reason.Error(), Data: supervise.AppendResult(nil, reason)})
 }
 
 // listen passes the holder's frames on.
