@@ -27,8 +27,10 @@ const (
 	// batch is the number of descriptors of one sendmsg. The kernel's limit is 253.
 	batch    = 200
 	maxFiles = 4096
-	// sendPatience bounds the wait for a peer that does not read.
+	// sendPatience bounds the wait for a peer that does not read, and for the user's descriptors that are in flight.
 	sendPatience = 10 * time.Second
+	// flightPause is between two attempts to send descriptors when too many are in flight.
+	flightPause = 10 * time.Millisecond
 )
 
 // kind says what a frame is about.
@@ -136,7 +138,7 @@ func (c *conn) send(f frame) (err error) {
 	binary.LittleEndian.PutUint16(head[4:], uint16(len(f.files)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.socket.SetWriteDeadline(time.Now().Add(sendPatience))
+	c.socket.SetWriteDeadline(time.Now().Add(2 * sendPatience)) // what follows a wait has as long again
 	hasBegun := false
 	defer func() {
 		if err != nil && hasBegun { // what followed would be misread
@@ -157,7 +159,8 @@ func (c *conn) send(f frame) (err error) {
 	return err
 }
 
-// sendFiles sends bytes with descriptors.
+// sendFiles sends bytes with descriptors. The system bounds the descriptors of a user that were sent
+// and not received, by all processes together: it waits until there are fewer.
 func (c *conn) sendFiles(bytes []byte, files []*os.File) error {
 	return withDescriptors(files, nil, func(descriptors []int) error {
 		var rights []byte
@@ -165,6 +168,13 @@ func (c *conn) sendFiles(bytes []byte, files []*os.File) error {
 			rights = unix.UnixRights(descriptors...)
 		}
 		n, _, err := c.socket.WriteMsgUnix(bytes, rights, nil)
+		for began := time.Now(); errors.Is(err, unix.ETOOMANYREFS) && time.Since(began) < sendPatience; {
+			time.Sleep(flightPause)
+			n, _, err = c.socket.WriteMsgUnix(bytes, rights, nil)
+		}
+		if errors.Is(err, unix.ETOOMANYREFS) {
+			return withLimit(errInFlight)
+		}
 		if err == nil && n < len(bytes) {
 			_, err = c.socket.Write(bytes[n:])
 		}
@@ -258,10 +268,13 @@ type arrival struct {
 	isCut       bool // this process could not take more: its table of descriptors is full
 }
 
-// withLimit adds to an error that says that this process has too many descriptors how many it may have.
+// errInFlight: no descriptor can be sent.
+var errInFlight = fmt.Errorf("too many descriptors of this user wait in unix sockets, in which stopped processes do not read: %w", unix.ETOOMANYREFS)
+
+// withLimit adds to an error that says that there are too many descriptors how many this process may have.
 func withLimit(err error) error {
 	var l unix.Rlimit
-	if !errors.Is(err, unix.EMFILE) || unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+	if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ETOOMANYREFS) || unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
 		return err
 	}
 	return fmt.Errorf("%w (process %d may have %d)", err, os.Getpid(), l.Cur)

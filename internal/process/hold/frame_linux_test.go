@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -357,4 +358,36 @@ func TestHalfFrames(t *testing.T) {
 			t.Errorf("%d files before: the connection goes on: %+v, %v, %v", good, got, err, receiveErr)
 		}
 	}
+}
+
+// Descriptors are sent when fewer of the user's are in flight. If they stay, only the frame is
+// lost: the error is not that the holder has died.
+func TestFramesInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := somePair(t)
+		file, err := os.Open("/dev/null")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		m := &Manager{conn: ours, answers: make(map[int]chan frame)}
+		nettest.WithFlight(t, 64, func(release func()) {
+			err := m.Put("late", nil, file)
+			if !errors.Is(err, unix.ETOOMANYREFS) || errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "may have 64") {
+				t.Errorf("too many in flight: %v", err)
+			}
+			if _, err := m.Start("0.1", supervise.Process{}, file); !errors.Is(err, unix.ETOOMANYREFS) || len(m.answers) > 0 {
+				t.Errorf("a start: %v, %d wait for an answer", err, len(m.answers))
+			}
+			time.AfterFunc(sendPatience/2, release)
+			if err := m.Put("entry", []byte("data"), file); err != nil {
+				t.Error(err)
+			}
+		})
+		got, err := theirs.receive()
+		if err != nil || got.Name != "entry" || len(got.files) != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		closeFiles(got.files)
+	})
 }

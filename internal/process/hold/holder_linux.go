@@ -359,6 +359,9 @@ func (h *holder) kill(m *manager) { m.command.Process.Kill() }
 // send sends a frame to a manager. One that does not read is killed.
 func (h *holder) send(m *manager, f frame) (sent bool) {
 	err := m.conn.send(f)
+	if errors.Is(err, errInFlight) {
+		m.reason = err.Error()
+	}
 	if err != nil {
 		h.kill(m)
 	}

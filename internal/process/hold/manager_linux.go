@@ -180,6 +180,9 @@ func (m *Manager) ask(f frame) (frame, error) {
 	m.answers[f.Seq] = answer
 	m.mu.Unlock()
 	if err := m.tell(f); err != nil {
+		m.mu.Lock()
+		delete(m.answers, f.Seq)
+		m.mu.Unlock()
 		return frame{}, err
 	}
 	select {
@@ -196,9 +199,13 @@ func (m *Manager) ask(f frame) (frame, error) {
 	return f, errors.New(f.Text)
 }
 
-// tell sends f.
+// tell sends f. Other errors than ErrGone say that f was not sent, and the connection goes on.
 func (m *Manager) tell(f frame) error {
-	if err := m.conn.send(f); err != nil {
+	err := m.conn.send(f)
+	if errors.Is(err, errInFlight) {
+		return err
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return nil

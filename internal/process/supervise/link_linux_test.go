@@ -9,9 +9,12 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 )
 
 // linkPair returns two connected links.
@@ -168,6 +171,29 @@ func TestLinkFull(t *testing.T) {
 		}
 	}
 	t.Error("never full")
+}
+
+// Descriptors are sent when fewer of the user's are in flight. If they stay, the wait ends.
+func TestLinkInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := linkPair(t)
+		file := someFile(t)
+		nettest.WithFlight(t, 64, func(release func()) {
+			began := time.Now()
+			if err := ours.send(message{kind: messageAdopt}, []*os.File{file}); err != unix.ETOOMANYREFS || time.Since(began) != flightPatience {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			time.AfterFunc(flightPatience/2, release)
+			if err := ours.send(message{kind: messageInbox}, []*os.File{file}); err != nil {
+				t.Error(err)
+			}
+		})
+		m, descriptors, err := theirs.receive()
+		if err != nil || m.kind != messageInbox || len(descriptors) != 1 {
+			t.Errorf("%+v, %d descriptors, %v", m, len(descriptors), err)
+		}
+		closeAll(descriptors)
+	})
 }
 
 // All messages of a process are handled before its end, however many they are.

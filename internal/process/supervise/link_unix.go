@@ -19,7 +19,15 @@ const hasControl = true
 // errLinkFull: the other end does not read.
 var errLinkFull = errors.New("sluice: control socket is full")
 
-// link is one end of a control socket. Sending never waits, and any goroutine may
+const (
+	// flightPatience bounds the wait for the user's descriptors that are in flight: sent by any of its
+	// processes, and not received.
+	flightPatience = 100 * time.Millisecond
+	// flightPause is between two attempts.
+	flightPause = 2 * time.Millisecond
+)
+
+// link is one end of a control socket. Sending never waits for the other end, and any goroutine may
 // send. Only one goroutine may receive.
 type link struct {
 	file     *os.File
@@ -82,9 +90,13 @@ func (l *link) send(m message, files []*os.File) error {
 	packet := appendMessage(make([]byte, 0, headSize+len(m.payload)), m)
 	var inner error
 	err := l.raw.Control(func(fd uintptr) {
-		for {
+		for began := time.Now(); ; {
 			inner = unix.Sendmsg(int(fd), packet, oob, nil, unix.MSG_DONTWAIT)
-			if inner != unix.EINTR {
+			switch {
+			case inner == unix.EINTR:
+			case inner == unix.ETOOMANYREFS && time.Since(began) < flightPatience:
+				time.Sleep(flightPause)
+			default:
 				return
 			}
 		}
