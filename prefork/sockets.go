@@ -219,6 +219,7 @@ func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if path == "" { // the system would choose a name
 		return nil, errors.New("sluice: the path of the unix socket is missing")
 	}
+	defer lockFolder(path)() // another process may find the same stale socket
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
 			return nil, fmt.Errorf("sluice: %q exists and is not a socket", path)

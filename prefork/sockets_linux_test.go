@@ -389,3 +389,38 @@ func TestIncomingCPU(t *testing.T) {
 		s.close()
 	}
 }
+
+// Of several processes that find the same stale socket only one replaces it, and is reached there.
+func TestStaleSocketOfMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	for range 100 {
+		stale, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale.SetUnlinkOnClose(false)
+		stale.Close()
+		const servers = 8
+		made := make(chan *net.UnixListener, servers)
+		for range servers {
+			go func() {
+				ln, err := listenUnix(path, 0)
+				if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+					t.Error(err)
+				}
+				made <- ln
+			}()
+		}
+		count := 0
+		for range servers {
+			if ln := <-made; ln != nil {
+				defer ln.Close()
+				count++
+			}
+		}
+		if count != 1 {
+			t.Fatalf("%d servers listen", count)
+		}
+		os.Remove(path)
+	}
+}
