@@ -57,7 +57,7 @@ func (p *Prefork) newPackets(tcp func() []net.Addr, held *supervise.Held) (*pack
 	}
 	s := &packets{prefork: p, tcp: tcp}
 	for _, a := range p.PacketListen {
-		s.groups = append(s.groups, packetGroup{network: strings.Replace(p.network(), "tcp", "udp", 1), address: a})
+		s.groups = append(s.groups, packetGroup{network: p.packetNetwork(), address: a})
 	}
 	if held != nil {
 		s.secret = held.PacketSecret()
@@ -68,6 +68,18 @@ func (p *Prefork) newPackets(tcp func() []net.Addr, held *supervise.Held) (*pack
 	s.secret = make([]byte, packetSecretSize)
 	rand.Read(s.secret) // never fails
 	return s, nil
+}
+
+// packetNetwork returns the network of PacketListen.
+func (p *Prefork) packetNetwork() string { return strings.Replace(p.network(), "tcp", "udp", 1) }
+
+// packetsFree returns an error if another process has the port of a TCP address for UDP.
+func (p *Prefork) packetsFree(tcp net.Addr) error {
+	c, err := listen.Packet(context.Background(), p.packetNetwork(), tcp.String(), false)
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // resume takes the addresses from the sockets that another master has made. The caller

@@ -265,3 +265,48 @@ func TestPacketsErrors(t *testing.T) {
 		t.Errorf("the same addresses: %v, %v", other, err)
 	}
 }
+
+// The system chooses another port if UDP cannot have the one that TCP has got. With an address that is
+// complete there is no other.
+func TestPortForBoth(t *testing.T) {
+	taken := 3
+	var tried []string
+	p := &Prefork{PacketListen: []string{""}, Network: "tcp4"}
+	for _, shared := range []bool{false, true} {
+		p.SharedSockets = shared
+		s, err := p.newSockets("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.isFree = func(tcp net.Addr) error {
+			if tried = append(tried, tcp.String()); len(tried) > taken {
+				return p.packetsFree(tcp)
+			}
+			c, err := net.ListenPacket("udp4", tcp.String())
+			if err != nil {
+				t.Error(err)
+			}
+			defer c.Close()
+			return p.packetsFree(tcp)
+		}
+		if err := s.probe(); err != nil || len(tried) < taken+1 || s.endpoints[0].address != tried[len(tried)-1] {
+			t.Errorf("shared %v: %q of %q, %v", shared, s.endpoints[0].address, tried, err)
+		}
+		slices.Sort(tried)
+		if n := len(tried); len(slices.Compact(tried)) != n {
+			t.Errorf("a port was tried twice: %q", tried)
+		}
+		s.close()
+		tried = nil
+	}
+	taken = portAttempts
+	s, err := p.newSockets("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	s.isFree = func(net.Addr) error { taken--; return syscall.EADDRINUSE }
+	if err := s.probe(); !errors.Is(err, syscall.EADDRINUSE) || taken != 0 {
+		t.Errorf("%v, %d attempts are left", err, taken)
+	}
+}

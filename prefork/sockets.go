@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,8 @@ const (
 	unixPrefix = "unix:"
 	// maxUnixPath is the longest path of a unix socket that no system refuses.
 	maxUnixPath = 103
+	// portAttempts is how many ports the system may choose until one is free for UDP, too.
+	portAttempts = 16
 )
 
 // An endpoint is an address to listen on.
@@ -34,6 +37,9 @@ type sockets struct {
 	backlog   int
 	mode      fs.FileMode
 	affinity  func(slot int) []int // nil: the sockets of no slot prefer a CPU
+	// isFree returns an error if UDP cannot have the port that the system has chosen for the first
+	// endpoint. nil: UDP needs no port.
+	isFree func(net.Addr) error
 
 	service *systemd.Service
 	log     Logger
@@ -53,6 +59,9 @@ func (p *Prefork) newSockets(addr string) (*sockets, error) {
 	s := &sockets{perSlot: hasSlotSockets && !p.SharedSockets, backlog: p.Backlog, mode: p.UnixMode}
 	if p.IncomingCPU && s.perSlot {
 		s.affinity = p.Affinity
+	}
+	if slices.Contains(p.PacketListen, "") {
+		s.isFree = p.packetsFree
 	}
 	hasTCP := false
 	for _, a := range append([]string{addr}, p.Listen...) {
@@ -75,33 +84,53 @@ func (p *Prefork) newSockets(addr string) (*sockets, error) {
 
 // probe returns an error if another process listens on one of the addresses.
 // Without it, sockets with SO_REUSEPORT would silently share the port with another
-// fleet of the same user.
+// fleet of the same user. Where the system chooses a free port, it keeps the socket, and so the port.
 func (s *sockets) probe() error {
-	if !s.perSlot {
-		return nil // without SO_REUSEPORT, listening fails
-	}
 	for i, e := range s.endpoints {
 		if e.network == "unix" || s.isGiven(i) {
 			continue
 		}
-		options := listen.Options{}
 		_, port, _ := net.SplitHostPort(e.address)
-		isChosen := port == "" || port == "0"
-		if isChosen { // the system chooses a free port; keep the socket, and so the port
-			options = s.options()
+		if port == "" || port == "0" {
+			if err := s.choosePort(i); err != nil {
+				return err
+			}
+			continue
 		}
-		ln, err := listen.Listen(context.Background(), e.network, e.address, options)
+		if !s.perSlot {
+			continue // without SO_REUSEPORT, listening fails
+		}
+		ln, err := listen.Listen(context.Background(), e.network, e.address, listen.Options{})
 		if err != nil {
 			return err
 		}
-		s.endpoints[i].address = ln.Addr().String() // with the chosen port and the resolved host
-		if isChosen {
-			s.kept[i] = ln
-		} else if err := ln.Close(); err != nil {
+		s.endpoints[i].address = ln.Addr().String() // with the resolved host
+		if err := ln.Close(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// choosePort listens on endpoint i, whose port the system chooses.
+func (s *sockets) choosePort(i int) error {
+	for attempt := 1; ; attempt++ {
+		ln, err := listen.Listen(context.Background(), s.endpoints[i].network, s.endpoints[i].address, s.options())
+		if err != nil {
+			return err
+		}
+		if i == 0 && s.isFree != nil {
+			err = s.isFree(ln.Addr())
+		}
+		if err == nil {
+			s.endpoints[i].address, s.kept[i] = ln.Addr().String(), ln
+			return nil
+		}
+		defer ln.Close() // so that the next port is another one
+		if attempt == portAttempts || !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
 }
 
 // options returns the options of TCP sockets.
