@@ -261,7 +261,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	o.observe(server, access)
-	run := &running{server: server, logger: logger, access: access, certificates: certificates, routes: routes, options: &o, signals: signals}
+	run := &running{server: server, logger: logger, access: access, certificates: certificates, routes: routes, options: &o, signals: signals, listenUDP: listenUDP}
 	if o.tls.acme.isOn() {
 		if run.orders, err = newOrderer(o.tls.acme, logger); err != nil {
 			return err
@@ -333,6 +333,7 @@ type running struct {
 	upstreams    fleetUpstreams  // of "sluice proxy", in a master
 	options      *serveOptions
 	signals      chan os.Signal
+	listenUDP    func(net.Addr) (net.PacketConn, error) // for --http3
 	systemd      *systemd.Service
 	isActivated  bool            // it listens on a socket of systemd
 	served       <-chan error    // what Serve returned
@@ -343,7 +344,7 @@ type running struct {
 
 // serve listens and serves until that fails or a signal comes.
 func (r *running) serve(ctx context.Context, o serveOptions) error {
-	ln, err := r.listen(ctx, o.addr)
+	ln, packets, err := r.listenBoth(ctx, o.addr)
 	if err != nil {
 		return err
 	}
@@ -352,9 +353,7 @@ func (r *running) serve(ctx context.Context, o serveOptions) error {
 	if r.certificates != nil {
 		scheme = "https"
 		r.certificates.giveTo(r.server)
-		if r.served, err = r.serveTLS(ln); err != nil {
-			return err
-		}
+		r.served = r.serveTLS(ln, packets)
 	} else {
 		served := make(chan error, 1)
 		go func() { served <- r.server.Serve(ln) }()

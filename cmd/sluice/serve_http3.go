@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/http3"
@@ -71,30 +73,57 @@ func smallUDPBuffers(proc fs.FS) string {
 	return strings.Join(small, " and ")
 }
 
-// serveTLS serves HTTPS on ln, and HTTP/3 on the same port of UDP with --http3. The result gets
-// the error when both have ended.
-func (r *running) serveTLS(ln net.Listener) (<-chan error, error) {
-	served := make(chan error, 1)
-	if !r.options.http3 {
-		go func() { served <- r.server.ServeTLS(ln, "", "") }()
-		return served, nil
+// portAttempts is how many ports the system may choose until one is free for TCP and UDP.
+const portAttempts = 16
+
+// listenBoth returns a listener for addr and, with --http3, a socket on the same port of UDP.
+func (r *running) listenBoth(ctx context.Context, addr string) (net.Listener, net.PacketConn, error) {
+	ln, err := r.listen(ctx, addr)
+	if err != nil || !r.options.http3 {
+		return ln, nil, err
 	}
-	tcp, ok := ln.Addr().(*net.TCPAddr)
+	_, port, _ := net.SplitHostPort(addr)
+	mayChoose := !r.isActivated && port == "0"
+	for attempt := 1; ; attempt++ {
+		c, err := r.listenUDP(ln.Addr())
+		if err == nil {
+			return ln, c, nil
+		}
+		defer ln.Close() // so that the next port is another one
+		if !mayChoose || attempt == portAttempts || !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, nil, fmt.Errorf("cannot listen on UDP %s for HTTP/3: %w", ln.Addr(), err)
+		}
+		if ln, err = listen(ctx, addr); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// listenUDP listens on the port of a TCP address.
+func listenUDP(addr net.Addr) (net.PacketConn, error) {
+	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
-		return nil, fmt.Errorf("--http3 needs a port of TCP, and %s is none", ln.Addr())
+		return nil, errors.New("it is no port of TCP")
 	}
-	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: tcp.IP, Port: tcp.Port, Zone: tcp.Zone})
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on UDP %s for HTTP/3: %w", tcp, err)
-	}
+	return net.ListenUDP("udp", &net.UDPAddr{IP: tcp.IP, Port: tcp.Port, Zone: tcp.Zone})
+}
+
+// serveTLS serves HTTPS on ln, and HTTP/3 on c, if there is one. The result gets the error when both
+// have ended.
+func (r *running) serveTLS(ln net.Listener, c net.PacketConn) <-chan error {
+	served := make(chan error, 1)
 	go func() {
+		if c == nil {
+			served <- r.server.ServeTLS(ln, "", "")
+			return
+		}
 		err := (&http3.Server{Server: r.server}).ServeTLS(ln, c, "", "")
 		if errors.Is(err, sluice.ErrServerClosed) { // a signal has come before it has begun
 			err = nil
 		}
 		served <- err
 	}()
-	return served, nil
+	return served
 }
 
 // serveHTTP3By has workers serve HTTP/3, too, with --http3.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -11,6 +13,8 @@ import (
 	"testing/fstest"
 
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/sluicehttp/sluice/internal/process/systemd"
 )
 
 // TestHTTP3: the server is on the same port of UDP, says so over TCP, and ends in order.
@@ -76,5 +80,42 @@ func TestSmallUDPBuffers(t *testing.T) {
 	}
 	if got := smallUDPBuffers(fstest.MapFS{}); got != "" {
 		t.Errorf("without /proc: %q", got)
+	}
+}
+
+// TestPortOfHTTP3: the system chooses another port if UDP cannot have the one that TCP has got, unless
+// --addr has one.
+func TestPortOfHTTP3(t *testing.T) {
+	service, err := systemd.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]int{"127.0.0.1:0": 3, "127.0.0.1:18443": 1} {
+		tries := 0
+		r := &running{options: &serveOptions{http3: true}, systemd: service, listenUDP: func(tcp net.Addr) (net.PacketConn, error) {
+			if tries++; tries < 3 {
+				taken, err := listenUDP(tcp)
+				if err != nil {
+					t.Error(err)
+				}
+				defer taken.Close()
+			}
+			return listenUDP(tcp)
+		}}
+		ln, c, err := r.listenBoth(t.Context(), addr)
+		if tries != want || (err == nil) != (want == 3) {
+			t.Fatalf("%s: %d tries, %v", addr, tries, err)
+		}
+		if err != nil {
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				t.Error(err)
+			}
+			continue
+		}
+		if ln.Addr().String() != c.LocalAddr().String() {
+			t.Errorf("%v and %v", ln.Addr(), c.LocalAddr())
+		}
+		ln.Close()
+		c.Close()
 	}
 }
