@@ -37,10 +37,11 @@ func Misuse(err error) error {
 // Execute runs a command, prints its error to stderr after the name of root, and
 // returns the exit status: 0, 1 for a failure, 2 for wrong use.
 func Execute(root *cobra.Command) int {
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(flagError)
 	began := false // flags and arguments were right
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	refuseUnknown(root.Commands())
 	err := root.Execute()
 	if err == nil {
@@ -56,12 +57,33 @@ func Execute(root *cobra.Command) int {
 
 // refuseUnknown makes those of the commands that only have others below them refuse a name
 // that none of these has: cobra would print help, and a script would take that for success.
+// The help of a name that none has is refused likewise.
 func refuseUnknown(commands []*cobra.Command) {
 	for _, c := range commands {
+		if c.Name() == "help" {
+			c.Args, c.Run = helpOf, nil
+			c.RunE = func(help *cobra.Command, args []string) error {
+				of, _, err := help.Root().Find(args)
+				if err != nil {
+					return err
+				}
+				of.InitDefaultHelpFlag()
+				return of.Help()
+			}
+		}
 		if refuseUnknown(c.Commands()); c.HasSubCommands() && !c.Runnable() {
 			c.Args, c.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
+}
+
+// helpOf checks that the arguments of help are the name of a command.
+func helpOf(help *cobra.Command, args []string) error {
+	of, rest, err := help.Root().Find(args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%s has no command %q; see %s --help", of.CommandPath(), rest[0], of.CommandPath())
+	}
+	return err
 }
 
 // Message returns the text of an error without the names of packages: what prints it says the
@@ -72,8 +94,13 @@ func Message(err error) string {
 	return strings.TrimPrefix(text, name)
 }
 
-// flagError says what a flag takes where package pflag shows the words of strconv.
-func flagError(err error) error {
+// flagError says what a flag takes where package pflag shows the words of strconv, and where the flags
+// of cmd are listed.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	}
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError
 	if !errors.As(err, &invalid) || !errors.As(err, &number) {

@@ -33,6 +33,13 @@ func TestExecute(t *testing.T) {
 		{"no flag", []string{"do", "--nosuch", "x"}, nil, 2},
 		{"no number", []string{"do", "--count", "abc", "x"}, nil, 2},
 		{"help", []string{"do", "--help"}, errors.New("it ran"), 0},
+		{"help of all", []string{"help"}, nil, 0},
+		{"help of a command", []string{"help", "do"}, errors.New("it ran"), 0},
+		{"help of a command of a group", []string{"help", "group", "show"}, nil, 0},
+		{"help of no command", []string{"help", "nosuch"}, nil, 2},
+		{"help of no command of a group", []string{"help", "group", "nosuch"}, nil, 2},
+		{"help of a command's argument", []string{"help", "do", "x"}, nil, 2},
+		{"no flag of help", []string{"help", "--nosuch"}, nil, 2},
 	} {
 		root := &cobra.Command{Use: "program", SilenceErrors: true, SilenceUsage: true}
 		do := &cobra.Command{Use: "do X", Args: OneArgument("X"), RunE: func(*cobra.Command, []string) error { return c.err }}
@@ -68,7 +75,8 @@ func TestFlagErrors(t *testing.T) {
 		"--float=x":                  `--float takes a number, not "x"`,
 		"--bool=maybe":               `--bool takes true or false, not "maybe"`,
 		"--seconds=5x":               `invalid argument "5x" for "--seconds" flag: 5x is no duration: 5 and 5s are five seconds, 500ms and 1m30s others`,
-		"--nosuch":                   "unknown flag: --nosuch",
+		"-x":                         "unknown shorthand flag: 'x' in -x; see program --help",
+		"--nosuch":                   "unknown flag: --nosuch; see program --help",
 	} {
 		cmd := &cobra.Command{Use: "program"}
 		flags := cmd.Flags()
@@ -77,7 +85,7 @@ func TestFlagErrors(t *testing.T) {
 		flags.Float64("float", 0, "")
 		flags.Bool("bool", false, "")
 		flags.Var(new(Seconds), "seconds", "")
-		if err := flagError(flags.Parse([]string{args})); err == nil || err.Error() != want {
+		if err := flagError(cmd, flags.Parse([]string{args})); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
