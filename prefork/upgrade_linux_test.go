@@ -231,6 +231,24 @@ func TestManagerIsKilledDuringUpgrade(t *testing.T) {
 	}
 }
 
+// If the manager is killed in the middle of a restart, whose versions have the same binary, another one
+// ends it.
+func TestManagerIsKilledDuringRestart(t *testing.T) {
+	t.Parallel()
+	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0", Upgrade: true, Soak: time.Second, Linger: 300 * time.Millisecond}, true)
+	f.signal(syscall.SIGHUP)
+	until(t, "the restart", func() bool { return statusAt(t, "tcp", f.admin()).Rolling || statusAt(t, "tcp", f.admin()).Soaking })
+	f.signal(syscall.SIGHUP) // one more follows
+	f.killManager()
+	until(t, "the restarts are done", func() bool {
+		s, err := tryStatus("tcp", f.admin())
+		return err == nil && s.Restarts >= 1 && s.Ready && !s.Rolling && !s.Soaking
+	})
+	if s := statusAt(t, "tcp", f.admin()); s.Crashes != 0 || s.RestartsFailed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A binary that is refused leaves the files of the sockets on which the service listens.
 func TestRefusedUpgradeLeavesFiles(t *testing.T) {
 	t.Parallel()

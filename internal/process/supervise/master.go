@@ -119,11 +119,10 @@ func (m *Master) takeOver(held *Held) error {
 		}
 	}
 	m.fleet = newFleet(m.config, rand.Uint64())
+	binaries := make(map[string]*executable) // several versions may have the same
 	m.fleet.load(s, time.Now(), func(id, origin string) *executable {
-		for _, v := range []*version{m.fleet.good, m.fleet.target, m.fleet.pending} {
-			if v != nil && v.binary != nil && v.binary.id == id {
-				return v.binary
-			}
+		if e := binaries[id]; e != nil {
+			return e
 		}
 		files := held.Take(BinaryPrefix + id)
 		defer closeFiles(files)
@@ -133,6 +132,7 @@ func (m *Master) takeOver(held *Held) error {
 		}
 		e, openErr := heldExecutable(files[0], id, origin, m.config.mostFiles())
 		err = errors.Join(err, openErr)
+		binaries[id] = e
 		return e
 	})
 	if err != nil {

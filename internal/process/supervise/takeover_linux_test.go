@@ -121,3 +121,32 @@ func TestTakeOverOfClosedSockets(t *testing.T) {
 		t.Errorf("%+v", s.last)
 	}
 }
+
+// A Master takes over in the middle of a restart, in which several versions have the same binary.
+func TestTakeOverOfRestart(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, Sockets: noSockets})
+	s.start()
+	for _, v := range []*version{s.fleet.good, {}, {}} { // the second restart follows the first
+		if v == s.fleet.good {
+			v.binary = &executable{id: "first", fd: -1}
+			continue
+		}
+		s.feed(event{kind: evRestart, version: v})
+	}
+	s.fleet.pending.binary = s.fleet.good.binary
+	held := s.leave()
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.Entries[BinaryPrefix+"first"] = Entry{Files: []*os.File{self}}
+	m, err := NewFrom(Config{Workers: 1, Holder: &notes{}, NoSignals: true}, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	f := m.fleet
+	if f.good == f.target || f.pending == nil || f.good.binary == nil || f.good.binary != f.target.binary || f.good.binary != f.pending.binary {
+		t.Errorf("good %+v, target %+v, pending %+v", f.good, f.target, f.pending)
+	}
+}
