@@ -168,11 +168,6 @@ func (h *ResponseHeader) contentTypeFor(f *Framing) []byte {
 	if value := h.Table.Get(field.ContentType); len(value) > 0 {
 		return value
 	}
-	return h.defaultTypeFor(f)
-}
-
-// defaultTypeFor is contentTypeFor if none was set.
-func (h *ResponseHeader) defaultTypeFor(f *Framing) []byte {
 	if h.NoDefaultContentType || f.OmitDefaultType || f.Length == 0 ||
 		f.Length == -2 && BodyForbidden(h.Status()) {
 		return nil

@@ -21,7 +21,7 @@ type headStart struct {
 	received    []byte // a Server field
 	altSvc      []byte // DefaultAltSvc at the time, or nil
 	from, until int64  // Nanos in which its Date may be used
-	contentType []byte // a part of text; it has no control characters
+	contentType []byte // a part of text
 	typeAt      int    // where the line of contentType begins in text
 }
 
@@ -34,25 +34,30 @@ func (h *ResponseHeader) startFor(f *Framing) *headStart {
 	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 {
 		return nil
 	}
-	if s := &h.start; !s.owner.Owns() && s.owner.IsCopy() { // by assignment
+	s, altSvc := &h.start, h.altSvc()
+	if !s.owner.Owns() && s.owner.IsCopy() { // by assignment
 		*s = headStart{owner: s.owner}
 	}
 	if h.reasonAt.End > 0 || h.Table.Index(field.Server) >= 0 {
 		return h.startOfReceived(f)
 	}
-	contentType := h.Table.Get(field.ContentType)
-	if len(contentType) == 0 {
-		contentType = h.defaultTypeFor(f)
-	}
-	if len(contentType) > longestStartValue || !h.ShowsServer && !f.NamesServer {
+	if !h.ShowsServer && !f.NamesServer {
 		return nil
 	}
-	s, altSvc := &h.start, h.altSvc()
-	if f.Date < s.from || f.Date >= s.until || s.status != h.status || !isSame(s.server, h.DefaultServer) || !isSame(s.altSvc, altSvc) {
+	isRight := f.Date >= s.from && f.Date < s.until && s.status == h.status && isSame(s.server, h.DefaultServer) && isSame(s.altSvc, altSvc)
+	if isRight && h.Table.IsKept() { // it has the start's Content-Type
+		return s
+	}
+	contentType := h.contentTypeFor(f)
+	if len(contentType) > longestStartValue {
+		return nil
+	}
+	if !isRight {
 		h.renewStart(f.Date, h.DefaultServer, altSvc, contentType)
 	} else if string(s.contentType) != string(contentType) {
 		s.setType(contentType)
 	}
+	h.Table.Keep(field.ContentType)
 	return s
 }
 
@@ -114,17 +119,12 @@ func (s *headStart) setLength(length int64) {
 	s.length = length
 }
 
-// SetContentType sets the Content-Type field. Mostly it is that of the last head, and is
-// then known to be fit.
+// SetContentType sets the Content-Type field. Mostly it is that of the last head.
 func (h *ResponseHeader) SetContentType(value []byte) {
-	if string(value) != string(h.start.contentType) || !h.start.owner.Owns() {
-		value = h.FitValue(value)
+	if h.trailer == nil && h.Table.Again(field.ContentType, value) {
+		return
 	}
-	if h.trailer == nil {
-		h.Table.Set(field.ContentType, value)
-	} else {
-		h.setOnly(field.ContentType, value)
-	}
+	h.SetKnown(field.ContentType, value)
 }
 
 // isBare reports whether the head has only a Content-Length after its start.

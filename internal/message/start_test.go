@@ -42,7 +42,7 @@ func TestHeadStartOfAnotherSecond(t *testing.T) {
 // change changes a header or its framing.
 func change(r *rand.Rand, h *ResponseHeader, f *Framing) {
 	text := func(texts ...string) []byte { return []byte(texts[r.IntN(len(texts))]) }
-	switch r.IntN(23) {
+	switch r.IntN(26) {
 	case 0:
 		h.SetStatus([]int{0, 200, 204, 404, 999, 1000}[r.IntN(6)])
 	case 1:
@@ -83,6 +83,15 @@ func change(r *rand.Rand, h *ResponseHeader, f *Framing) {
 		h.Put(string(text("X-A", "alt-svc", "content-type", "Date", "Connection", "Set-Cookie", "Content-Encoding")), text("v", "w"), Sets)
 	case 20:
 		h.DefaultAltSvc = [][]byte{nil, altSvc}[r.IntN(2)]
+	case 21, 22:
+		var other ResponseHeader
+		other.SetContentType(text("a/b", "c/d"))
+		_ = other.AppendHead(nil, Framing{Date: clock.Nanos(), NamesServer: true})
+		if r.IntN(2) == 0 {
+			other.CopyTo(h)
+		} else {
+			h.Exchange(&other)
+		}
 	default:
 		h.Reset()
 		*f = Framing{Date: clock.Nanos(), NamesServer: true, Length: 5}

@@ -214,6 +214,111 @@ func change(random *rand.Rand, tab *Table, m *model, name, value string) string 
 	return "Add " + name
 }
 
+// disturb does something to tab that Again must notice, and describes it.
+func disturb(random *rand.Rand, tab, other *Table, text string) string {
+	what := random.IntN(11)
+	if what < 6 {
+		tab.Reset()
+	}
+	switch what {
+	case 0:
+		parse(random, tab, &model{})
+		return "parse"
+	case 1:
+		tab.Append([]byte(text + text))
+		return "Append"
+	case 2:
+		tab.SetRaw(append(tab.Raw(), text...))
+		return "SetRaw"
+	case 3:
+		tab.Shrink(random.IntN(20), random.IntN(20))
+		return "Shrink"
+	case 4:
+		tab.AddAll(other)
+		return "AddAll"
+	case 5:
+		tab.Recall(other)
+		tab.Reset()
+		return "Recall"
+	case 6:
+		other.CopyTo(tab)
+		return "CopyTo"
+	case 7:
+		other.CopyWith(tab, 0, 0, nil)
+		return "CopyWith"
+	case 8:
+		copied := *tab
+		if copied.Again(ContentType, []byte(text)) {
+			return "a copy uses the memory"
+		}
+		copied.Set(ContentType, []byte(text))
+		return "assignment"
+	case 9:
+		if tab.Len() > 0 {
+			tab.DelAt(0)
+		}
+		return "DelAt"
+	}
+	return change(random, tab, &model{}, "Referer", text)
+}
+
+// TestAgain: whatever happens to a table, Again makes it have the one field that it had at Keep, or
+// changes nothing, and IsKept is true only while it has that.
+func TestAgain(t *testing.T) {
+	var other Table
+	other.Set(Server, []byte("y"))
+	other.Set(ContentType, []byte("z"))
+	again, kept := 0, 0
+	for seed := range uint64(1000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var tab Table
+		value := "" // at Keep
+		for step := range 200 {
+			text := []string{"a", "b", "bb"}[random.IntN(3)]
+			before, did, isAgain := dump(&tab), "", false
+			switch random.IntN(7) {
+			case 0:
+				did = disturb(random, &tab, &other, text)
+			case 1:
+				did = "Set " + text
+				tab.Set(ContentType, []byte(text))
+			case 2:
+				did = "Keep"
+				tab.Keep(ContentType)
+				value = string(tab.Get(ContentType))
+			case 3, 4:
+				did = "Again " + text
+				if isAgain = tab.Again(ContentType, []byte(text)); isAgain {
+					again++
+				}
+			case 5:
+				did = "SetValue " + text
+				if tab.Len() > 0 {
+					tab.SetValue(0, []byte(text))
+				}
+			default:
+				did = "Reset"
+				tab.Reset()
+			}
+			got, want := dump(&tab), "Content-Type="+value
+			switch {
+			case did == "a copy uses the memory",
+				isAgain && (got != want || text != value || before != "" && before != got),
+				!isAgain && did == "Again "+text && got != before:
+				t.Fatalf("seed %d, step %d, %s: %q became %q; %q was kept", seed, step, did, before, got, value)
+			case !tab.IsKept():
+			case got != want:
+				t.Fatalf("seed %d, step %d, %s: the table has %q; %q was kept", seed, step, did, got, value)
+			default:
+				kept++
+			}
+		}
+	}
+	if again < 100 || kept < 500 {
+		t.Errorf("%d times again, kept after %d steps", again, kept)
+	}
+}
+
 // TestSetValueInPlace: a value that fits is stored in place of the old one, even if
 // that was longer once, and in a table that was reset.
 func TestSetValueInPlace(t *testing.T) {

@@ -1,6 +1,7 @@
 package field
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
@@ -21,6 +22,7 @@ type Table struct {
 	// returned, compared and written exactly as they are. Earlier fields stay
 	// normalised.
 	KeepNames bool
+	kept      uint16 // length of the value of Keep, at the start of buf; 0: there is none, or bytes or fields were changed
 	owner     Owner
 }
 
@@ -48,8 +50,7 @@ const entrySize = 24
 // Reset empties the table and keeps its memory and KeepNames.
 func (t *Table) Reset() {
 	if !t.owner.Owns() { // new, or a copy by assignment: there is no memory of its own
-		t.buf, t.fields = []byte{}, nil
-		t.slots = [numIDs]uint16{}
+		*t = Table{buf: []byte{}, KeepNames: t.KeepNames}
 		t.owner.Moved()
 	}
 	t.buf, t.raw = t.buf[:0], 0
@@ -78,15 +79,47 @@ func (t *Table) claim() {
 }
 
 // Moved makes t, a copy by assignment, own the memory that the other table gives up.
-func (t *Table) Moved() { t.owner.Moved() }
+func (t *Table) Moved() {
+	t.kept = 0
+	t.owner.Moved()
+}
+
+// Keep makes the field with a known id the one that Again finds, if t has no other and its value is
+// not empty.
+func (t *Table) Keep(id ID) {
+	t.kept = 0
+	if len(t.fields) != 1 || t.slots[id] != 1 || !t.owner.Owns() {
+		return
+	}
+	if f := &t.fields[0]; f.valueOff == 0 && !f.isExact && f.valueLen <= math.MaxUint16 { // Set has stored it
+		t.kept = uint16(f.valueLen)
+	}
+}
+
+// IsKept reports whether t has no other field than that of Keep, with the same value.
+func (t *Table) IsKept() bool { return t.kept != 0 && len(t.fields) > 0 }
+
+// Again is Set for the ID and the value of the field of Keep, if t has not had another one since.
+// Otherwise it changes nothing and returns false. Messages that follow each other mostly have the
+// same Content-Type: its bytes are still there.
+func (t *Table) Again(id ID, value []byte) bool {
+	n := len(value)
+	if n == 0 || n != int(t.kept) || t.KeepNames || !t.owner.Owns() || string(t.buf[:n]) != string(value) {
+		return false
+	}
+	t.fields = t.fields[:1]
+	t.buf = t.buf[:n]
+	t.slots[id] = 1
+	return true
+}
 
 // Shrink frees memory above the given sizes, for pools.
 func (t *Table) Shrink(maxBytes, maxFields int) {
 	if cap(t.buf) > maxBytes {
-		t.buf = []byte{}
+		t.buf, t.kept = []byte{}, 0
 	}
 	if cap(t.fields) > maxFields {
-		t.fields = nil
+		t.fields, t.kept = nil, 0
 	}
 }
 
@@ -305,6 +338,7 @@ func (t *Table) AddAll(from *Table) {
 	t.reserve(len(from.buf))
 	off, _ := t.store(from.buf)
 	n := len(t.fields)
+	t.kept = 0
 	t.fields = append(t.fields, from.fields...)
 	for i := n; i < len(t.fields); i++ {
 		f := &t.fields[i]
@@ -316,6 +350,7 @@ func (t *Table) AddAll(from *Table) {
 
 // push appends an entry and sets the slot of its ID.
 func (t *Table) push(f entry) {
+	t.kept = 0
 	t.fields = append(t.fields, f)
 	switch {
 	case f.id == Other:
@@ -431,6 +466,7 @@ func (t *Table) compact(more int) {
 // the old one is not part of the raw head.
 func (t *Table) SetValue(i int, value []byte) {
 	t.own()
+	t.kept = 0
 	f := &t.fields[i]
 	f.isLine = false
 	if len(value) <= int(f.valueCap) && int(f.valueOff) >= t.raw {
@@ -447,6 +483,7 @@ func (t *Table) SetValue(i int, value []byte) {
 // Set replaces the value of the first field with a known id, or adds a field.
 func (t *Table) Set(id ID, value []byte) {
 	t.own()
+	t.kept = 0
 	if i := t.slots[id]; i != 0 {
 		t.SetValue(int(i)-1, value)
 		return
@@ -555,6 +592,7 @@ func (t *Table) reindex() {
 // CopyTo makes dst equal to t.
 func (t *Table) CopyTo(dst *Table) {
 	dst.own()
+	dst.kept = 0
 	if len(t.buf) > cap(dst.buf) {
 		dst.fields = nil
 	}
@@ -570,6 +608,7 @@ func (t *Table) CopyTo(dst *Table) {
 // its bytes from start to end, which are a part of no field.
 func (t *Table) CopyWith(dst *Table, start, end int, text []byte) {
 	dst.own()
+	dst.kept = 0
 	if len(t.buf)+len(text) > cap(dst.buf) {
 		dst.fields = nil
 	}
@@ -599,12 +638,13 @@ func (t *Table) Raw() []byte { return t.buf }
 // owns its memory without a check.
 func (t *Table) Append(raw []byte) {
 	t.store(raw)
-	t.owner.Moved()
+	t.Moved()
 }
 
 // SetRaw replaces the buffer by head, which a parser has made by appending to Raw.
 func (t *Table) SetRaw(head []byte) {
 	t.own()
+	t.kept = 0
 	if cap(head) > cap(t.buf) {
 		t.part()
 	}
@@ -669,6 +709,7 @@ func (t *Table) Shift(delta int) {
 // Recall adds the fields of a table that Remember has made, and Shift has moved to where
 // their bytes are in the raw head that t will have, to t, which was reset.
 func (t *Table) Recall(from *Table) {
+	t.kept = 0
 	if n := len(from.fields); n > cap(t.fields) {
 		t.fields = slices.Clone(from.fields)
 	} else {
