@@ -50,16 +50,18 @@ func (r *servedRequest) Begin(f *server.Facts, start int64) {
 }
 
 // HeadComplete implements server.Request.
-func (r *servedRequest) HeadComplete(isHTTP10 bool) error {
+func (r *servedRequest) HeadComplete(isHTTP10, isGet bool) error {
 	ctx := (*RequestCtx)(r)
 	ctx.phase = phaseReceived
 	ctx.isHTTP10 = isHTTP10
 	ctx.Request.receivedOver(ctx.facts.IsTLS)
-	switch string(ctx.Request.Header.m.Method()) {
-	case MethodHead:
-		ctx.verb = verbHead
-	case MethodConnect:
-		ctx.verb = verbConnect
+	if !isGet {
+		switch string(ctx.Request.Header.m.Method()) {
+		case MethodHead:
+			ctx.verb = verbHead
+		case MethodConnect:
+			ctx.verb = verbConnect
+		}
 	}
 	cfg := ctx.cfg
 	ctx.maxBodySize = cfg.maxBodySize
@@ -210,7 +212,7 @@ func (k *restedRequest) Wake(x server.Exchange) server.Request {
 	ctx.Request.Header.m = k.header
 	ctx.Request.giveBuffer(k.body)
 	ctx.Request.Header.m.Moved()
-	_ = r.HeadComplete(false) // it has accepted the head before
+	_ = r.HeadComplete(false, false) // it has accepted the head before
 	return r
 }
 

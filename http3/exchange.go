@@ -141,7 +141,7 @@ func (x *exchange) headComplete() error {
 		h.Put(sluice.HeaderEarlyData, []byte("1"), message.Sets)
 	}
 	x.readPriority()
-	if err := x.request.HeadComplete(false); err != nil {
+	if err := x.request.HeadComplete(false, false); err != nil {
 		x.failure = err
 		return nil
 	}

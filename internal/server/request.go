@@ -38,8 +38,9 @@ type Request interface {
 
 	// Begin starts a request. It copies f. start is when the first byte arrived, in Nanos.
 	Begin(f *Facts, start int64)
-	// HeadComplete is called when the RequestHeader has a valid head.
-	HeadComplete(isHTTP10 bool) error
+	// HeadComplete is called when the RequestHeader has a valid head. isGet: the method is known
+	// to be GET.
+	HeadComplete(isHTTP10, isGet bool) error
 	// ExtendedConnect is called after HeadComplete for an extended CONNECT (RFC 8441), which
 	// asks for a tunnel whatever the method is that the RequestHeader shows.
 	ExtendedConnect()

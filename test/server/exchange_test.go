@@ -102,7 +102,7 @@ func (x *valueExchange) decode(r valueRequest) {
 
 // receive takes the request's body, or lets the handler read it.
 func (x *valueExchange) receive(r valueRequest) (isWanted bool, err error) {
-	if err := x.request.HeadComplete(false); err != nil {
+	if err := x.request.HeadComplete(false, false); err != nil {
 		return false, err
 	}
 	if err := x.request.HeaderReceived(); err != nil {

@@ -188,7 +188,7 @@ func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 	x.isHTTP10 = x.parser.Minor == 0
 	c.phase = readDecide // what fails from here on has a whole head
 	x.request.Begin(&c.facts, x.start)
-	if err := x.request.HeadComplete(x.isHTTP10); err != nil {
+	if err := x.request.HeadComplete(x.isHTTP10, x.parser.Has(h1.MethodGet)); err != nil {
 		return used, c.fail(err)
 	}
 	const special = h1.ExpectContinue | h1.HasLength | h1.ChunkedBody
@@ -320,7 +320,11 @@ func (c *Conn) run(out []byte) ([]byte, engine.Next) {
 			next = c.answer(x.request.Serve(x.start))
 		}
 	case readReady:
-		next = c.answer(x.request.Serve(x.start))
+		if fresh, outcome := x.request.Serve(x.start); fresh == nil && outcome == server.OutcomeResponse && x.input != inputCut && !x.hasUsedConn {
+			next = c.respond() // as answer does; the call would cost every request
+		} else {
+			next = c.answer(fresh, outcome)
+		}
 	case readFailed:
 		next = c.answerFailure()
 	default:

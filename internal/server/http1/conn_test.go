@@ -123,7 +123,7 @@ func (h *testHost) TellState(_ net.Conn, s State)     { h.states = append(h.stat
 func (h *testHost) Fail(err error)                    { h.failed = append(h.failed, err) }
 func (h *testHost) Log(_ engine.Conn, err error)      { h.logged = append(h.logged, err) }
 func (h *testHost) Begin(*server.Facts, int64)        {}
-func (h *testHost) HeadComplete(bool) error           { return nil }
+func (h *testHost) HeadComplete(_, _ bool) error      { return nil }
 func (h *testHost) HeaderReceived() error             { return nil }
 func (h *testHost) ExpectBody(int64) (bool, error)    { return h.streams, nil }
 func (h *testHost) ExpectContinue(bool) (bool, error) { return true, nil }

@@ -106,7 +106,7 @@ func (x *Exchange) headComplete(head *fieldlist.Head, isLast bool) (isStreamed b
 		h.SetConnect(head.Connect)
 		x.isKeyed = streams.ShowUpgrade(h)
 	}
-	if err := x.request.HeadComplete(false); err != nil {
+	if err := x.request.HeadComplete(false, false); err != nil {
 		return false, err
 	}
 	if x.connects {

@@ -341,7 +341,7 @@ func (r *testRequest) Headers() (*message.RequestHeader, *message.ResponseHeader
 
 func (r *testRequest) Begin(f *server.Facts, _ int64) { r.id, r.ended = uint32(f.Stream), 0 }
 
-func (r *testRequest) HeadComplete(bool) error {
+func (r *testRequest) HeadComplete(_, _ bool) error {
 	if r.engine.refuse == nil {
 		return nil
 	}
