@@ -57,13 +57,13 @@ type Entry struct {
 	Duration time.Duration
 	// RequestID is that of middleware.RequestID; empty without it.
 	RequestID string
-	// Panicked tells that the handler panicked. The server answers 500 then, or closes the
+	// Panicked reports whether the handler panicked. The server answers 500 then, or closes the
 	// connection after ErrAbortHandler.
 	Panicked bool
 	// Err is why the server has refused the request; nil if the handler has answered it.
 	Err error
-	// Late tells that the handler gave up (TimeoutError), and that other goroutines may
-	// still use ctx. Read only the method, the request line and fields of the request then.
+	// Late reports whether the handler gave up (TimeoutError). Then other goroutines may
+	// still use ctx: read only the method, the request line and fields of the request.
 	Late bool
 }
 

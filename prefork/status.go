@@ -26,11 +26,11 @@ type state struct {
 type Status struct {
 	// Wanted is the number of workers that should run.
 	Wanted int `json:"wanted"`
-	// Ready tells that all of them serve.
+	// Ready reports whether all of them serve.
 	Ready bool `json:"ready"`
-	// Rolling tells that workers are being replaced by those of another version.
+	// Rolling reports whether workers are being replaced by those of another version.
 	Rolling bool `json:"rolling"`
-	// Soaking tells that all workers have the version of a restart, and that SoakTime is
+	// Soaking reports whether all workers have the version of a restart, and that SoakTime is
 	// not over.
 	Soaking bool `json:"soaking"`
 	// Version is the number of the version that all workers are to have. It is 1 at
@@ -39,15 +39,15 @@ type Status struct {
 	// GoodVersion is the version that all workers get back if Version fails. It is
 	// Version unless a restart is under way.
 	GoodVersion int `json:"good_version"`
-	// Degraded tells that too many workers died (OverRecoveryDegrade).
+	// Degraded reports whether too many workers died (OverRecoveryDegrade).
 	Degraded bool `json:"degraded"`
-	// Paused tells that SIGWINCH has ended the workers.
+	// Paused reports whether SIGWINCH has ended the workers.
 	Paused bool `json:"paused"`
-	// Stopping tells that the master is ending, or was told to (ShutdownDelay).
+	// Stopping reports whether the master is ending, or was told to (ShutdownDelay).
 	Stopping bool `json:"stopping"`
-	// Started tells that all of them have served once.
+	// Started reports whether all of them have served once.
 	Started bool `json:"started"`
-	// Profiles tells that ProfileHandler has profiles of the workers.
+	// Profiles reports whether ProfileHandler has profiles of the workers.
 	Profiles bool `json:"profiles"`
 	// Crashes counts the unexpected exits of workers.
 	Crashes int `json:"crashes"`
@@ -119,7 +119,7 @@ type SlotStatus struct {
 	// Adopter is the slot whose worker serves this slot's sockets while this slot
 	// has no worker; -1 if there is none.
 	Adopter int `json:"adopter"`
-	// Retired tells that the slot has no worker because fewer workers are wanted.
+	// Retired reports whether the slot has no worker because fewer workers are wanted.
 	Retired bool `json:"retired"`
 }
 

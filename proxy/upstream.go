@@ -146,7 +146,7 @@ func (u *upstream) connect(ctx context.Context) (net.Conn, error) {
 type UpstreamStatus struct {
 	// Name is that of Options.To.
 	Name string `json:"name"`
-	// IsUp: it gets its part of the requests. The others have failed, or a test has.
+	// IsUp reports whether it gets its part of the requests. If not, requests or tests have failed.
 	IsUp bool `json:"is_up"`
 	// Pending is the number of requests in progress, up to the end of the response, and of
 	// tunnels.
