@@ -11,7 +11,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -301,7 +300,14 @@ func (r *runner) testEach(ctx context.Context, p *portable) (results, error) {
 	var group sync.WaitGroup
 	free := make(chan struct{}, 2)
 	for _, folder := range folders {
-		list, err := command(ctx, folder, "./tests", "-test.list=^(Test|Fuzz|Example)")
+		if err := r.give(ctx, folder); err != nil {
+			return nil, err
+		}
+		names, err := r.guarded(ctx, folder, "./tests", "-test.list=^(Test|Fuzz|Example)")
+		if err != nil {
+			return nil, err
+		}
+		list, err := names.Output()
 		if err != nil {
 			return nil, err
 		}
@@ -329,14 +335,13 @@ func (r *runner) testEach(ctx context.Context, p *portable) (results, error) {
 
 // testOne leaves the output in a folder for logs.
 func (r *runner) testOne(ctx context.Context, folder, test, logs string) string {
-	arguments := []string{"./tests", "-test.run=^" + test + "$", "-test.v", "-test.timeout=" + r.timeout.String()}
-	if r.isolate {
-		arguments = append([]string{"unshare", "--net", "sh", "-c", `ip link set lo up && exec "$@"`, "sh"}, arguments...)
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout+time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
-	run.Dir = folder
+	run, err := r.guarded(ctx, folder, "./tests", "-test.run=^"+test+"$", "-test.v", "-test.timeout="+r.timeout.String())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return "fail"
+	}
 	out, err := run.CombinedOutput()
 	result := "pass"
 	switch {

@@ -54,7 +54,7 @@ type runner struct {
 	source  string        // folder of Sluice, which the shim needs
 	work    string        // folder for the copies
 	timeout time.Duration // for one package
-	isolate bool          // run the tests in a network of their own
+	isolate bool          // run the tests without rights, in a network of their own
 }
 
 // results has the outcome of each test, "pass", "fail" or "skip", by
@@ -307,12 +307,15 @@ func (r *runner) test(ctx context.Context, folder string, s suite, packages []st
 		arguments = append(arguments, "-skip="+s.Skip)
 	}
 	arguments = append(arguments, packages...)
-	if r.isolate {
-		arguments = append([]string{"unshare", "--net", "sh", "-c", `ip link set lo up && exec "$@"`, "sh"}, arguments...)
+	if err := r.give(ctx, folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return results{}
 	}
-	tests := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
-	tests.Dir = folder
-	tests.Env = append(environment(), "GOPROXY=off")
+	tests, err := r.guarded(ctx, folder, arguments...)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return results{}
+	}
 	var out bytes.Buffer
 	tests.Stdout = &out
 	tests.Stderr = &out
@@ -322,6 +325,49 @@ func (r *runner) test(ctx context.Context, folder string, s suite, packages []st
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return parse(out.Bytes())
+}
+
+// confine gets the user, the folders of the module cache and its place, and a command. It
+// shows the modules, which may be in root's home, to the user, and runs the command as that.
+const confine = `ip link set lo up && mount --bind -o ro "$2" "$3" &&
+user=$1 && shift 3 &&
+exec setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all "$@"`
+
+// nobody is the user that runs the tests: they are other people's programs.
+const nobody = 65534
+
+// give makes the folder nobody's, if the tests run as that, and what else they write to.
+func (r *runner) give(ctx context.Context, folder string) error {
+	if !r.isolate {
+		return nil
+	}
+	home := filepath.Join(r.work, "home")
+	for _, name := range []string{filepath.Join(home, "tmp"), filepath.Join(r.work, "modules")} {
+		if err := os.MkdirAll(name, 0o755); err != nil {
+			return err
+		}
+	}
+	_, err := command(ctx, "", "chown", "-R", fmt.Sprintf("%d:%[1]d", nobody), folder, home)
+	return err
+}
+
+// guarded is the command, which has neither rights nor a way out if r isolates the tests.
+func (r *runner) guarded(ctx context.Context, folder string, arguments ...string) (*exec.Cmd, error) {
+	settings := append(environment(), "GOPROXY=off")
+	if r.isolate {
+		modules, err := command(ctx, folder, "go", "env", "GOMODCACHE")
+		if err != nil {
+			return nil, err
+		}
+		home, place := filepath.Join(r.work, "home"), filepath.Join(r.work, "modules")
+		settings = append(settings, "HOME="+home, "TMPDIR="+filepath.Join(home, "tmp"), "GOMODCACHE="+place, "GOCACHE="+filepath.Join(home, "cache"))
+		confined := []string{"unshare", "--net", "--mount", "sh", "-c", confine, "sh", fmt.Sprint(nobody), string(bytes.TrimSpace(modules)), place}
+		arguments = append(confined, arguments...)
+	}
+	run := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
+	run.Dir = folder
+	run.Env = settings
+	return run, nil
 }
 
 // parse reads the output of go test -json.

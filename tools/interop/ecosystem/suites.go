@@ -56,6 +56,9 @@ func suites() []suite {
 				{`code := m.Run\(\)`, "code := m.Run()\nfor i := 0; i < 1000 && runtime.NumGoroutine() > 1; i++ { runtime.GC() }"},
 			},
 		},
+		{Module: "gopkg.in/DataDog/dd-trace-go.v1", Version: "v1.74.8", Packages: []string{"./contrib/valyala/fasthttp.v1/...", "./contrib/gofiber/fiber.v2/..."}, Edits: withHost},
+		{Module: "github.com/awslabs/aws-lambda-go-api-proxy", Version: "v0.16.2", Packages: []string{"./fiber/..."}},
+		{Module: "github.com/danielgtaylor/huma/v2", Version: "v2.37.2", Packages: []string{"./adapters/..."}},
 		{Module: "github.com/ansrivas/fiberprometheus/v2", Version: "v2.16.0"},
 		{
 			Module: "github.com/getsentry/sentry-go/fiber", Version: "v0.35.1", Edits: withHost,
