@@ -62,6 +62,10 @@ func TestPipeZeroLengthIO(t *testing.T) {
 	if n, err := pc.Conn2().Read(nil); n != 0 || err != nil {
 		t.Errorf("Read(nil) on an empty pipe = %d, %v", n, err)
 	}
+	io.WriteString(pc.Conn1(), "x")
+	if n, err := pc.Conn2().Read(make([]byte, 2)); n != 1 || err != nil {
+		t.Errorf("Read after an empty Write = %d, %v", n, err)
+	}
 	pc.Close()
 	if n, err := pc.Conn1().Write(nil); n != 0 || err != ErrConnectionClosed {
 		t.Errorf("Write(nil) after Close = %d, %v", n, err)
