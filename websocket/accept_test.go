@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/internal/wire/ws"
 )
 
@@ -69,6 +70,50 @@ func TestAccept(t *testing.T) {
 			t.Error("the panic is not logged")
 		}
 	})
+}
+
+// TestAcceptClosed: what waits for a slow peer when its Close frame comes is sent before the answer,
+// and nothing after it (RFC 6455 section 5.5.1).
+func TestAcceptClosed(t *testing.T) {
+	isFull, ended := make(chan struct{}), make(chan error, 1)
+	p := make([]byte, 10_000)
+	e := &Endpoint{MaxPending: 1 << 20}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		_ = e.Accept(ctx, func(c *Conn) (err error) {
+			for isTold := false; err == nil; err = c.Write(context.Background(), Binary, p) {
+				if !isTold && c.Pending() > 1<<19 {
+					isTold = true
+					close(isFull)
+				}
+			}
+			ended <- err
+			return err
+		})
+	}}
+	ln := nettest.NewListener() // no byte is written before the peer reads
+	go func() { _ = s.Serve(ln) }()
+	defer func() { _ = s.Shutdown() }()
+	conn, err := ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, conn)
+	c.raw(hello)
+	c.head()
+	<-isFull
+	c.raw(closing(1000, ""))
+	if err := <-ended; err != ErrClosed {
+		t.Error(err)
+	}
+	message := long("binary", string(p))
+	got := c.next()
+	for got == message {
+		got = c.next()
+	}
+	if got != "close 1000" {
+		t.Error(got)
+	}
+	c.expect("end")
 }
 
 // TestAcceptWrites: what a loop writes is sent before it reads again, also while a message

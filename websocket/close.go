@@ -116,7 +116,7 @@ func (s *session) handleClose(body []byte) {
 	s.noteLocked(&CloseError{Code: Code(code), Reason: string(reason), IsRemote: true})
 	if s.conn.phase == phaseOpen {
 		var answer [2]byte
-		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpClose), ws.AppendClose(answer[:0], code, ""))
+		s.conn.appendFrameLocked(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(answer[:0], code, "")) // after what waits
 	}
 	if s.host.isClient && s.conn.phase != phaseClosed { // the server ends the connection (RFC 6455 section 7.1.1)
 		s.conn.phase = phaseClosed
