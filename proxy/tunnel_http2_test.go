@@ -100,6 +100,14 @@ func webSocketOver2(t *testing.T, addr string) {
 		t.Errorf("%q, %v", got, err)
 	}
 	stream.Close()
+	for path, size := range map[string]int{"/no": 2, "/long": 2 << 20} {
+		req.SetRequestURI("http://a" + path)
+		stream, err := client.ConnectProtocol(t.Context(), "websocket", &req, &answer)
+		if n := len(answer.Body()); err != nil || stream != nil || answer.StatusCode() != 403 || n != size {
+			t.Errorf("%s: %v, %d, %d bytes", path, err, answer.StatusCode(), n)
+		}
+		_ = answer.CloseBodyStream()
+	}
 }
 
 // TestNotWebSocketHTTP2: a request that is not a WebSocket handshake is not made one: the proxy would

@@ -586,6 +586,7 @@ func TestSwitchesToHTTP2(t *testing.T) {
 		"another protocol":       {nil, "HELO me 1\r\n", true},
 		"an unknown method":      {nil, "HELO /me HTTP/3\r\n", false},
 		"a usual method":         {nil, "GET / FTP/1\r\n", false},
+		"the PROXY protocol":     {nil, "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", false},
 		"a malformed request":    {nil, "GET  / HTTP/1.1\r\n", false},
 		"the server has no such": {func(h *testHost, _ *Conn) { h.http2 = nil }, preface, false},
 		"over TLS":               {func(_ *testHost, p *Conn) { p.facts.IsTLS = true }, preface, false},

@@ -42,7 +42,8 @@ func isForeign(head []byte, err error) bool {
 	}
 	method, rest, _ := bytes.Cut(line, []byte(" "))
 	switch string(method) {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE":
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE",
+		"PROXY": // a proxy sends the PROXY protocol to a server that does not expect it: its users need a status
 		return false
 	}
 	return !bytes.Contains(rest, []byte("HTTP/"))
