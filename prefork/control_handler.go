@@ -148,11 +148,7 @@ func (p *Prefork) tell(w *bufio.Writer, do func(context.Context) error) {
 	for {
 		select {
 		case err := <-done:
-			end := progressOf(p.Status())
-			if end.State = "done"; err != nil {
-				end.State, end.Error = "failed", err.Error()
-			}
-			writeLine(w, end)
+			writeLine(w, endOf(p.Status(), err))
 			return
 		case <-ticker.C:
 		}
@@ -194,6 +190,16 @@ func progressOf(s Status) Progress {
 		}
 	}
 	return now
+}
+
+// endOf returns the last step of an order that ended with err. The order after it may have begun.
+func endOf(s Status, err error) Progress {
+	if err != nil {
+		end := progressOf(s)
+		end.State, end.Error = "failed", err.Error()
+		return end
+	}
+	return Progress{State: "done", Version: s.GoodVersion, Replaced: s.Wanted, Wanted: s.Wanted}
 }
 
 // scaleTo is Scale that returns when the workers serve, or an error.

@@ -170,6 +170,11 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	// The next restart may have begun when the end of one is told.
+	next := Status{Version: 3, GoodVersion: 2, Rolling: true, Wanted: 2, Slots: slots}
+	if got, want := endOf(next, nil).String(), "done: 2 of 2 slots have version 2"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // Without a fleet every order fails.

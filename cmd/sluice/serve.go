@@ -314,6 +314,9 @@ func (o *serveOptions) observe(server *sluice.Server, access *accessLog) {
 
 // warn tells what is allowed and hardly meant.
 func (o *serveOptions) warn(logger *log.Logger) {
+	if o.files.dir == "" {
+		return
+	}
 	if name := o.accessLog.name; name != "" && name != stdoutName && isBelow(name, o.files.dir) {
 		logger.Printf("warning: the access log %s is below %s, and served", name, o.files.dir)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"os"
 	"os/exec"
@@ -262,6 +263,22 @@ func TestPreforkFailures(t *testing.T) {
 		out, err := limited(t, binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) || strings.Contains(string(out), "started") {
 			t.Errorf("%v: %v, %s", c.args, err, out)
+		}
+	}
+}
+
+// TestWarnings: only a folder can have the access log in it, and only one that is served lacks an index.
+func TestWarnings(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		folder string
+		want   int
+	}{{dir, 1}, {filepath.Join(dir, "other"), 0}, {"", 0}} {
+		var text strings.Builder
+		o := serveOptions{accessLog: accessLogOptions{name: filepath.Join(dir, "log")}, files: fileOptions{dir: c.folder}}
+		o.warn(log.New(&text, "", 0))
+		if got := strings.Count(text.String(), "warning"); got != c.want {
+			t.Errorf("%q: %s", c.folder, text.String())
 		}
 	}
 }
