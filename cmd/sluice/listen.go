@@ -17,17 +17,21 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: -1} // idle connections end by --idle-timeout
 	lc.SetMultipathTCP(false)
 	ln, err := lc.Listen(ctx, "tcp", addr)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, errInUse(addr)
-	case err != nil:
-		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+	if err != nil {
+		return nil, explainAddr(addr, err)
 	}
 	return ln, nil
 }
 
-func errInUse(addr string) error {
-	return fmt.Errorf("cannot listen on %s: another program does; choose another port", addr)
+// explainAddr says why addr cannot be listened on, and what to do.
+func explainAddr(addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on %s: another program does; choose another port", addr)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("cannot listen on %s: permission denied; ports below 1024 need root, or CAP_NET_BIND_SERVICE", addr)
+	}
+	return fmt.Errorf("cannot listen on %s: %w", addr, err)
 }
 
 // explainAdmin says in our words why --admin cannot be listened on. With --upgrade, another process has

@@ -2,8 +2,12 @@ package main
 
 import (
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/sluicehttp/sluice/prefork"
 )
 
 func TestServedURLs(t *testing.T) {
@@ -30,6 +34,28 @@ func TestServedURLs(t *testing.T) {
 				t.Errorf("%s: others are told of %s", addr, other)
 			}
 		}
+	}
+}
+
+// TestExplainListen: what is wrong with an address is said with what to do. Other errors stay.
+func TestExplainListen(t *testing.T) {
+	o := &serveOptions{addr: ":80"}
+	refused := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
+	closed := &os.PathError{Op: "open", Path: "/key", Err: syscall.EACCES}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{refused, "cannot listen on :80: permission denied; ports below 1024 need root, or CAP_NET_BIND_SERVICE"},
+		{prefork.ErrOverRecovery, "too many workers died at the start: the lines above say how"},
+		{closed, closed.Error()},
+	} {
+		if err := o.explainListen(c.err); err.Error() != c.want {
+			t.Errorf("%v: %v, want %s", c.err, err, c.want)
+		}
+	}
+	if o.explainListen(nil) != nil {
+		t.Error("an error of none")
 	}
 }
 

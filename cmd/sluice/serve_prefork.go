@@ -340,8 +340,10 @@ func (o *serveOptions) explainListen(err error) error {
 	switch explained := explainAdmin(o.admin, err); {
 	case explained != err:
 		return explained
-	case errors.Is(err, syscall.EADDRINUSE):
-		return errInUse(o.addr)
+	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EACCES) && strings.HasPrefix(err.Error(), "listen "):
+		return explainAddr(o.addr, err)
+	case errors.Is(err, prefork.ErrOverRecovery):
+		return errors.New("too many workers died at the start: the lines above say how")
 	case errors.As(err, &boot):
 		return fmt.Errorf("worker %d cannot start: %s", boot.Slot, strings.TrimPrefix(boot.Text, "sluice: "))
 	}

@@ -142,7 +142,7 @@ func Run(c Config) (result []byte, err error) {
 	defer h.watchSignals()()
 	defer supervise.ReapOthers(h.isChild)()
 	if err := h.startManager(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sluice: the managing process cannot be started: %w", withLimit(err))
 	}
 	for !h.isOver() {
 		(<-h.events)()
@@ -317,6 +317,9 @@ func (h *holder) startProcess(p supervise.Process, binary string) (*exec.Cmd, er
 	command, err := supervise.StartProcess(p, path)
 	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
 		err = failed.Err // the path says nothing
+	}
+	if errors.Is(err, unix.ENOENT) { // the file is open, but not there by its number
+		err = fmt.Errorf("%w: is /proc mounted?", err)
 	}
 	return command, err
 }
