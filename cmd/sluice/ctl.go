@@ -209,7 +209,7 @@ func (o *ctlOptions) ask(ctx context.Context, verb, path string) ctlAnswer {
 		text, _ := io.ReadAll(body)
 		return ctlAnswer{ctlFailed, errors.New(string(text))}
 	case code != sluice.StatusOK || string(resp.Header.ContentType()) != "application/x-ndjson":
-		return ctlAnswer{ctlNoAnswer, fmt.Errorf("%s takes no orders (status %d): the server must have prefork.ControlHandler there", o.admin, code)}
+		return ctlAnswer{ctlNoAnswer, fmt.Errorf("%s takes no orders (status %d): it must be the --admin of a server with --prefork, or have prefork.ControlHandler", o.admin, code)}
 	}
 	return o.follow(ctx, body)
 }
