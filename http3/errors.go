@@ -12,7 +12,7 @@ import (
 type Error struct {
 	// Code is that of RFC 9114 section 8.1 or RFC 9204 section 8.3.
 	Code uint64
-	// IsRemote: the server has sent Code. Otherwise it was sent to the server.
+	// IsRemote reports whether the server has sent Code. Otherwise it was sent to the server.
 	IsRemote bool
 
 	text  string

@@ -48,7 +48,7 @@ const (
 type CloseError struct {
 	Code   Code   // CodeNone and CodeAbnormal are never sent as such; 0: not valid
 	Reason string // at most 123 bytes of UTF-8
-	// IsRemote: the peer has closed.
+	// IsRemote reports whether the peer has closed.
 	IsRemote bool
 	// Cause is the violation that the code answers; nil: none.
 	Cause error

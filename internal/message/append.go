@@ -27,7 +27,7 @@ type Framing struct {
 	OmitDefaultType bool
 	// NamesServer writes the server's name if a response has no Server field.
 	NamesServer bool
-	// HasContent: a chunked body is known not to be empty. A request then gets
+	// HasContent reports whether a chunked body is known not to be empty. A request then gets
 	// the default Content-Type.
 	HasContent bool
 }

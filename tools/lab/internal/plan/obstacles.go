@@ -16,7 +16,7 @@ type Obstacle struct {
 	// Lift is what lifts it, in words where Setting is empty.
 	Lift    string   `json:"lift,omitempty"`
 	Setting *Setting `json:"setting,omitempty"`
-	// IsFatal: the run would fail. Otherwise it is only slower, or smaller.
+	// IsFatal reports whether the run would fail. Otherwise it is only slower, or smaller.
 	IsFatal bool `json:"is_fatal"`
 }
 
