@@ -146,6 +146,8 @@ func TestRequestWrite(t *testing.T) {
 			"GET /p HTTP/1.1\r\nHost: h\r\nTrailer: X-T\r\n\r\n"},
 		"CONNECT": {func(r *sluice.Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("h:443") },
 			"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n"},
+		"CONNECT, a URL": {func(r *sluice.Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("https://h/x?y") },
+			"CONNECT h:443 HTTP/1.1\r\nHost: h\r\n\r\n"},
 		"CONNECT, another host": {func(r *sluice.Request) {
 			r.Header.SetMethod("CONNECT")
 			r.SetRequestURI("h:443")
