@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
@@ -25,7 +26,7 @@ type direct struct {
 	resumes   int64         // workers serve until then, in clock.Nanos; see takeOver
 	rest      time.Duration // for how long they did
 	yielded   int64         // when the loop's goroutine has let others run, in clock.Nanos
-	turns     atomic.Uint64 // odd: a connection is being served
+	turns     atomic.Uint64 // odd: a connection is being served, or a task runs
 	guard     *guard        // nil: there is none
 }
 
@@ -39,12 +40,13 @@ type guard struct {
 const (
 	guardPeriod  = time.Millisecond
 	directEvents = 8         // most events of a pass with little to do
+	directTasks  = 4         // the same of tasks
 	directGap    = 500_000   // most time between two of them; nanoseconds
 	directCalm   = 16        // after so many, the loop serves
 	mostCalm     = 1024      // passes that count
 	directLapse  = 8         // passes that do not count any more after one with more to do
 	directSlow   = 100_000   // the handlers of a pass take longer; nanoseconds
-	directPause  = 256       // passes that do not count any more then, or if handlers begin tasks
+	directPause  = 256       // passes that do not count any more then, or with more tasks, or if a worker runs
 	directSpell  = 1_000_000 // other goroutines have become runnable on this P, perhaps; nanoseconds
 
 	leastRest, mostRest = 100 * time.Millisecond, time.Minute // after a handler has blocked
@@ -90,6 +92,7 @@ func (l *loop) takeOver() {
 		d.rest = leastRest
 	}
 	d.resumes = now + int64(d.rest)
+	l.queue.leaveToWorkers()
 	l.queueReady(len(l.ready))
 	l.run()
 }
@@ -122,7 +125,8 @@ func (q *runQueue) isAtRest() bool {
 	return q.workers == q.parked && q.queuedLocked() == 0
 }
 
-// serve serves the connections that are ready. turn is 0 but during a connection's turn.
+// serve serves the connections that are ready, runs the tasks that they begin, and serves the
+// connections that these have output for. turn is 0 but during a connection's turn, or a task's.
 func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 	d, began := &l.direct, l.passed.Load()
 	if begins {
@@ -131,23 +135,34 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 		d.guard.look() // even if it is awake: the thread that waited for its timer may be this one
 	}
 	g := d.guard // during a turn, all of d but turns may be another goroutine's
-	for len(l.ready) > 0 {
-		fd := int(l.ready[0])
-		l.ready = l.ready[:copy(l.ready, l.ready[1:])]
+	for tasks := 0; ; {
+		fd, ok := l.queue.nextOfLoop(w)
+		if !ok && len(l.ready) > 0 {
+			fd = int(l.ready[0])
+			l.ready = l.ready[:copy(l.ready, l.ready[1:])]
+		} else if !ok {
+			break
+		}
 		*turn = d.turns.Load() + 1
 		d.turns.Store(*turn)
 		if !g.isAwake.Load() {
 			g.look()
 		}
-		w.attend(fd).serve()
-		w.conn = nil
-		w.dropWide()
+		if w.task != nil {
+			tasks++
+			engine.RunTask(w.task)
+			l.queue.endTask(w)
+		} else {
+			w.attend(fd).serve()
+			w.conn = nil
+			w.dropWide()
+		}
 		if !d.turns.CompareAndSwap(*turn, *turn+1) {
 			return Lost
 		}
 		*turn = 0
 		now := clock.Nanos()
-		if now-began > directSlow {
+		if now-began > directSlow || tasks > directTasks {
 			d.calm -= directPause
 			break
 		}
@@ -157,6 +172,7 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 		}
 	}
 	w.pause()
+	l.queue.leaveToWorkers()
 	if len(l.ready) == 0 && !l.queue.isAtRest() {
 		d.calm -= directPause // a worker has been made runnable, perhaps on this P
 		return Park
@@ -166,6 +182,24 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 		return Park
 	}
 	return Serve
+}
+
+// nextOfLoop is next for the loop's goroutine. It does not wait, and no worker is woken until
+// leaveToWorkers.
+func (q *runQueue) nextOfLoop(w *worker) (fd int, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.byLoop = true
+	return q.popLocked(w)
+}
+
+// leaveToWorkers wakes a worker for what is queued.
+func (q *runQueue) leaveToWorkers() {
+	q.mu.Lock()
+	q.byLoop = false
+	w, isNew := q.spareLocked()
+	q.mu.Unlock()
+	q.wake(w, isNew)
 }
 
 // startGuard starts the guard, unless there is one.

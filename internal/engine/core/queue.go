@@ -40,6 +40,7 @@ type runQueue struct {
 	workers int               // goroutines, parked ones included
 	isSpare bool              // a runnable worker has not looked at the queue yet
 	closed  bool
+	byLoop  bool // no worker is woken: the loop's goroutine takes the items after its turn
 
 	limit int // of workers; 0: none
 	// At the limit, one more worker, the reserve, serves the connections whose
@@ -172,7 +173,7 @@ func (q *runQueue) hasRoomAheadLocked() bool {
 
 // spareLocked returns a worker to make runnable, if one is needed and available.
 func (q *runQueue) spareLocked() (w *worker, isNew bool) {
-	if q.isSpare || q.isGathering || q.queuedLocked() == 0 {
+	if q.byLoop || q.isSpare || q.isGathering || q.queuedLocked() == 0 {
 		return nil, false
 	}
 	if q.idle != nil {
@@ -241,10 +242,7 @@ func (q *runQueue) wake(w *worker, isNew bool) {
 // needed.
 func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	q.mu.Lock()
-	if w.task != nil {
-		w.task = nil
-		q.taskEndedLocked()
-	}
+	q.endTaskLocked(w)
 	for hasSent, hasGathered := false, false; ; {
 		switch w.role {
 		case roleSpare:
@@ -439,9 +437,7 @@ func (q *runQueue) Exempt(n int) {
 // not the spare, because it has looked at the queue.
 func (q *runQueue) lost(w *worker) {
 	q.mu.Lock()
-	if w.task != nil {
-		q.taskEndedLocked()
-	}
+	q.endTaskLocked(w)
 	if w.role == roleReserve {
 		q.hasReserve = false
 	} else {

@@ -24,6 +24,21 @@ func (q *runQueue) Go(t engine.Task) {
 	q.wake(w, isNew)
 }
 
+// endTask counts out the task of w, if there is one.
+func (q *runQueue) endTask(w *worker) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endTaskLocked(w)
+}
+
+// endTaskLocked is endTask; mu is held.
+func (q *runQueue) endTaskLocked(w *worker) {
+	if w.task != nil {
+		w.task = nil
+		q.taskEndedLocked()
+	}
+}
+
 // taskEndedLocked counts out a task that was running; mu is held.
 func (q *runQueue) taskEndedLocked() {
 	if q.running--; q.running == 0 && q.tasks.count == 0 {

@@ -195,7 +195,10 @@ func (w *worker) end() {
 	}
 	w.dropBuffers()
 	buf.LetGo(workerMemory) // the stack is free, too
-	if !w.isDone && w.role != roleLoop {
+	switch {
+	case w.role == roleLoop:
+		w.loop.queue.endTask(w)
+	case !w.isDone:
 		w.loop.queue.lost(w)
 	}
 	w.loop.gone.Done()
