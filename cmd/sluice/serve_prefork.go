@@ -127,31 +127,29 @@ func servePrefork(o serveOptions) error {
 
 // lead is the master's part.
 func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
-	// Whatever can be wrong is found before anything listens.
-	check := func() error {
-		_, err := o.tls.loadFiles()
-		return err
-	}
-	if err := check(); err != nil {
-		return err
-	}
-	if err := o.checkInMaster(); err != nil {
-		return err
-	}
-	if !prefork.IsManager() { // the process that was started first has said so
+	// Whatever can be wrong is found before anything listens, by the process that was started first. A
+	// manager that follows another one must manage, whatever the files are by then.
+	if !prefork.IsManager() {
+		if _, err := o.tls.loadFiles(); err != nil {
+			return err
+		}
+		if err := o.checkInMaster(); err != nil {
+			return err
+		}
 		o.warn(r.logger)
 		o.prepareHTTP3(r.logger)
 	}
 	p.LoadConfig = o.tls.readPEM
 	if o.gateway.isOn {
-		if err := r.upstreams.load(&o.gateway); err != nil {
+		if err := r.goOn(r.upstreams.load(&o.gateway)); err != nil {
 			return err
 		}
 		p.OnReload = func() error { return r.upstreams.load(&o.gateway) } // a file that is wrong replaces no worker
 	}
 	if o.tls.acme.isOn() {
 		var err error
-		if r.orders, err = newOrderer(o.tls.acme, r.logger); err != nil {
+		r.orders, err = newOrderer(o.tls.acme, r.logger)
+		if err = r.goOn(err); err != nil {
 			return err
 		}
 	}
@@ -185,6 +183,15 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 		return errCutOff
 	}
 	return nil
+}
+
+// goOn returns err, unless this is a manager, which logs it.
+func (r *running) goOn(err error) error {
+	if err != nil && prefork.IsManager() {
+		r.logger.Printf("the master goes on without: %v", err)
+		return nil
+	}
+	return err
 }
 
 // watchEnd returns a function that reports whether requests were cut off after a signal to

@@ -2,8 +2,10 @@ package main
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/test/nettest"
+	"github.com/sluicehttp/sluice/prefork"
 )
 
 // environment returns what a process was started with.
@@ -145,5 +148,53 @@ func TestPreforkBrokenCertificate(t *testing.T) {
 	p.Process.Signal(syscall.SIGTERM)
 	if err := p.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestManagerDiesBesideWrongFiles: another manager follows one that dies, whatever the files of
+// certificates and routes are by then. Only a restart needs them.
+func TestManagerDiesBesideWrongFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	dir := t.TempDir()
+	cert, key := writePair(t, dir, "localhost")
+	routes := filepath.Join(dir, "routes.toml")
+	if err := os.WriteFile(routes, []byte("[[route]]\npath = \"/\"\nto = [\"http://127.0.0.1:1\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	common := []string{"--prefork", "1", "--upgrade", "--admin", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
+	for name, args := range map[string][]string{
+		"serve": {"serve", "--addr", "127.0.0.1:0"},
+		"proxy": {"proxy", "--listen", "127.0.0.1:0", "--config", routes},
+	} {
+		p := startPreforkedCommand(t, limited(t, binary, append(args, common...)...))
+		admin := p.admin(t)
+		before := map[string][]byte{}
+		for _, file := range []string{cert, routes} {
+			before[file], _ = os.ReadFile(file)
+			if err := os.WriteFile(file, []byte("wrong"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status := func() (s prefork.Status) {
+			text, _ := admin.get("/status?format=json")
+			_ = json.Unmarshal([]byte(text), &s) // no answer: an empty one
+			return s
+		}
+		first := status().Master.PID
+		syscall.Kill(first, syscall.SIGKILL)
+		eventually(t, name+": another manager", func() bool { now := status().Master.PID; return now != 0 && now != first })
+		p.Process.Signal(syscall.SIGHUP)
+		eventually(t, name+": the restart is refused", func() bool { return status().RestartError != "" })
+		for file, text := range before {
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Process.Signal(syscall.SIGTERM)
+		if err := p.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
