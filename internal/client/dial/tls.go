@@ -76,9 +76,6 @@ func serverName(addr string) (string, error) {
 	if !strings.Contains(addr, ":") {
 		return addr, nil
 	}
-	if strings.HasSuffix(addr, "]") {
-		addr += ":"
-	}
 	host, _, err := net.SplitHostPort(addr)
 	return host, err
 }
