@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluicehttp/sluice/prefork"
 )
 
 // errNoFolder says that there is nothing of a name.
@@ -17,6 +19,9 @@ var errNoFolder = errors.New("there is no such folder")
 func checkFolder(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("DIR is empty; . is the working directory")
+	}
+	if prefork.IsManager() {
+		return filepath.Abs(dir) // it may be gone by now; see lead
 	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

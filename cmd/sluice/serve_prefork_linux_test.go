@@ -152,12 +152,12 @@ func TestPreforkBrokenCertificate(t *testing.T) {
 }
 
 // TestManagerDiesBesideWrongFiles: another manager follows one that dies, whatever the files of
-// certificates and routes are by then. Only a restart needs them.
+// certificates and routes, and the folder, are by then. Only a restart needs them.
 func TestManagerDiesBesideWrongFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	dir := t.TempDir()
+	dir, site := t.TempDir(), t.TempDir()
 	cert, key := writePair(t, dir, "localhost")
 	routes := filepath.Join(dir, "routes.toml")
 	if err := os.WriteFile(routes, []byte("[[route]]\npath = \"/\"\nto = [\"http://127.0.0.1:1\"]\n"), 0o600); err != nil {
@@ -165,12 +165,15 @@ func TestManagerDiesBesideWrongFiles(t *testing.T) {
 	}
 	common := []string{"--prefork", "1", "--upgrade", "--admin", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key}
 	for name, args := range map[string][]string{
-		"serve": {"serve", "--addr", "127.0.0.1:0"},
+		"serve": {"serve", site, "--addr", "127.0.0.1:0"},
 		"proxy": {"proxy", "--listen", "127.0.0.1:0", "--config", routes},
 	} {
+		if err := os.MkdirAll(site, 0o700); err != nil {
+			t.Fatal(err)
+		}
 		p := startPreforkedCommand(t, limited(t, binary, append(args, common...)...))
 		admin := p.admin(t)
-		before := map[string][]byte{}
+		before := make(map[string][]byte)
 		for _, file := range []string{cert, routes} {
 			before[file], _ = os.ReadFile(file)
 			if err := os.WriteFile(file, []byte("wrong"), 0o600); err != nil {
@@ -181,6 +184,9 @@ func TestManagerDiesBesideWrongFiles(t *testing.T) {
 			text, _ := admin.get("/status?format=json")
 			_ = json.Unmarshal([]byte(text), &s) // no answer: an empty one
 			return s
+		}
+		if err := os.RemoveAll(site); err != nil {
+			t.Fatal(err)
 		}
 		first := status().Master.PID
 		syscall.Kill(first, syscall.SIGKILL)
