@@ -81,7 +81,7 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 // hangStopped stops a worker's process.
 func hangStopped(f *fleet, _ string) (victim int) {
 	victim = f.pids()[0]
-	freeze(f.t, victim)
+	nettest.Freeze(f.t, victim)
 	return victim
 }
 
@@ -113,7 +113,7 @@ func TestPauseIsNoHang(t *testing.T) {
 	// A pause before the master has looked at its workers for the first time is none for it.
 	until(t, "the master notices a pause", func() bool {
 		for _, pid := range all {
-			freeze(t, pid)
+			nettest.Freeze(t, pid)
 		}
 		time.Sleep(hangTimeout + hangTimeout/4)
 		for _, pid := range slices.Backward(all) { // the master last: it must not find workers that are still stopped

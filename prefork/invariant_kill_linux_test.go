@@ -17,22 +17,6 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// freeze stops all threads of a process.
-func freeze(t *testing.T, pid int) {
-	t.Helper()
-	nettest.Signal(t, pid, syscall.SIGSTOP)
-	t.Cleanup(func() { nettest.Signal(t, pid, syscall.SIGCONT) }) // otherwise it never ends
-	until(t, "the worker is stopped", func() bool {
-		threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "stat"))
-		for _, thread := range threads {
-			if text, err := os.ReadFile(thread); err == nil && !strings.Contains(string(text), ") T ") {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 // A cut is a request that was not answered.
 type cut struct {
 	port int // the client's
@@ -140,7 +124,7 @@ func (f *fleet) killOne(s *shared.Segment, v *victims) {
 			return false
 		}
 		pid := all[rand.IntN(len(all))].PID
-		freeze(f.t, pid)
+		nettest.Freeze(f.t, pid)
 		time.Sleep(10 * time.Millisecond) // so that the queue fills
 		var isFound bool                  // false if it has ended and was replaced
 		victim, isFound = s.Process(pid)
@@ -184,7 +168,7 @@ func TestRescue(t *testing.T) {
 // and some in its inbox; other workers get the rest.
 func (f *fleet) fillQueueAndInbox(s *shared.Segment, pid, connections int) (all []*client) {
 	f.t.Helper()
-	freeze(f.t, pid)
+	nettest.Freeze(f.t, pid)
 	for range connections {
 		c := f.dial()
 		c.send("GET /slow?ms=0 HTTP/1.1\r\nHost: x\r\n\r\n")

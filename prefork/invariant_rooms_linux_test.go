@@ -156,7 +156,7 @@ func TestHistoryOfDeadFleet(t *testing.T) {
 	s.receive(t, p, 3)
 	p.publish(t, "idle", 2)
 	for _, pid := range f.pids() {
-		freeze(t, pid) // none gets it from another one
+		nettest.Freeze(t, pid) // none gets it from another one
 	}
 	for _, pid := range f.pids() {
 		nettest.Signal(t, pid, syscall.SIGKILL)

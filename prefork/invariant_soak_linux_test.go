@@ -145,7 +145,7 @@ func (s *soak) happen() {
 		}
 	case 7:
 		pid := s.any()
-		freeze(s.t, pid)
+		nettest.Freeze(s.t, pid)
 		time.Sleep(20 * time.Millisecond)
 		nettest.Signal(s.t, pid, syscall.SIGCONT)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/test/nettest"
 	"github.com/sluicehttp/sluice/pprofhandler"
 )
 
@@ -153,7 +154,7 @@ func TestProfilesFail(t *testing.T) {
 	until(t, "it has ended", func() bool { status, _ := ask("GET", "/workers/0/pprof/profile?seconds=0.01"); return status == 200 })
 
 	stopped := statusAt(t, "tcp", admin).Workers[1].PID
-	freeze(t, stopped)
+	nettest.Freeze(t, stopped)
 	type answer struct {
 		status int
 		body   string

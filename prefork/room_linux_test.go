@@ -146,7 +146,7 @@ func TestInboxWithoutDescriptors(t *testing.T) {
 			for p := range f.segment().Others() {
 				pages[p.PID()] = p
 			}
-			freeze(t, victim)
+			nettest.Freeze(t, victim)
 			var waiting []*client
 			for range 30 {
 				c := f.dial()

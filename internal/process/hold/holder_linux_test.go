@@ -188,7 +188,7 @@ func TestNoManager(t *testing.T) {
 	until(t, "the worker", func() bool { return len(children("worker")) == 1 })
 	var manager []int
 	until(t, "the manager", func() bool { manager = children("manages"); return len(manager) == 1 })
-	syscall.Kill(manager[0], syscall.SIGSTOP) // it gets nothing
+	nettest.Freeze(t, manager[0]) // it gets nothing
 	syscall.Kill(children("worker")[0], syscall.SIGKILL)
 	syscall.Kill(manager[0], syscall.SIGKILL)
 	s.signal(syscall.SIGTERM)
@@ -255,7 +255,7 @@ func TestManagersCannotStart(t *testing.T) {
 func TestManagerHangs(t *testing.T) {
 	s := hold(t, "manages", func(c *Config) { c.Grace = patience })
 	until(t, "the worker", func() bool { return len(children("worker")) == 1 })
-	syscall.Kill(children("manages")[0], syscall.SIGSTOP)
+	nettest.Freeze(t, children("manages")[0])
 	s.signal(syscall.SIGTERM)
 	result, err := s.wait()
 	if want := "manages  [] manages first [0.1] ended: exit status 7 "; result != want || err != nil {

@@ -111,7 +111,7 @@ func TestKilledWorkersLoseOnlyWhatTheyAccepted(t *testing.T) {
 		slot := i % 2
 		w := f.serving(slot)
 		// The queue fills while the process is frozen, and its numbers do not change.
-		freeze(t, w.PID)
+		nettest.Freeze(t, w.PID)
 		time.Sleep(15 * time.Millisecond)
 		nettest.Signal(t, w.PID, syscall.SIGKILL)
 		until(t, "the worker is replaced", func() bool {
@@ -147,7 +147,7 @@ func TestQueueIsRescued(t *testing.T) {
 	defer close(unblock)
 	w := f.serving(0)
 	isBlocked.Store(true)
-	freeze(t, w.PID)
+	nettest.Freeze(t, w.PID)
 	var conns []net.Conn
 	for range 200 {
 		conn, err := net.Dial("tcp4", f.sockets.address())

@@ -38,7 +38,7 @@ func TestStoppedWorkerIsReplaced(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := startFleet(t, withHangs).ready()
 	w, other := f.serving(0), f.serving(1)
-	freeze(t, w.PID)
+	nettest.Freeze(t, w.PID)
 	until(t, "a successor serves beside it", func() bool {
 		s := f.Status().Slots[0]
 		return len(s.Workers) == 2 && s.Workers[0].Generation == 2 && s.Workers[0].Phase == PhaseReady &&
@@ -83,7 +83,7 @@ func TestQueueOfHungWorkerIsServed(t *testing.T) {
 	}).ready()
 	defer close(unblock)
 	c := f.dial(1)
-	freeze(t, f.serving(0).PID)
+	nettest.Freeze(t, f.serving(0).PID)
 	fmt.Fprintln(c, "pass 0")
 	stop := f.load(8, "who")
 	if got := c.hear(); got != "passed by 1.1" {
@@ -167,7 +167,7 @@ func TestSuspendedFleetIsLeftAlone(t *testing.T) {
 	// A pause before the master has looked at its workers for the first time is none for it.
 	until(t, "the master notices a pause", func() bool {
 		for _, pid := range pids {
-			freeze(t, pid)
+			nettest.Freeze(t, pid)
 		}
 		time.Sleep(hangTimeout + hangTimeout/4)     // longer than the timeout: the subject of this test
 		for _, pid := range slices.Backward(pids) { // the master last: it must not find workers that are still stopped

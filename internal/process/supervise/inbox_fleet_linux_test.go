@@ -121,7 +121,7 @@ func TestInboxOfKilledWorker(t *testing.T) {
 			}
 			w := f.serving(0)
 			isBlocked.Store(true)
-			freeze(t, w.PID)
+			nettest.Freeze(t, w.PID)
 			for _, c := range conns {
 				fmt.Fprintln(c, "pass 0")
 			}

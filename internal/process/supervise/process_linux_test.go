@@ -183,22 +183,6 @@ func ask(address, line string) (string, error) {
 	return strings.TrimSpace(answer), err
 }
 
-// freeze stops a process and waits until all its threads have stopped.
-func freeze(t *testing.T, pid int) {
-	t.Helper()
-	nettest.Signal(t, pid, syscall.SIGSTOP)
-	until(t, "the process stands still", func() bool {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		for _, thread := range threads {
-			text, err := os.ReadFile(thread)
-			if _, state, _, ok := parseStat(text); err == nil && ok && state != 'T' {
-				return false
-			}
-		}
-		return len(threads) > 0
-	})
-}
-
 // isGone reports whether a process has ended, even if its parent has not waited for it.
 func isGone(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
