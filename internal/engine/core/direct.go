@@ -22,6 +22,7 @@ import (
 type direct struct {
 	isAllowed bool          // there are several Ps, and no limit of workers
 	gap       int64         // directGap
+	slow      int64         // directSlow
 	calm      int           // passes with little to do, about
 	resumes   int64         // workers serve until then, in clock.Nanos; see takeOver
 	rest      time.Duration // for how long they did
@@ -162,7 +163,7 @@ func (l *loop) serve(w *worker, turn *uint64, begins bool) Then {
 		}
 		*turn = 0
 		now := clock.Nanos()
-		if now-began > directSlow || tasks > directTasks {
+		if now-began > d.slow || tasks > directTasks {
 			d.calm -= directPause
 			break
 		}

@@ -53,7 +53,8 @@ func directDriver(t *testing.T, a engine.Acceptor) (d *driver, dialled func() ne
 		t.Fatal(err)
 	}
 	d = e.(*driver)
-	d.loops[0].direct.calm, d.loops[0].direct.gap = mostCalm, math.MaxInt64
+	direct := &d.loops[0].direct
+	direct.calm, direct.gap, direct.slow = mostCalm, math.MaxInt64, math.MaxInt64
 	serveIn(t, d, ln, a)
 	return d, func() net.Conn { return dial(t, ln) }
 }

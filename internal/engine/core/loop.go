@@ -41,7 +41,7 @@ type loop struct {
 func newLoop(d *driver, index int) *loop {
 	l := &loop{driver: d, index: index}
 	l.intake.init(l)
-	l.direct.gap = directGap
+	l.direct.gap, l.direct.slow = directGap, directSlow
 	l.direct.isAllowed = runtime.GOMAXPROCS(0) > 1 && d.options.MaxWorkers <= 0
 	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
 	l.queue.neverBlocks, l.queue.emptied = d.neverBlocks, d.tellEmptied
