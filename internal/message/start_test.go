@@ -159,8 +159,8 @@ func TestHeadStartIsInvisible(t *testing.T) {
 		got := string(h.AppendHead(nil, f))
 		start := h.startFor(&f)
 		want := string(h.appendHead(nil, nil, &f))
-		if now, from, _ := clock.DateUntil(f.Date); now != date || f.Date < from {
-			continue // the clock shows another second by now
+		if now, from, _ := clock.DateUntil(f.Date); now != date || start != nil && start.from != from {
+			continue // the clock has been read again: another second, or a step of the wall clock
 		}
 		if got != want {
 			t.Fatalf("with the start %q:\n got %q\nwant %q", h.start.text, got, want)
