@@ -10,38 +10,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A beginner is an acceptor that echoes, and begins a task for each input.
-type beginner struct {
-	*echoAcceptor
-	run  func(input string)
-	lost atomic.Int32
+// An inputTask is what a doer begins for an input.
+type inputTask struct {
+	run   func(input string)
+	input string
+	lost  *atomic.Int32
 }
 
-func (b *beginner) Open(c engine.Conn) (engine.Protocol, []byte) {
-	return b.Wake(c, engine.Memo{}), nil
-}
-
-func (b *beginner) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
-	return &beginning{b.echoAcceptor.Wake(c, m).(*echo), b}
-}
-
-type beginning struct {
-	*echo
-	beginner *beginner
-}
-
-func (b *beginning) Run(out []byte) ([]byte, engine.Next) {
-	b.conn.Workers().Go(&begun{b.beginner, string(b.input[:b.length])})
-	return b.echo.Run(out)
-}
-
-type begun struct {
-	beginner *beginner
-	input    string
-}
-
-func (t *begun) Run()       { t.beginner.run(t.input) }
-func (t *begun) Lost(error) { t.beginner.lost.Add(1) }
+func (t *inputTask) Run()       { t.run(t.input) }
+func (t *inputTask) Lost(error) { t.lost.Add(1) }
 
 // The loop's goroutine runs the tasks of the connections that it serves. They may block, and end it.
 func TestLoopRunsTasks(t *testing.T) {
@@ -56,10 +33,9 @@ func TestLoopRunsTasks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var loop atomic.Pointer[loop]
-			var byLoop, ended atomic.Int32
+			var byLoop, ended, lost atomic.Int32
 			freed := make(chan struct{})
-			b := &beginner{echoAcceptor: newEcho()}
-			b.run = func(input string) {
+			run := func(input string) {
 				if input == "end" {
 					ended.Add(1)
 					test.end(freed)
@@ -68,7 +44,9 @@ func TestLoopRunsTasks(t *testing.T) {
 					byLoop.Add(1)
 				}
 			}
-			d, dialled := directDriver(t, b)
+			d, dialled := directDriver(t, &doer{newEcho(), func(c engine.Conn, input string) {
+				c.Workers().Go(&inputTask{run, input, &lost})
+			}})
 			l := d.loops[0]
 			loop.Store(l)
 			first, second := dialled(), dialled()
@@ -80,7 +58,7 @@ func TestLoopRunsTasks(t *testing.T) {
 			ask(t, first, "meanwhile")
 			close(freed)
 			eventually(t, "all tasks have ended", func() bool { return l.queue.countTasks() == 0 && l.queue.isAtRest() })
-			if n := b.lost.Load(); n != test.lost {
+			if n := lost.Load(); n != test.lost {
 				t.Errorf("%d tasks were lost, want %d", n, test.lost)
 			}
 		})

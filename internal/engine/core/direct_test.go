@@ -15,30 +15,37 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
-// A holder is an acceptor whose handlers do with an input what it says, and send it back.
-type holder struct {
+// A doer is an acceptor that does something with each input, and sends it back.
+type doer struct {
 	*echoAcceptor
-	does map[string]func()
+	do func(c engine.Conn, input string)
 }
 
-func (h *holder) Open(c engine.Conn) (engine.Protocol, []byte) {
-	return h.Wake(c, engine.Memo{}), nil
+func (d *doer) Open(c engine.Conn) (engine.Protocol, []byte) {
+	return d.Wake(c, engine.Memo{}), nil
 }
 
-func (h *holder) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
-	return &holding{h.echoAcceptor.Wake(c, m).(*echo), h}
+func (d *doer) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
+	return &doing{d.echoAcceptor.Wake(c, m).(*echo), d}
 }
 
-type holding struct {
+type doing struct {
 	*echo
-	holder *holder
+	doer *doer
 }
 
-func (h *holding) Run(out []byte) ([]byte, engine.Next) {
-	if do := h.holder.does[string(h.input[:h.length])]; do != nil {
-		do()
+func (d *doing) Run(out []byte) ([]byte, engine.Next) {
+	d.doer.do(d.conn, string(d.input[:d.length]))
+	return d.echo.Run(out)
+}
+
+// handler returns what does with an input what it says.
+func handler(does map[string]func()) func(engine.Conn, string) {
+	return func(_ engine.Conn, input string) {
+		if do := does[input]; do != nil {
+			do()
+		}
 	}
-	return h.echo.Run(out)
 }
 
 // directDriver serves ln with one loop that has little to do, however long that takes.
@@ -86,14 +93,14 @@ func TestLoopIsReplaced(t *testing.T) {
 				_ = syscall.Close(pipe[1])
 			})
 			freed, isFree := make(chan struct{}), atomic.Bool{}
-			h := &holder{newEcho(), map[string]func(){
+			h := &doer{newEcho(), handler(map[string]func(){
 				"block": func() { test.block(freed, &isFree, pipe[0]) },
 				"free": func() {
 					isFree.Store(true)
 					close(freed)
 					_, _ = syscall.Write(pipe[1], []byte("x"))
 				},
-			}}
+			})}
 			d, dialled := directDriver(t, h)
 			a, b := dialled(), dialled()
 			ask(t, a, "begin")
@@ -161,7 +168,7 @@ func TestPanicOfLoopIsNotHidden(t *testing.T) {
 // goroutines stays.
 func TestLoopIsReplacedAgain(t *testing.T) {
 	freed := make(chan struct{})
-	h := &holder{newEcho(), map[string]func(){"block": func() { <-freed }, "exit": runtime.Goexit}}
+	h := &doer{newEcho(), handler(map[string]func(){"block": func() { <-freed }, "exit": runtime.Goexit})}
 	d, dialled := directDriver(t, h)
 	b, direct := dialled(), &d.loops[0].direct
 	begin := func(how string) (a net.Conn) {
