@@ -15,7 +15,7 @@ const (
 )
 
 // lockFolder keeps other processes from making unix sockets in the folder of path until unlock is
-// called. Who may not read the folder goes without.
+// called. A process that may not read the folder does not wait for the others.
 func lockFolder(path string) (unlock func()) {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {

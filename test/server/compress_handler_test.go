@@ -35,7 +35,7 @@ func TestCompressHandlerOfHEAD(t *testing.T) {
 }
 
 // TestCompressHandlerKeepsLength: a stream has the length that was announced for it, also encoded:
-// what is beyond it is left out, and after an early end the client sees that the response is incomplete.
+// bytes that exceed it are left out, and after an early end the client sees that the response is incomplete.
 func TestCompressHandlerKeepsLength(t *testing.T) {
 	for size, want := range map[int]string{4: "1234", 6: "123456", 7: ""} {
 		r := harness.Serve(t, harness.InMemory(), &sluice.Server{Logger: harness.QuietLogger{}, Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {

@@ -18,8 +18,8 @@ func WithFlight(t testing.TB, limit uint64, do func(release func())) {
 		defer close(over)
 		runtime.LockOSThread() // for ever: the thread ends with the goroutine
 		if os.Geteuid() == 0 { // of this thread only: another effective user has no privileges
-			const nobody, same = 65534, ^uintptr(0)
-			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, nobody, same); errno != 0 {
+			const guest, same = 65534, ^uintptr(0)
+			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, guest, same); errno != 0 {
 				t.Error(errno)
 				return
 			}

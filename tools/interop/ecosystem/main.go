@@ -33,7 +33,7 @@ func run() error {
 	source := flag.String("sluice", "../..", "folder of Sluice's root module")
 	work := flag.String("work", filepath.Join(os.TempDir(), "ecosystem"), "folder for the modules' copies and the tests' output; is kept")
 	timeout := flag.Duration("timeout", 3*time.Minute, "for the tests of one package")
-	isolate := flag.Bool("isolate", true, "run the tests as user nobody, in a network that has loopback only; needs Linux, and to be root")
+	isolate := flag.Bool("isolate", true, "run the tests as the user with id 65534, in a network that has loopback only; needs Linux, and to be root")
 	only := flag.Bool("shim", false, "write the shim, "+shimFolder+", and no more")
 	portable := flag.Bool("portable", false, "run fasthttp's own tests that need its exported names only; "+portableList+" has the differences")
 	list := flag.Bool("list", false, "list every test that differs, also those with a reason")

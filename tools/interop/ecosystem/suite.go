@@ -333,10 +333,10 @@ const confine = `ip link set lo up && mount --bind -o ro "$2" "$3" &&
 user=$1 && shift 3 &&
 exec setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all "$@"`
 
-// nobody is the user that runs the tests: they are other people's programs.
-const nobody = 65534
+// guest is the user that runs the tests, which are programs of others.
+const guest = 65534
 
-// give makes the folder nobody's, if the tests run as that, and what else they write to.
+// give makes guest own the folder and what else the tests write to, if they run as guest.
 func (r *runner) give(ctx context.Context, folder string) error {
 	if !r.isolate {
 		return nil
@@ -347,7 +347,7 @@ func (r *runner) give(ctx context.Context, folder string) error {
 			return err
 		}
 	}
-	_, err := command(ctx, "", "chown", "-R", fmt.Sprintf("%d:%[1]d", nobody), folder, home)
+	_, err := command(ctx, "", "chown", "-R", fmt.Sprintf("%d:%[1]d", guest), folder, home)
 	return err
 }
 
@@ -361,7 +361,7 @@ func (r *runner) guarded(ctx context.Context, folder string, arguments ...string
 		}
 		home, place := filepath.Join(r.work, "home"), filepath.Join(r.work, "modules")
 		settings = append(settings, "HOME="+home, "TMPDIR="+filepath.Join(home, "tmp"), "GOMODCACHE="+place, "GOCACHE="+filepath.Join(home, "cache"))
-		confined := []string{"unshare", "--net", "--mount", "sh", "-c", confine, "sh", fmt.Sprint(nobody), string(bytes.TrimSpace(modules)), place}
+		confined := []string{"unshare", "--net", "--mount", "sh", "-c", confine, "sh", fmt.Sprint(guest), string(bytes.TrimSpace(modules)), place}
 		arguments = append(confined, arguments...)
 	}
 	run := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
