@@ -37,6 +37,7 @@ import (
 type batch struct {
 	state batchState
 	since atomic.Int64 // when the first entry came, in clock.Nanos
+	size  int          // most entries
 
 	// Who has taken the batch owns these.
 	ring    *uring.Ring // nil: the kernel takes no sends any more
@@ -67,6 +68,7 @@ func (s *batchState) added() { s.Store(s.Load() + 1) }
 
 const (
 	batchSize   = 64       // most responses in a batch
+	sharedSize  = 8        // the same with several Ps: see openBatches
 	batchOutput = 16 << 10 // their bytes
 	longestHeld = 4 << 10  // bytes of one of them
 	// batchPatience is how long a response waits for handlers that do not block, or a
@@ -94,16 +96,21 @@ type heldOut struct {
 	start, end int32  // in batch.output
 }
 
-// openBatches gives the loop its batches: together, the loops have one for each processor, or
-// a few more. Without the descriptors there are none.
-func (l *loop) openBatches() {
+// openBatches gives the loop its batches: together, the loops have one for each of the scheduler's Ps, or
+// a few more. Without the descriptors there are none. With several Ps they are small: if the kernel
+// stops a worker for another program, its batch waits for a time slice, some 4 ms, though another
+// worker runs.
+func (l *loop) openBatches(procs int) {
 	if !l.driver.options.IOUring {
 		return
 	}
-	loops := len(l.driver.loops)
-	for range (runtime.GOMAXPROCS(0) + loops - 1) / loops {
-		if ring, err := uring.Open(batchSize); err == nil {
-			l.queue.batches = append(l.queue.batches, &batch{ring: ring})
+	loops, size := len(l.driver.loops), batchSize
+	if procs > 1 {
+		size = sharedSize
+	}
+	for range (procs + loops - 1) / loops {
+		if ring, err := uring.Open(size); err == nil {
+			l.queue.batches = append(l.queue.batches, &batch{ring: ring, size: size})
 		}
 	}
 }
@@ -213,7 +220,7 @@ func (b *batch) takeFor(out []byte) bool {
 	if !ok {
 		return false
 	}
-	if n == 0 && !b.begin() || n == batchSize || len(b.output.B)+len(out) > batchOutput {
+	if n == 0 && !b.begin() || n == b.size || len(b.output.B)+len(out) > batchOutput {
 		b.state.give(n)
 		return false
 	}
@@ -255,7 +262,7 @@ func (b *batch) pace() pace {
 	switch n := b.state.count(); n {
 	case 0:
 		return paceQuick
-	case batchSize:
+	case b.size:
 		return paceDue
 	default:
 		return paceOf(n, clock.Nanos()-b.since.Load())

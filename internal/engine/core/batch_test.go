@@ -41,13 +41,13 @@ type batching struct {
 	peers map[int32]int // their other ends, by descriptor
 }
 
-func newBatching(t *testing.T) *batching {
+func newBatching(t *testing.T, procs int) *batching {
 	t.Helper()
 	needsRing(t)
 	d := swept()
 	d.options.IOUring = true
 	l := d.loops[0]
-	l.openBatches()
+	l.openBatches(procs)
 	l.queue.batches = l.queue.batches[:1]
 	t.Cleanup(l.closeBatches)
 	d.servings.Store(&[]*serving{{driver: d, acceptor: &script{}}})
@@ -105,8 +105,8 @@ func (b *batching) fill(fd int32) {
 // While an answer is in a batch, its connection is busy. Then it is idle, or queued with what
 // has happened meanwhile.
 func TestBatchIsSent(t *testing.T) {
-	b := newBatching(t)
-	for _, count := range []int{1, 2, batchSize} {
+	b := newBatching(t, 1)
+	for _, count := range []int{1, 2, b.batch.size} {
 		var fds []int32
 		for i := range count {
 			fd := b.connect(t)
@@ -122,7 +122,7 @@ func TestBatchIsSent(t *testing.T) {
 				t.Error("a connection in a batch is claimed")
 			}
 		}
-		if count == batchSize && b.answer(b.connect(t), "too much") {
+		if count == b.batch.size && b.answer(b.connect(t), "too much") {
 			t.Error("a batch without bounds")
 		}
 		claimed := b.sendBatches()
@@ -147,7 +147,7 @@ func TestAnswersOfWokenHandlersAreGathered(t *testing.T) {
 		t.Skip("with the race detector, the scheduler's order is random")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	q := &b.loop.queue
 	q.workers, q.keep = 2, 2
 	first, second := b.connect(t), b.connect(t)
@@ -183,7 +183,7 @@ func TestAnswersOfWokenHandlersAreGathered(t *testing.T) {
 // While a worker lets the others run, handlers may compute for long: what is due is sent by the
 // next worker without work, and the next answers do not wait.
 func TestGatheredAnswersAreDue(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	q := &b.loop.queue
 	q.keep, q.isGathering = 2, true
 	fd := b.connect(t)
@@ -210,12 +210,28 @@ func TestGatheredAnswersAreDue(t *testing.T) {
 	workers.Wait()
 }
 
+// Where there are several Ps, a batch holds few answers: what it holds waits while the kernel lets
+// another program run in place of the worker.
+func TestSizeOfBatches(t *testing.T) {
+	for procs, want := range map[int]int{1: batchSize, 2: sharedSize, 8: sharedSize} {
+		b := newBatching(t, procs)
+		taken := 0
+		for b.answer(b.connect(t), "answer") {
+			taken++
+		}
+		if pace := b.batch.pace(); taken != want || pace != paceDue {
+			t.Errorf("GOMAXPROCS=%d: a batch takes %d answers, and then its pace is %d; want %d and %d", procs, taken, pace, want, paceDue)
+		}
+		b.sendBatches()
+	}
+}
+
 // More answers come than a batch holds, before a worker looks for work: the batch is sent, and the
 // next one begun.
 func TestFullBatchIsSent(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	var fds []int32
-	for i := range batchSize + 1 {
+	for i := range b.batch.size + 1 {
 		fd := b.connect(t)
 		fds = append(fds, fd)
 		c := b.d.conn(b.d.table.find(int(fd)), int(fd))
@@ -236,7 +252,7 @@ func TestFullBatchIsSent(t *testing.T) {
 
 // A batch takes no more bytes than it has room for.
 func TestBatchIsBoundedInBytes(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	out, taken := string(make([]byte, longestHeld)), 0
 	for b.answer(b.connect(t), out) {
 		taken++
@@ -254,7 +270,7 @@ func TestBatchIsBoundedInBytes(t *testing.T) {
 // knows why, whether the batch has one answer or several.
 func TestBatchWithFailures(t *testing.T) {
 	for _, others := range []int{0, 1, 20} {
-		b := newBatching(t)
+		b := newBatching(t, 1)
 		full, broken := b.connect(t), b.connect(t)
 		b.fill(full)
 		_ = syscall.Close(b.peers[broken])
@@ -321,7 +337,7 @@ func replaceRings(t *testing.T) {
 
 // When the kernel takes no sends any more, nothing is lost, and nothing waits again.
 func TestBatchWithoutRing(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	fds := []int32{b.connect(t), b.connect(t)}
 	for _, fd := range fds {
 		b.answer(fd, "answer")
@@ -342,7 +358,7 @@ func TestBatchWithoutRing(t *testing.T) {
 
 // To add an answer and to send it allocates nothing.
 func TestBatchDoesNotAllocate(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	fds := []int32{b.connect(t), b.connect(t), b.connect(t)}
 	out, room := []byte("answer"), make([]byte, 64)
 	slots := make([]*slot, len(fds))
@@ -398,7 +414,7 @@ func TestHoldingNeedsASpareWorker(t *testing.T) {
 
 // An answer that is due, and those after it, are sent before the next handler runs.
 func TestBatchIsDue(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	b.mayHold = true
 	fd := b.connect(t)
 	b.answer(fd, "answer")
@@ -446,7 +462,7 @@ func TestPace(t *testing.T) {
 
 // While handlers are quick, some run without a look at the clock, but no more than quickInARow.
 func TestLooksAtTheClock(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	b.mayHold = true
 	fd := b.connect(t)
 	b.answer(fd, "answer")
@@ -482,7 +498,7 @@ func TestLooksAtTheClock(t *testing.T) {
 
 // A worker does not wait for a batch that another one has, and not even looks for it again.
 func TestBatchInUseIsLeftAlone(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	q := &b.loop.queue
 	fd := b.connect(t)
 	b.answer(fd, "answer")
@@ -515,7 +531,7 @@ func TestBatchInUseIsLeftAlone(t *testing.T) {
 
 // Where handlers are slow, little waits: each response would wait for the next handler.
 func TestSlowHandlersKeepFewAnswers(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	q := &b.loop.queue
 	q.start = func(*worker) {}
 	mayHold := func() bool {

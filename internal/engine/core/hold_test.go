@@ -20,7 +20,7 @@ func (b *batching) client(t *testing.T, woken *int) *engine.Held {
 // closed, or it was recalled.
 func TestClientsSendInBatches(t *testing.T) {
 	for _, alone := range []bool{false, true} {
-		b := newBatching(t)
+		b := newBatching(t, 1)
 		b.loop.queue.isSpare = true
 		woken := 0
 		good, spoken, closed, recalled := b.client(t, &woken), b.client(t, &woken), b.client(t, &woken), b.client(t, &woken)
@@ -61,7 +61,7 @@ func TestClientsSendInBatches(t *testing.T) {
 
 // A client learns that there is no room for its bytes.
 func TestClientWithoutRoom(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	b.loop.queue.isSpare = true
 	woken := 0
 	h, other := b.client(t, &woken), b.client(t, &woken)
@@ -76,7 +76,7 @@ func TestClientWithoutRoom(t *testing.T) {
 
 // Nothing is taken unless a worker is about to send, or if it is long, or handlers are slow.
 func TestHoldRefuses(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	q := &b.loop.queue
 	woken := 0
 	h := b.client(t, &woken)
@@ -102,7 +102,7 @@ func TestHoldRefuses(t *testing.T) {
 
 // A handler whose request is over may go on after the end of the loop. The race detector looks on.
 func TestHoldAfterTheEnd(t *testing.T) {
-	b := newBatching(t)
+	b := newBatching(t, 1)
 	h := b.client(t, new(int))
 	ended := make(chan bool)
 	go func() { ended <- b.loop.queue.Hold(h, []byte("ask")) }()
@@ -123,7 +123,7 @@ func TestLastConnectionHasASpareWorker(t *testing.T) {
 		"none waits":      {2, 0, false},
 		"slow handlers":   {3, 1, false},
 	} {
-		b := newBatching(t)
+		b := newBatching(t, 1)
 		q := &b.loop.queue
 		idle := &worker{loop: b.loop, more: make(chan struct{}, 1)}
 		q.workers, q.plainly, q.keep = c.workers, c.plainly, 2

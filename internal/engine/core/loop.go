@@ -57,7 +57,7 @@ func (l *loop) start() error {
 	l.poller = poller
 	l.gone.Add(1)
 	l.probes.begin(poller)
-	l.openBatches()
+	l.openBatches(runtime.GOMAXPROCS(0))
 	go l.run()
 	return nil
 }
