@@ -260,8 +260,10 @@ func (c *conn) pump() engine.Next {
 				return next
 			}
 			// A short read has emptied the socket, and further input causes an event.
-			// A FIN that arrived before the read does not cause another one.
-			if c.isHeld || c.isDrained && !c.slot().has(flagGone) {
+			// A FIN that arrived before the read does not cause another one. While a
+			// large message is read, its sender goes on, and the rest of it would wait
+			// for all handlers that are queued.
+			if c.isHeld || c.isDrained && (pass == 1 || !c.IsPartial) && !c.slot().has(flagGone) {
 				return engine.Read
 			}
 			c.measure(n)
