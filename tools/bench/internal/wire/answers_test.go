@@ -58,7 +58,7 @@ func TestHeads(t *testing.T) {
 	if err := o.choose(".", true); err != nil {
 		t.Fatal(err)
 	}
-	needed := map[string]int{"connection per request": 1, "POST 1 KiB": 1, "gzip of 10 KiB": 1}
+	needed := map[string]int{"connection per request": 1, "connection per request, half load": 1, "POST 1 KiB": 1, "gzip of 10 KiB": 1}
 	labels := make(map[string]bool)
 	for _, c := range o.cases {
 		want := 2 + needed[c.name]

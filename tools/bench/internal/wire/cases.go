@@ -62,6 +62,7 @@ func allCases() []*wireCase {
 		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, goal: goal{user: .50, floor: 1.12}},
 		{name: "pipeline of 16", load: load.Load{Conns: 64, Depth: 16}, spread: true, goal: goal{user: .55, floor: 1.6}},
 		{name: "connection per request", load: load.Load{Conns: 64, Close: true}, goal: goal{floor: 1.15}},
+		{name: "connection per request, half load", load: load.Load{Conns: 64, Close: true}, half: true, extra: true},
 		{name: "10,000 idle and 64 active", load: load.Load{Conns: 64}, idle: 10_000, goal: goal{floor: 1.12}},
 		{name: "POST 1 KiB", load: load.Load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}, goal: goal{cpu: .85}},
 		{name: "100 KiB response", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}, goal: goal{cpu: .85}},
