@@ -258,7 +258,8 @@ type Server struct {
 
 	// DisableHeaderNamesNormalizing returns field names as they were received and
 	// writes them as they were set. By default names are normalised
-	// (Content-Type).
+	// (Content-Type). Over HTTP/2 and HTTP/3 all names are received in lower case:
+	// Peek("X-User") finds nothing there.
 	DisableHeaderNamesNormalizing bool
 
 	// NoDefaultServerHeader omits the Server field unless a handler or Name sets

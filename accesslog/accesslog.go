@@ -19,6 +19,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/server/requestid"
 	"github.com/sluicehttp/sluice/internal/server/route"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // Options say which requests are logged, and where. The zero value logs all of them to
@@ -189,7 +190,7 @@ func attributes(ctx *sluice.RequestCtx, e *Entry) []slog.Attr {
 	if hasHead {
 		text("host", header.Peek(sluice.HeaderHost))
 		text("user_agent", header.Peek(sluice.HeaderUserAgent))
-		text("referer", header.Peek(sluice.HeaderReferer))
+		text("referer", upgrade.Peek(ctx, header, sluice.HeaderReferer))
 		text("protocol", header.Protocol())
 	}
 	if e.RequestID != "" {

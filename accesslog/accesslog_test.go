@@ -317,3 +317,15 @@ func BenchmarkHandler(b *testing.B) {
 		})
 	}
 }
+
+// The spelling of a name does not matter: over HTTP/2 all are in lower case.
+func TestNamesInAnySpelling(t *testing.T) {
+	logger, out := recording(slog.LevelInfo)
+	ctx := request(t, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	ctx.Request.Header.DisableNormalizing()
+	ctx.Request.Header.Set("referer", "https://a.example/")
+	Handler(func(*sluice.RequestCtx) {}, Options{Logger: logger})(ctx)
+	if !strings.Contains(out.String(), "referer=https://a.example/") {
+		t.Error(out)
+	}
+}

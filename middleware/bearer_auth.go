@@ -71,7 +71,7 @@ func UserOf(ctx *sluice.RequestCtx) string {
 // authorization returns the credentials of a scheme (RFC 9110 section 11.6.2), of which a
 // request has one field at most: the server refuses others. ok is false if there are none.
 func authorization(ctx *sluice.RequestCtx, scheme string) (token []byte, ok bool) {
-	given, token, _ := bytes.Cut(ctx.Request.Header.Peek(sluice.HeaderAuthorization), []byte(" "))
+	given, token, _ := bytes.Cut(peek(ctx, sluice.HeaderAuthorization), []byte(" "))
 	if !strings.EqualFold(string(given), scheme) {
 		return nil, false
 	}

@@ -40,11 +40,10 @@ func CORS(o CORSOptions) func(sluice.RequestHandler) sluice.RequestHandler {
 	c := newCORS(&o)
 	return func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {
-			request := &ctx.Request.Header
-			origin := request.Peek(sluice.HeaderOrigin)
+			origin := peek(ctx, sluice.HeaderOrigin)
 			allowed := c.allowed(origin)
 			set := func(h *sluice.ResponseHeader) { c.set(h, allowed) }
-			if request.IsOptions() && len(origin) > 0 && len(request.Peek(sluice.HeaderAccessControlRequestMethod)) > 0 {
+			if ctx.IsOptions() && len(origin) > 0 && len(peek(ctx, sluice.HeaderAccessControlRequestMethod)) > 0 {
 				ctx.SetStatusCode(sluice.StatusNoContent)
 				set(&ctx.Response.Header)
 				if allowed != "" {

@@ -59,8 +59,8 @@ func (o *CSRFOptions) allows(ctx *sluice.RequestCtx) bool {
 	if request.IsGet() || request.IsHead() || request.IsOptions() {
 		return true
 	}
-	origin := request.Peek(sluice.HeaderOrigin)
-	switch site := request.Peek("Sec-Fetch-Site"); string(site) {
+	origin := peek(ctx, sluice.HeaderOrigin)
+	switch site := peek(ctx, "Sec-Fetch-Site"); string(site) {
 	case "same-origin", "none":
 		return true
 	case "":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/conditional"
 )
 
@@ -39,8 +40,8 @@ func ETag(h sluice.RequestHandler) sluice.RequestHandler {
 		}
 		conditions := conditional.Conditions{
 			IsGetOrHead: true,
-			IfMatch:     slices.Clone(ctx.Request.Header.PeekAll(sluice.HeaderIfMatch)), // PeekAll uses its memory again
-			IfNoneMatch: ctx.Request.Header.PeekAll(sluice.HeaderIfNoneMatch),
+			IfMatch:     slices.Clone(upgrade.PeekAll(ctx, &ctx.Request.Header, sluice.HeaderIfMatch)), // its memory is used again
+			IfNoneMatch: upgrade.PeekAll(ctx, &ctx.Request.Header, sluice.HeaderIfNoneMatch),
 		}
 		switch conditions.Evaluate(conditional.Validators{ETag: tag}) {
 		case conditional.NotModified:

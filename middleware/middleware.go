@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // Use returns h inside all middlewares. The first is the outermost: it sees a request before
@@ -29,6 +30,11 @@ func Use(h sluice.RequestHandler, all ...func(sluice.RequestHandler) sluice.Requ
 		h = wrap(h)
 	}
 	return h
+}
+
+// peek returns the value of a field of the request, in any spelling of its name.
+func peek(ctx *sluice.RequestCtx, name string) []byte {
+	return upgrade.Peek(ctx, &ctx.Request.Header, name)
 }
 
 // settle calls set with the head of the response that will be sent, after the handler has

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // RealIPOptions say whose word counts.
@@ -45,7 +46,7 @@ func RealIP(o RealIPOptions) func(sluice.RequestHandler) sluice.RequestHandler {
 	return func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {
 			if r.trustsPeer(ctx.RemoteAddr()) {
-				if at := r.find(ctx.Request.Header.PeekAll(r.header)); at.IsValid() {
+				if at := r.find(upgrade.PeekAll(ctx, &ctx.Request.Header, r.header)); at.IsValid() {
 					ctx.SetRemoteAddr(net.TCPAddrFromAddrPort(at))
 				}
 			}

@@ -26,7 +26,7 @@ const maxRequestID = 128
 func RequestID(h sluice.RequestHandler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		id := ""
-		if given := ctx.Request.Header.Peek(HeaderRequestID); isRequestID(given) {
+		if given := peek(ctx, HeaderRequestID); isRequestID(given) {
 			id = string(given)
 		} else {
 			id = newRequestID()

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 )
 
 // The attributes of the semantic conventions for HTTP that are stable.
@@ -125,6 +126,9 @@ var _ propagation.TextMapCarrier = headers{}
 // Get implements propagation.TextMapCarrier.
 func (h headers) Get(key string) string {
 	values := h.PeekAll(key)
+	if len(values) == 0 { // a server that keeps names as they were sent may have another spelling
+		values = upgrade.Values(h.All(), key)
+	}
 	if len(values) == 0 {
 		return ""
 	}

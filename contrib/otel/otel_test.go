@@ -445,3 +445,13 @@ func TestSkip(t *testing.T) {
 		t.Error("not called")
 	}
 }
+
+// A server that keeps names as they were sent has those of Go's clients as Traceparent.
+func TestHeadersInAnySpelling(t *testing.T) {
+	var h sluice.RequestHeader
+	h.DisableNormalizing()
+	h.Set("Traceparent", "00-1")
+	if got := (headers{&h}).Get("traceparent"); got != "00-1" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"context"
 	"iter"
 	"slices"
 
@@ -39,4 +40,35 @@ func newSearch() any {
 		return true
 	}
 	return s
+}
+
+// A header is a *sluice.RequestHeader.
+type header interface {
+	Peek(name string) []byte
+	PeekAll(name string) [][]byte
+}
+
+// Peek is h.Peek(name) for any spelling of the name, where h is the head of the request of ctx, which
+// is a sluice.RequestCtx. It costs a search through all fields only if the server keeps names as they
+// were sent: over HTTP/2 that is in lower case.
+func Peek(ctx context.Context, h header, name string) []byte {
+	if value := h.Peek(name); len(value) > 0 {
+		return value
+	}
+	if head := TakerOf(ctx).RequestHead(h); head.Table.KeepNames {
+		var room [1][]byte
+		if found := head.AppendAny(room[:0], name); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return nil
+}
+
+// PeekAll is to h.PeekAll what Peek is to h.Peek. The result is valid until the next call of a method
+// of h that returns several values.
+func PeekAll(ctx context.Context, h header, name string) [][]byte {
+	if head := TakerOf(ctx).RequestHead(h); head.Table.KeepNames {
+		return head.AppendAny(nil, name)
+	}
+	return h.PeekAll(name)
 }

@@ -186,8 +186,8 @@ func satelliteRules() map[string]packageRule {
 		"proxy": {own: []string{".", "internal/body", "internal/buf", "internal/client/balance", "internal/clock", "internal/engine", "internal/engine/choose", "internal/invariants", "internal/message", "internal/server/upgrade", "internal/wire/ascii", "internal/wire/ws", "internal/wire/h1", "internal/wire/uri"}},
 
 		"router":          {own: []string{".", "internal/server/route"}},
-		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route"}},
-		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/wire/conditional", "shared"}},
+		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route", "internal/server/upgrade"}},
+		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/server/upgrade", "internal/wire/conditional", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"sluicetest":      {own: []string{".", "fasthttputil"}},
