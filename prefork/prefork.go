@@ -233,8 +233,8 @@ type Prefork struct {
 	LoadConfig func() ([]byte, error)
 
 	// OnWorkerStart is called in each worker before it serves. An error ends the
-	// worker. At the first start, the master's ListenAndServe returns it as a
-	// *BootError.
+	// worker, and the master logs it. At the first start, the master's ListenAndServe
+	// returns it as a *BootError.
 	OnWorkerStart func(WorkerInfo) error
 	// OnDrain is called in a worker that has been told to end, after it has
 	// stopped accepting. Connections that the server does not own (hijacked ones)
@@ -323,9 +323,9 @@ func (p *Prefork) Server() *sluice.Server { return p.server }
 // ListenAndServe serves HTTP on the TCP address addr, "host:port", the unix socket
 // "unix:" and its path, or systemd's sockets "fd:" and their name. In the master it returns when all workers have
 // ended: nil after an orderly end, otherwise the reason. In a worker it returns
-// nil after the worker was told to end and its requests are answered. If
-// ServeFunc returns first, it returns that result. The worker's main should
-// return then.
+// nil after the worker was told to end and its requests are answered, and when the
+// master has got the reason why the worker cannot serve. If ServeFunc returns later,
+// it returns that result. The worker's main should return then.
 func (p *Prefork) ListenAndServe(addr string) error {
 	return p.run(addr, p.ServeFunc, false)
 }

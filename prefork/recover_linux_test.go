@@ -73,18 +73,22 @@ func TestOverRecovery(t *testing.T) {
 	}
 }
 
-// The error of the first start is what the worker reported.
+// The error of the first start is what the worker reported. The master alone says it: once for each
+// worker, and at the end.
 func TestBootError(t *testing.T) {
 	f := start(t, setup{Workers: 2, Threshold: 9, Failing: "no such database"}, false)
 	if status := f.wait(); status != 1 || f.count("master returned sluice: worker") != 1 || f.count("cannot start: config: no such database") == 0 {
 		t.Errorf("exit status %d", status)
+	}
+	if n := f.count("cannot serve: config: no such database") + 1; f.count("no such database") != n {
+		t.Errorf("%d lines have the error, want %d", f.count("no such database"), n)
 	}
 }
 
 // A worker that cannot use the shared memory does not serve.
 func TestBadMemory(t *testing.T) {
 	f := start(t, setup{Workers: 1, Threshold: 9, BadMemory: true}, false)
-	if status := f.wait(); status != 1 || f.count("cannot start: memory: ") == 0 || f.count("worker returned <nil>") != 0 {
+	if status := f.wait(); status != 1 || f.count("cannot start: memory: ") == 0 || f.count("ready after") != 0 {
 		t.Errorf("exit status %d", status)
 	}
 }

@@ -106,7 +106,7 @@ func (p *Prefork) workFor(l link, addr string, serve func(net.Listener) error, i
 	}
 	defer close(w.stop)
 	go w.mourn()
-	if err := w.start(addr); err != nil {
+	if serves, err := w.start(addr); !serves {
 		return err
 	}
 	return w.run()
@@ -124,15 +124,14 @@ func (p *Prefork) listenBare(addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// start serves the worker's sockets and reports ready.
-func (w *worker) start(addr string) error {
+// start serves the worker's sockets and reports ready. If the worker cannot serve, it returns
+// false, and the reason unless the master knows it.
+func (w *worker) start(addr string) (serves bool, err error) {
 	if err := w.listen(addr); err != nil {
-		w.link.Fatal("listen", err.Error())
-		return err
+		return false, w.refuse("listen", err)
 	}
 	if err := w.adoptSegment(); err != nil {
-		w.link.Fatal("memory", err.Error())
-		return err
+		return false, w.refuse("memory", err)
 	}
 	info := WorkerInfo{Slot: w.link.Slot(), Generation: w.link.Generation(), Config: w.link.Configuration()}
 	info.Packets, info.PacketIndex, info.PacketSecret = w.link.Packets()
@@ -142,13 +141,11 @@ func (w *worker) start(addr string) error {
 	w.prefork.state.Store(&state{addrs: w.addrs})
 	if hook := w.prefork.OnWorkerStart; hook != nil {
 		if err := hook(info); err != nil {
-			w.link.Fatal("config", err.Error())
-			return err
+			return false, w.refuse("config", err)
 		}
 	}
 	if err := w.meet(info); err != nil {
-		w.link.Fatal("backplane", err.Error())
-		return err
+		return false, w.refuse("backplane", err)
 	}
 	cgroup.LimitMemory(max(w.prefork.Workers, w.link.Slots()))
 	w.shareTickets()
@@ -159,8 +156,7 @@ func (w *worker) start(addr string) error {
 	select {
 	case r := <-w.results:
 		if r.err != nil && !w.link.IsBare() {
-			w.link.Fatal("serve", r.err.Error())
-			return r.err
+			return false, w.refuse("serve", r.err)
 		}
 		w.early = &r
 	case <-time.After(bootSettle):
@@ -168,6 +164,15 @@ func (w *worker) start(addr string) error {
 	w.receive()
 	w.board.enter(shared.Ready)
 	w.link.Ready() // an error means that the master is gone, which Orphaned reports
+	return true, nil
+}
+
+// refuse tells the master why this worker cannot serve. It returns nil if the master knows, which
+// logs it: a program would print it a second time.
+func (w *worker) refuse(class string, err error) error {
+	if w.link.IsBare() || w.link.Fatal(class, err.Error()) != nil {
+		return err
+	}
 	return nil
 }
 

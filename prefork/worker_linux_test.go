@@ -36,6 +36,7 @@ type fakeLink struct {
 	orphaned                chan struct{}
 	orphanGrace             time.Duration
 	err                     error // of Drained and Meet
+	fatalErr                error // of Fatal
 	post                    func(slot, fd int, parcel []byte, wait time.Duration) error
 
 	mu    sync.Mutex
@@ -77,11 +78,14 @@ func (l *fakeLink) Orders() <-chan supervise.Order       { return l.orders }
 func (l *fakeLink) Orphaned() <-chan struct{}            { return l.orphaned }
 func (l *fakeLink) OrphanGrace() time.Duration           { return l.orphanGrace }
 func (l *fakeLink) Ready() error                         { l.note("ready"); return nil }
-func (l *fakeLink) Fatal(class, text string) error       { l.note("fatal %s: %s", class, text); return nil }
 func (l *fakeLink) Receive(func(fd int, parcel []byte))  { l.note("receive") }
 func (l *fakeLink) StopReceiving(empty bool)             { l.note("stop receiving %v", empty) }
 func (l *fakeLink) TakeBack()                            { l.note("take back") }
 func (l *fakeLink) Drained(s supervise.DrainStats) error { l.note("drained %+v", s); return l.err }
+func (l *fakeLink) Fatal(class, text string) error {
+	l.note("fatal %s: %s", class, text)
+	return l.fatalErr
+}
 func (l *fakeLink) Meet(take func(*os.File)) error {
 	l.note("meet")
 	if l.stream != nil {
@@ -141,13 +145,18 @@ func TestWorkerStarts(t *testing.T) {
 		{"with an inbox", func(p *Prefork, l *fakeLink) { l.slots, p.server = 1, &sluice.Server{} }, nil, settle, "start {3 7 text}, receive, ready", nil},
 		{"with a server, without an inbox", func(p *Prefork, l *fakeLink) { p.server = &sluice.Server{} }, nil, settle, "start {3 7 text}, ready", nil},
 		{"bare", func(_ *Prefork, l *fakeLink) { l.bare = true }, nil, settle, "start {-1 0 }, ready", nil},
-		{"no listener", func(_ *Prefork, l *fakeLink) { l.listeners = nil }, nil, 0, "fatal listen: " + errNoListener.Error(), errNoListener},
-		{"a hook", func(p *Prefork, _ *fakeLink) { p.OnWorkerStart = func(WorkerInfo) error { return bad } }, nil, 0, "fatal config: bad", bad},
+		{"no listener", func(_ *Prefork, l *fakeLink) { l.listeners = nil }, nil, 0, "fatal listen: " + errNoListener.Error(), nil},
+		{"a hook", func(p *Prefork, _ *fakeLink) { p.OnWorkerStart = func(WorkerInfo) error { return bad } }, nil, 0, "fatal config: bad", nil},
+		{"a hook of a bare worker", func(p *Prefork, l *fakeLink) { l.bare, p.OnWorkerStart = true, func(WorkerInfo) error { return bad } }, nil, 0, "", bad},
+		{"a hook without a master", func(p *Prefork, l *fakeLink) {
+			l.fatalErr, p.OnWorkerStart = bad, func(WorkerInfo) error { return errNoListener }
+		}, nil, 0,
+			"fatal config: " + errNoListener.Error(), errNoListener},
 		{"no backplane", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(ignorer{}); l.err = supervise.ErrDetached }, nil, 0,
-			"start {3 7 text}, meet, fatal backplane: " + ErrNoBackplane.Error(), ErrNoBackplane},
+			"start {3 7 text}, meet, fatal backplane: " + ErrNoBackplane.Error(), nil},
 		{"the others cannot be met", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(ignorer{}); l.err = bad }, nil, 0,
-			"start {3 7 text}, meet, fatal backplane: bad", bad},
-		{"serving fails", func(*Prefork, *fakeLink) {}, func() error { return bad }, 0, "start {3 7 text}, fatal serve: bad", bad},
+			"start {3 7 text}, meet, fatal backplane: bad", nil},
+		{"serving fails", func(*Prefork, *fakeLink) {}, func() error { return bad }, 0, "start {3 7 text}, fatal serve: bad", nil},
 		{"serving ends", func(*Prefork, *fakeLink) {}, func() error { return nil }, 0, "start {3 7 text}, ready", nil},
 		{"serving fails in a bare worker", func(_ *Prefork, l *fakeLink) { l.bare = true }, func() error { return bad }, 0, "start {-1 0 }, ready", bad},
 	} {
@@ -182,7 +191,7 @@ func (c *beginning) run(t *testing.T, f *os.File, addr string, page *shared.Page
 	began := time.Now()
 	returned := make(chan error)
 	go func() { returned <- p.workFor(l, "", serve, false) }()
-	if c.serve == nil && c.err == nil {
+	if c.serve == nil && strings.HasSuffix(c.want, "ready") {
 		l.orders <- supervise.Order{Kind: supervise.OrderQuit} // it takes orders once it is ready
 	}
 	err := <-returned
