@@ -204,3 +204,13 @@ func TestManagerDiesBesideWrongFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestTooFewDescriptors: a fleet that cannot be started for want of descriptors says what to do.
+func TestTooFewDescriptors(t *testing.T) {
+	for _, args := range []string{"", " --upgrade"} {
+		out, err := limited(t, "sh", "-c", "ulimit -n 12 && exec "+binary+" serve --addr 127.0.0.1:0 --prefork 2"+args).CombinedOutput()
+		if err == nil || !strings.HasSuffix(string(out), "; raise the limit of this process: ulimit -n, LimitNOFILE= of systemd\n") {
+			t.Errorf("%s: %v: %s", args, err, out)
+		}
+	}
+}

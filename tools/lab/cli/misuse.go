@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -87,11 +88,17 @@ func helpOf(help *cobra.Command, args []string) error {
 }
 
 // Message returns the text of an error without the names of packages: what prints it says the
-// program's name, which is the same.
+// program's name, which is the same. Where descriptors are missing, it says what to do.
 func Message(err error) string {
 	const name = "sluice: "
-	text := strings.ReplaceAll(err.Error(), ": "+name, ": ")
-	return strings.TrimPrefix(text, name)
+	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), ": "+name, ": "), name)
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		text += "; raise the limit of this process: ulimit -n, LimitNOFILE= of systemd"
+	case errors.Is(err, syscall.ENFILE):
+		text += "; raise the limit of the system: sysctl fs.file-max"
+	}
+	return text
 }
 
 // flagError says what a flag takes where package pflag shows the words of strconv, and where the flags

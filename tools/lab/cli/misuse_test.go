@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -62,6 +64,20 @@ func TestMessage(t *testing.T) {
 	} {
 		if got := Message(errors.New(text)); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestMessageOfDescriptors: too few descriptors are said with what to do, however deep the error is.
+func TestMessageOfDescriptors(t *testing.T) {
+	for cause, want := range map[syscall.Errno]string{
+		syscall.EMFILE: "; raise the limit of this process: ulimit -n, LimitNOFILE= of systemd",
+		syscall.ENFILE: "; raise the limit of the system: sysctl fs.file-max",
+		syscall.EACCES: "",
+	} {
+		err := fmt.Errorf("sluice: the service: %w", &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("socket", cause)})
+		if got := Message(err); got != "the service: listen tcp: socket: "+cause.Error()+want {
+			t.Errorf("%v: %q", cause, got)
 		}
 	}
 }
