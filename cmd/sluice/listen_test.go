@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -46,6 +47,7 @@ func TestExplainListen(t *testing.T) {
 		err  error
 		want string
 	}{
+		{fmt.Errorf("a worker: %w", refused), "cannot listen on :80: permission denied; ports below 1024 need root, or CAP_NET_BIND_SERVICE"},
 		{refused, "cannot listen on :80: permission denied; ports below 1024 need root, or CAP_NET_BIND_SERVICE"},
 		{prefork.ErrOverRecovery, "too many workers died at the start: the lines above say how"},
 		{closed, closed.Error()},

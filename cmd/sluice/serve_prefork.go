@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -341,13 +342,14 @@ func mainPID() int {
 	return os.Getpid()
 }
 
-// explainListen puts an address in use in our words.
+// explainListen says why the fleet cannot listen, in our words.
 func (o *serveOptions) explainListen(err error) error {
 	var boot *prefork.BootError
+	var op *net.OpError
 	switch explained := explainAdmin(o.admin, err); {
 	case explained != err:
 		return explained
-	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EACCES) && strings.HasPrefix(err.Error(), "listen "):
+	case errors.Is(err, syscall.EADDRINUSE), errors.As(err, &op) && op.Op == "listen":
 		return explainAddr(o.addr, err)
 	case errors.Is(err, prefork.ErrOverRecovery):
 		return errors.New("too many workers died at the start: the lines above say how")

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"syscall"
 	"time"
@@ -92,18 +93,29 @@ type savedError struct {
 	Slot           int // of a RestartError, with IsRestart; the other fields say its Err
 	IsRestart      bool
 	Errno          syscall.Errno
+	NetOp          string // of a *net.OpError
 }
 
 // sameError is an error of another process.
 type sameError struct {
 	text  string
 	errno syscall.Errno
+	netOp string
 }
 
 func (e *sameError) Error() string { return e.text }
 
 // Unwrap returns the system's error, such as EADDRINUSE.
 func (e *sameError) Unwrap() error { return e.errno }
+
+// As tells what failed on a socket, such as "listen".
+func (e *sameError) As(target any) bool {
+	op, isWanted := target.(**net.OpError)
+	if isWanted = isWanted && e.netOp != ""; isWanted {
+		*op = &net.OpError{Op: e.netOp, Err: e.errno}
+	}
+	return isWanted
+}
 
 // saveError returns err in a form for JSON, from which load makes it again with the
 // identity that callers of Run and Restart may ask for.
@@ -120,6 +132,9 @@ func saveError(err error) *savedError {
 	s := &savedError{Text: err.Error(), IsOverRecovery: errors.Is(err, ErrOverRecovery), IsQuit: errors.Is(err, ErrQuit)}
 	errors.As(err, &s.Boot)
 	errors.As(err, &s.Errno)
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		s.NetOp = op.Op
+	}
 	return s
 }
 
@@ -140,7 +155,7 @@ func (s *savedError) load() error {
 		return s.Boot
 	}
 	if s.Errno != 0 {
-		return &sameError{s.Text, s.Errno}
+		return &sameError{s.Text, s.Errno, s.NetOp}
 	}
 	return errors.New(s.Text)
 }
