@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bytes"
 	"net"
 	"strconv"
 	"time"
@@ -27,13 +28,14 @@ type RateLimitOptions struct {
 	// addresses as it likes. Put RealIP outside behind a proxy.
 	Key func(ctx *sluice.RequestCtx) []byte
 	// Name is the name of the limit in the RateLimit fields, "default" if empty.
+	// Several limits around a handler need different names: a response has all of them.
 	Name string
 }
 
 // RateLimit returns a middleware that answers 429 to requests that limiter refuses, with
 // Retry-After. Responses have the fields RateLimit and RateLimit-Policy of
 // draft-ietf-httpapi-ratelimit-headers: how many requests are left, and when all of them will
-// be.
+// be; of each RateLimit that has counted the request.
 //
 //	limit := shared.Must(shared.Default().RateLimiter("api", shared.RateLimit{Events: 100, Per: time.Minute}))
 //	handler = middleware.RateLimit(limit, middleware.RateLimitOptions{})(handler)
@@ -45,7 +47,7 @@ func RateLimit(limiter Limiter, o RateLimitOptions) func(sluice.RequestHandler) 
 	name := policyName(o.Name)
 	l := &rateLimit{
 		limiter: limiter, key: o.Key,
-		policy: name + ";q=" + strconv.Itoa(burst) + ";w=" + strconv.FormatInt(seconds(refill), 10),
+		policy: []byte(name + ";q=" + strconv.Itoa(burst) + ";w=" + strconv.FormatInt(seconds(refill), 10) + ","),
 		left:   name + ";r=",
 	}
 	if l.key == nil {
@@ -79,8 +81,8 @@ func RateLimit(limiter Limiter, o RateLimitOptions) func(sluice.RequestHandler) 
 type rateLimit struct {
 	limiter Limiter
 	key     func(ctx *sluice.RequestCtx) []byte
-	policy  string // the value of RateLimit-Policy
-	left    string // the value of RateLimit begins with it
+	policy  []byte // the member of RateLimit-Policy, with a comma
+	left    string // that of RateLimit begins with it
 }
 
 func (l *rateLimit) set(h *sluice.ResponseHeader, q *shared.Quota) {
@@ -89,8 +91,24 @@ func (l *rateLimit) set(h *sluice.ResponseHeader, q *shared.Quota) {
 	value = strconv.AppendInt(value, int64(q.Left), 10)
 	value = append(value, ";t="...)
 	value = strconv.AppendInt(value, seconds(q.Reset), 10)
-	h.SetBytesV("RateLimit", value)
-	h.Set("RateLimit-Policy", l.policy)
+	addMember(h, "RateLimit", append(value, ','))
+	addMember(h, "RateLimit-Policy", l.policy)
+}
+
+// addMember adds a member, which begins with a name in quotes and has a comma at its end, to the list
+// in a field, unless it is there: it may have been set before the handler, and a RateLimit inside or
+// outside sets its own.
+func addMember(h *sluice.ResponseHeader, name string, member []byte) {
+	list, bare := h.Peek(name), member[:len(member)-1]
+	if bytes.HasSuffix(list, bare) || bytes.Contains(list, member) {
+		return
+	}
+	var text [128]byte
+	longer := append(text[:0], list...)
+	if len(list) > 0 {
+		longer = append(longer, ", "...)
+	}
+	h.SetBytesV(name, append(longer, bare...))
 }
 
 // seconds returns d in whole seconds, rounded up: who comes back then is not refused.

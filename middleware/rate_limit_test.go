@@ -60,6 +60,30 @@ func TestRateLimitFields(t *testing.T) {
 }
 
 // Who counts as one client. A client of IPv6 does not get more by its other addresses.
+// A client is told of all limits that count its request, also of the one that refuses it.
+func TestRateLimitsTogether(t *testing.T) {
+	q := shared.Quota{IsAllowed: true, Left: 4, Reset: time.Second}
+	refusal := shared.Quota{RetryAfter: time.Second, Reset: 2500 * time.Millisecond}
+	const policies = `"wide";q=5;w=2, "narrow";q=5;w=2`
+	for name, c := range map[string]struct {
+		inner        shared.Quota
+		handler      sluice.RequestHandler
+		status       int
+		left, policy string
+	}{
+		"allowed":  {q, answer("x"), 200, `"wide";r=4;t=1, "narrow";r=4;t=1`, policies},
+		"replaced": {q, func(ctx *sluice.RequestCtx) { ctx.Error("x", 400) }, 400, `"narrow";r=4;t=1, "wide";r=4;t=1`, `"narrow";q=5;w=2, "wide";q=5;w=2`},
+		"refused":  {refusal, answer("x"), 429, `"narrow";r=0;t=3, "wide";r=4;t=1`, `"narrow";q=5;w=2, "wide";q=5;w=2`},
+		"own":      {q, func(ctx *sluice.RequestCtx) { ctx.Response.Header.Set("RateLimit", `"db";r=1;t=12`) }, 200, `"db";r=1;t=12, "narrow";r=4;t=1, "wide";r=4;t=1`, policies},
+	} {
+		ctx := request(t, "GET / HTTP/1.1")
+		Use(c.handler, RateLimit(fixedLimit{&q}, RateLimitOptions{Name: "wide"}), RateLimit(fixedLimit{&c.inner}, RateLimitOptions{Name: "narrow"}))(ctx)
+		if status := ctx.Response.StatusCode(); status != c.status || field(ctx, "RateLimit") != c.left || field(ctx, "RateLimit-Policy") != c.policy {
+			t.Errorf("%s: %d, %s, %s", name, status, field(ctx, "RateLimit"), field(ctx, "RateLimit-Policy"))
+		}
+	}
+}
+
 func TestRateLimitKeys(t *testing.T) {
 	handler := RateLimit(newLimiter(t, 1), RateLimitOptions{})(answer("in"))
 	for _, c := range []struct {
