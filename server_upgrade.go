@@ -277,6 +277,12 @@ func (t *taker) Kept() *any { return &t.kept }
 // StopBody implements upgrade.Taker.
 func (t *taker) StopBody() { t.requestStream.stop() }
 
+// IsBodyForeign implements upgrade.Taker.
+func (t *taker) IsBodyForeign() bool {
+	ctx := (*RequestCtx)(t)
+	return ctx.isSilent() || ctx.takeover != nil && ctx.takeover.WritesBody
+}
+
 // RequestHead implements upgrade.Taker.
 func (t *taker) RequestHead(h any) *message.RequestHeader { return &h.(*RequestHeader).m }
 

@@ -33,7 +33,7 @@ type Options struct {
 	// the pattern of package router), status, bytes, duration, remote, host, user_agent,
 	// referer, request_id (of middleware.RequestID),
 	// protocol and tls (the version). Those that are empty are left out, and so is the
-	// number of bytes of a streamed body of unknown length. path and query are those of the
+	// number of bytes if it is not known. path and query are those of the
 	// request line, not decoded. Requests whose head is malformed have only status, bytes,
 	// duration, remote and error.
 	Logger *slog.Logger
@@ -52,7 +52,7 @@ type Entry struct {
 	// Status is the status of the response.
 	Status int
 	// Bytes is the length of the response's body on the connection; -1 if that is not
-	// known before the body has been sent.
+	// known before the body has been sent, as for streams of package sse, or after a panic.
 	Bytes int
 	// Duration is the time from the arrival of the request until the handler has returned.
 	Duration time.Duration
@@ -105,7 +105,7 @@ func Attach(s *sluice.Server, o Options) {
 	}
 	s.ErrorHandler = func(ctx *sluice.RequestCtx, err error) {
 		refuse(ctx, err)
-		l.log(ctx, ctx.Time(), Entry{Status: ctx.Response.StatusCode(), Bytes: bodySize(ctx), Err: err})
+		l.log(ctx, ctx.Time(), Entry{Status: ctx.Response.StatusCode(), Bytes: bodySize(ctx, &ctx.Response), Err: err})
 	}
 }
 
@@ -118,11 +118,11 @@ func (l *log) wrap(h sluice.RequestHandler) sluice.RequestHandler {
 			e := Entry{RequestID: id}
 			switch late := ctx.LastTimeoutErrorResponse(); {
 			case !hasReturned:
-				e.Panicked, e.Status = true, sluice.StatusInternalServerError
+				e.Panicked, e.Status, e.Bytes = true, sluice.StatusInternalServerError, -1
 			case late != nil:
-				e.Late, e.Status, e.Bytes = true, late.StatusCode(), len(late.Body())
+				e.Late, e.Status, e.Bytes = true, late.StatusCode(), bodySize(ctx, late)
 			default:
-				e.Status, e.Bytes = ctx.Response.StatusCode(), bodySize(ctx)
+				e.Status, e.Bytes = ctx.Response.StatusCode(), bodySize(ctx, &ctx.Response)
 			}
 			l.log(ctx, start, e)
 		}()
@@ -207,12 +207,15 @@ func attributes(ctx *sluice.RequestCtx, e *Entry) []slog.Attr {
 
 // bodySize returns how many bytes the body of the response takes, -1 if that is not known
 // yet.
-func bodySize(ctx *sluice.RequestCtx) int {
-	resp := &ctx.Response
+func bodySize(ctx *sluice.RequestCtx, resp *sluice.Response) int {
 	switch status := resp.StatusCode(); {
 	case ctx.IsHead(), resp.SkipBody, status < sluice.StatusOK,
-		status == sluice.StatusNoContent, status == sluice.StatusNotModified:
+		status == sluice.StatusNoContent, status == sluice.StatusResetContent, status == sluice.StatusNotModified:
 		return 0
+	case resp != &ctx.Response: // after a time-out, ctx is not looked at
+		return len(resp.Body())
+	case upgrade.TakerOf(ctx).IsBodyForeign():
+		return -1
 	case resp.IsBodyStream(), ctx.HeadSent(): // by Flush, which has sent parts of the body, too
 		return max(resp.Header.ContentLength(), -1)
 	}

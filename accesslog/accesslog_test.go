@@ -17,6 +17,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/server/requestid"
 	"github.com/sluicehttp/sluice/router"
 	"github.com/sluicehttp/sluice/sluicetest"
+	"github.com/sluicehttp/sluice/sse"
 )
 
 // request returns a RequestCtx with the request.
@@ -81,6 +82,31 @@ func TestFlushedBodies(t *testing.T) {
 	}
 }
 
+// How long a stream of events will be is not known when it begins.
+func TestEvents(t *testing.T) {
+	hub, err := sse.New(sse.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, want := range map[string]int{"GET": -1, "HEAD": 0} {
+		sizes := make(chan int, 1)
+		addr := served(t, &sluice.Server{Handler: Handler(func(ctx *sluice.RequestCtx) {
+			if err := hub.Serve(ctx, "news"); err != nil {
+				t.Error(err)
+			}
+		}, Options{Write: func(_ *sluice.RequestCtx, e Entry) { sizes <- e.Bytes }})})
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, method+" / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if got := <-sizes; got != want {
+			t.Errorf("%s: %d bytes, want %d", method, got, want)
+		}
+	}
+}
+
 func TestRecords(t *testing.T) {
 	const about = ` host=example.com user_agent="curl/8 \"x\"" referer=http://x/ protocol=HTTP/1.1`
 	for _, c := range []struct {
@@ -94,12 +120,18 @@ func TestRecords(t *testing.T) {
 		{"failure", plain, func(ctx *sluice.RequestCtx) { ctx.Error("no", 503) },
 			`level=ERROR msg=request method=GET path=/a%20b query="c=%0a" status=503 bytes=2 remote=192.0.2.7:5` + about},
 		{"panic", plain, func(ctx *sluice.RequestCtx) { panic("on purpose") },
-			`level=ERROR msg=request method=GET path=/a%20b query="c=%0a" status=500 bytes=0 remote=192.0.2.7:5` + about},
+			`level=ERROR msg=request method=GET path=/a%20b query="c=%0a" status=500 remote=192.0.2.7:5` + about},
 		{"time-out", plain, func(ctx *sluice.RequestCtx) { ctx.TimeoutErrorWithCode("late", 504) },
 			`level=ERROR msg=request method=GET path=/a%20b query="c=%0a" status=504 bytes=4 remote=192.0.2.7:5` + about},
 		{"stream", "HEAD / HTTP/1.0\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("12345") },
 			`level=INFO msg=request method=HEAD path=/ status=200 bytes=0 remote=192.0.2.7:5 protocol=HTTP/1.0`},
 		{"head", "GET / HTTP/1.0\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) },
+			`level=INFO msg=request method=GET path=/ status=200 remote=192.0.2.7:5 protocol=HTTP/1.0`},
+		{"reset", "GET / HTTP/1.0\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.Error("not sent", 205) },
+			`level=INFO msg=request method=GET path=/ status=205 bytes=0 remote=192.0.2.7:5 protocol=HTTP/1.0`},
+		{"late head", "HEAD / HTTP/1.0\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.TimeoutErrorWithCode("late", 404) },
+			`level=INFO msg=request method=HEAD path=/ status=404 bytes=0 remote=192.0.2.7:5 protocol=HTTP/1.0`},
+		{"silent", "GET / HTTP/1.0\r\n\r\n", func(ctx *sluice.RequestCtx) { ctx.HijackSetNoResponse(true); ctx.Hijack(func(net.Conn) {}) },
 			`level=INFO msg=request method=GET path=/ status=200 remote=192.0.2.7:5 protocol=HTTP/1.0`},
 		{"id", "GET / HTTP/1.0\r\nX-Request-Id: id7\r\n\r\n", nil,
 			`level=INFO msg=request method=GET path=/ status=204 bytes=0 remote=192.0.2.7:5 protocol=HTTP/1.0 request_id=id7`},

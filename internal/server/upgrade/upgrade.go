@@ -36,6 +36,9 @@ type Taker interface {
 	// StopBody makes a waiting Read of the request's body stream return, and every further
 	// one. The connection is closed after the response, if the body was not read to its end.
 	StopBody()
+	// IsBodyForeign reports whether another protocol writes the body of the response, or the handler
+	// of Hijack all of it.
+	IsBodyForeign() bool
 	// RequestHead returns what is in a *sluice.RequestHeader, and ResponseHead what is in a
 	// *sluice.ResponseHeader.
 	RequestHead(h any) *message.RequestHeader
