@@ -158,7 +158,8 @@ func TestDeflateEcho(t *testing.T) {
 				echo(d.frame(ws.OpText, long[:500]), long[:500], true)
 				echo(d.frame(ws.OpText, "short"), "short", false)
 				echo(d.frame(ws.OpBinary, ""), "", false)
-				echo(d.frame(ws.OpBinary, random), random, false) // it would become longer
+				echo(deflated(masked(ws.OpBinary, "")), "", false) // not even compressed
+				echo(d.frame(ws.OpBinary, random), random, false)  // it would become longer
 				echo(masked(ws.OpText, long), long, true)
 			}
 			// In fragments, with a ping between them.

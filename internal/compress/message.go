@@ -112,8 +112,12 @@ func (s *messageSource) Read(p []byte) (n int, err error) {
 // 7.2.2), into a buffer, which the caller must release. history is the end of what the
 // sender has compressed before, as far as it may refer to it. A message of more than limit
 // bytes is ErrTooLarge, and no more is decoded; limit 0 is none. Data that is not DEFLATE,
-// and more than 16 final blocks within a message, are ErrMessage.
+// and more than 16 final blocks within a message, are ErrMessage. No bytes at all are an empty
+// message: RFC 7692 section 7.2.3.6 has one byte for it, but zlib accepts them, so browsers do.
 func InflateMessage(src, history []byte, limit int) (*buf.Buffer, error) {
+	if len(src) == 0 {
+		return buf.Get(minInflated), nil
+	}
 	z := acquireFlateReader()
 	out := buf.Get(inflatedSize(len(src), limit))
 	z.source = messageSource{in: src, tail: messageTail}
