@@ -298,6 +298,9 @@ func (x *exchange) InterruptRead() { x.stream.interruptRead() }
 // InterruptWrite implements server.Exchange.
 func (x *exchange) InterruptWrite() { x.stream.reset(h3.InternalError) }
 
+// Cancel implements streams.Stream.
+func (x *exchange) Cancel() { x.stream.reset(h3.RequestCancelled) }
+
 // HasTarget implements server.Exchange.
 func (x *exchange) HasTarget() bool { return false }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	peer "github.com/quic-go/quic-go/http3"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/test/nettest"
@@ -73,14 +74,15 @@ func TestHandlers(t *testing.T) {
 			t.Errorf("%s: %d %.40q", row.path, resp.StatusCode, body)
 		}
 	}
-	for _, path := range []string{"/abort", "/close", "/short"} {
+	for path, want := range map[string]wire.Code{"/abort": wire.InternalError, "/close": wire.RequestCancelled, "/short": wire.InternalError} {
 		resp, err := client.Get("https://" + addr + path)
 		if err == nil {
 			_, err = io.ReadAll(resp.Body)
 			resp.Body.Close()
 		}
-		if err == nil {
-			t.Errorf("%s: the answer looks complete", path)
+		var reset *peer.Error
+		if !errors.As(err, &reset) || wire.Code(reset.ErrorCode) != want {
+			t.Errorf("%s: the answer ends with %v, want %v", path, err, want)
 		}
 	}
 	close(late)

@@ -37,11 +37,12 @@ func http2Whole() []http2Response {
 		{"101", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101) }, "GET", "500 21 Internal Server Error"},
 		{"panic", func(*sluice.RequestCtx) { panic("x") }, "GET", "500 21 Internal Server Error"},
 		{"abort", func(*sluice.RequestCtx) { panic(sluice.ErrAbortHandler) }, "GET", "reset"},
+		{"Close of Conn after Flush", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); _ = ctx.Conn().Close() }, "GET", "200 -1 canceled"},
 		{"panic after Flush", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); panic("x") }, "GET", "200 -1 reset"},
 		{"abort after Flush", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); panic(sluice.ErrAbortHandler) }, "GET", "200 -1 reset"},
 		{"hijack", func(ctx *sluice.RequestCtx) { ctx.Hijack(func(net.Conn) {}) }, "GET", "501 15 Not Implemented"},
 		{"TimeoutError", func(ctx *sluice.RequestCtx) { ctx.TimeoutError("late") }, "GET", "408 4 late"},
-		{"Close of Conn", func(ctx *sluice.RequestCtx) { _ = ctx.Conn().Close() }, "GET", "reset"},
+		{"Close of Conn", func(ctx *sluice.RequestCtx) { _ = ctx.Conn().Close() }, "GET", "canceled"},
 		{"Conn", func(ctx *sluice.RequestCtx) {
 			_, read := ctx.Conn().Read(nil)
 			_, wrote := ctx.Conn().Write(nil)
@@ -95,7 +96,15 @@ type http2Response struct {
 	name    string
 	handler sluice.RequestHandler
 	method  string
-	want    string // status, length, body; or "reset"
+	want    string // status, length, body; or "reset", "canceled"
+}
+
+// ended says how a response has ended with err.
+func ended(err error) string {
+	if strings.HasSuffix(err.Error(), "; CANCEL; received from peer") {
+		return "canceled"
+	}
+	return "reset"
 }
 
 // TestHTTP2RawBodies: content of SetBodyRaw that waits for the client may be memory of its
@@ -142,8 +151,10 @@ func TestHTTP2Responses(t *testing.T) {
 			harness.OnEachHTTP2Network(t, func(t *testing.T, n harness.Network) {
 				r := harness.ServeHTTP2(t, n, &sluice.Server{Handler: test.handler})
 				req, _ := http.NewRequest(test.method, n.Scheme()+"://h/", nil)
-				got := "reset"
-				if resp, err := r.HTTP2Client().Do(req); err == nil {
+				got := ""
+				if resp, err := r.HTTP2Client().Do(req); err != nil {
+					got = ended(err)
+				} else {
 					body, err := io.ReadAll(resp.Body)
 					length := resp.Header.Get("Content-Length")
 					if length == "" {
@@ -151,7 +162,7 @@ func TestHTTP2Responses(t *testing.T) {
 					}
 					got = fmt.Sprintf("%d %s %s", resp.StatusCode, length, body)
 					if err != nil {
-						got += "reset"
+						got += ended(err)
 					}
 				}
 				if got != test.want {

@@ -488,6 +488,9 @@ func (x *Exchange) InterruptRead() { x.stream.InterruptRead() }
 // InterruptWrite implements server.Exchange.
 func (x *Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 
+// Cancel implements streams.Stream.
+func (x *Exchange) Cancel() { x.stream.Reset(h2.CodeCancel) }
+
 // HasTarget implements server.Exchange.
 func (x *Exchange) HasTarget() bool { return false }
 

@@ -114,31 +114,39 @@ const keyName = "Sec-WebSocket-Key"
 // concerns its bytes is not supported.
 type UserConn struct {
 	engine.AddressOnly
-	mu       sync.Mutex
-	exchange server.Exchange // nil: the request has ended
+	mu     sync.Mutex
+	stream Stream // nil: the request has ended
 }
 
-// NewUserConn returns a UserConn of the request of x. err is what it returns for what is not
+// A Stream is the exchange of a request, on a stream of its own.
+type Stream interface {
+	server.Exchange
+	// Cancel resets the stream on behalf of the handler. It is called on any goroutine, as
+	// InterruptWrite is.
+	Cancel()
+}
+
+// NewUserConn returns a UserConn of the request of s. err is what it returns for what is not
 // supported.
-func NewUserConn(x server.Exchange, err error) *UserConn {
-	return &UserConn{AddressOnly: engine.AddressOnly{Conn: x.NetConn(), Err: err}, exchange: x}
+func NewUserConn(s Stream, err error) *UserConn {
+	return &UserConn{AddressOnly: engine.AddressOnly{Conn: s.NetConn(), Err: err}, stream: s}
 }
 
-// End ends the use of the exchange.
+// End ends the use of the stream.
 func (c *UserConn) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.exchange = nil
+	c.stream = nil
 }
 
 // Close implements net.Conn: it resets the stream of the request.
 func (c *UserConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.exchange == nil {
+	if c.stream == nil {
 		return net.ErrClosed
 	}
-	c.exchange.InterruptWrite()
+	c.stream.Cancel()
 	return nil
 }
 

@@ -19,14 +19,14 @@ import (
 // A fakeExchange notes the content that it gets, up to room bytes.
 type fakeExchange struct {
 	server.Exchange
-	conn          net.Conn
-	did           strings.Builder
-	room          int
-	isInterrupted bool
+	conn       net.Conn
+	did        strings.Builder
+	room       int
+	isCanceled bool
 }
 
 func (f *fakeExchange) NetConn() net.Conn { return f.conn }
-func (f *fakeExchange) InterruptWrite()   { f.isInterrupted = true }
+func (f *fakeExchange) Cancel()           { f.isCanceled = true }
 
 func (f *fakeExchange) SendData(p []byte, isLast bool) bool {
 	if f.room -= len(p); f.room < 0 {
@@ -129,8 +129,8 @@ func TestUserConn(t *testing.T) {
 	if _, err := c.Write(nil); err != unsupported {
 		t.Errorf("Write: %v", err)
 	}
-	if err := c.Close(); err != nil || !x.isInterrupted {
-		t.Errorf("Close: %v, %v", err, x.isInterrupted)
+	if err := c.Close(); err != nil || !x.isCanceled {
+		t.Errorf("Close: %v, %v", err, x.isCanceled)
 	}
 	c.End()
 	if err := c.Close(); err != net.ErrClosed {
