@@ -166,6 +166,7 @@ func (c *PipelineClient) prepare() {
 		Dial:         c.dial,
 		Log:          c.logError,
 		IsTimeout:    clock.IsTimeout,
+		IsRefusal:    isAlert,
 		Explain:      explainPipeline,
 	})
 }

@@ -71,6 +71,27 @@ func TestCertificateIsRequired(t *testing.T) {
 	}
 }
 
+// A PipelineClient does not open other connections either, whichever comes first: its write, or what
+// the server says.
+func TestPipelineCertificateIsRequired(t *testing.T) {
+	server, trusting := harness.TLSConfigs(t, "127.0.0.1")
+	server.ClientAuth = tls.RequireAnyClientCert
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := harness.NewPeerOn(t, ln, answering(harness.OKAnswer))
+	c := &sluice.PipelineClient{Addr: p.Addr(), IsTLS: true, TLSConfig: trusting}
+	for n := 1; n <= 20; n++ {
+		req, resp := harness.NewCall("GET", "https://"+p.Addr()+"/")
+		err = c.Do(req, resp)
+		var alert *net.OpError
+		if !errors.As(err, &alert) || alert.Op != "remote error" || p.Accepted() != n {
+			t.Fatalf("request %d: %v after %d connections", n, err, p.Accepted())
+		}
+	}
+}
+
 // A server that ends the connection during the handshake has not been reached.
 func TestClosedInHandshake(t *testing.T) {
 	p := harness.NewClientPeer(t, func(c *harness.PeerConn) { _, _ = c.Br.ReadByte() })

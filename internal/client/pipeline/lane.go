@@ -301,6 +301,11 @@ func (l *lane) failQueued(err error) {
 	l.cfg.Log(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.failQueuedLocked(err)
+}
+
+// failQueuedLocked is failQueued with the lock, after the error was logged.
+func (l *lane) failQueuedLocked(err error) {
 	l.hasQueuedLocked()
 	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
 		l.vacate(1)
@@ -316,7 +321,12 @@ func (l *lane) settle(k *conn) {
 	l.conn = nil
 	k.tick.Stop()
 	err := k.outcome()
-	if k.answers == 0 && err != errIdle {
+	isRefused := k.answers == 0 && l.cfg.IsRefusal(k.err)
+	switch {
+	case isRefused:
+		err = k.err
+		l.failQueuedLocked(l.explain(err))
+	case k.answers == 0 && err != errIdle:
 		l.countAttemptLocked(err)
 	}
 	written := k.written.Load()
@@ -328,7 +338,7 @@ func (l *lane) settle(k *conn) {
 	for w := l.sent.pop(); w != nil; w = l.sent.pop() {
 		w.attempts++
 		repeats := w.at >= written || w.IsRepeatable && !isSilent && !isTimeout && !k.isAnswering
-		if w.state == workAbandoned || !repeats || w.attempts >= l.cfg.Attempts {
+		if w.state == workAbandoned || isRefused || !repeats || w.attempts >= l.cfg.Attempts {
 			l.unanswered.Add(-1)
 			l.finishLocked(w, l.explain(err))
 		} else {

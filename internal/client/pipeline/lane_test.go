@@ -2,12 +2,15 @@ package pipeline
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // echo answers each request on a connection with the request, until it ends.
@@ -231,6 +234,40 @@ func TestConnLimits(t *testing.T) {
 				t.Errorf("%s: after %v", name, took)
 			case name == "writing" && len(s.all) != 3:
 				t.Errorf("%s: on %d connections", name, len(s.all))
+			}
+		})
+	}
+}
+
+// TestRefusal: a server that refuses a new connection fails all requests, also those that were not
+// sent. After an answer, the connection has ended like any other.
+func TestRefusal(t *testing.T) {
+	for _, isNew := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := newClient(t, Config{Conns: 1, Pending: 9})
+			c.lanes[0].cfg.IsRefusal = func(err error) bool { return err == io.EOF }
+			first, sent, queued := newLine("first"), newLine("sent"), newLine("queued")
+			sent.IsRepeatable, sent.IsLast = true, true // nothing follows it
+			ended := []chan clock.Phase{begin(c, first, nil), begin(c, sent, nil), begin(c, queued, nil)}
+			conn := <-s.conns
+			s.want(conn, "first", "sent")
+			if !isNew {
+				s.say(conn, "FIRST\n")
+				<-ended[0]
+			}
+			s.all[0].Close()
+			if !isNew {
+				conn = <-s.conns
+				s.want(conn, "sent")
+				return
+			}
+			for i, w := range []*line{first, sent, queued} {
+				if <-ended[i]; w.Err != ErrEnded {
+					t.Errorf("%q: %v", w.Out, w.Err)
+				}
+			}
+			if len(s.all) != 1 {
+				t.Errorf("%d connections", len(s.all))
 			}
 		})
 	}

@@ -34,6 +34,8 @@ type Config struct {
 
 	// IsTimeout reports whether an error of a connection is a time-out.
 	IsTimeout func(error) bool
+	// IsRefusal reports whether an error of a new connection would be that of the next one, too.
+	IsRefusal func(error) bool
 	// Explain returns the error of requests whose connection ended with err.
 	Explain func(err error) error
 }

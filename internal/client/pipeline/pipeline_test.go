@@ -49,6 +49,7 @@ func newClient(t *testing.T, cfg Config) (*Client, *server) {
 	cfg.Attempts, cfg.ReadBuffer, cfg.WriteBuffer, cfg.MaxIdle = 3, 4096, 4096, time.Minute
 	cfg.Log = func(error) {}
 	cfg.IsTimeout = func(error) bool { return false }
+	cfg.IsRefusal = cfg.IsTimeout
 	cfg.Explain = func(err error) error { return err }
 	cfg.Dial = func() (net.Conn, error) {
 		mine, other := net.Pipe()
