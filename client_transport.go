@@ -359,6 +359,7 @@ type exchange struct {
 	isHead   bool
 	isTunnel bool // the method is CONNECT
 	isWhole  bool // the request is encoded into memory
+	interims int  // of Interim
 }
 
 var _ http1client.Message = (*exchange)(nil)
@@ -434,7 +435,7 @@ func (x *exchange) prepareParts() {
 
 func (x *exchange) clear() {
 	x.Clear()
-	x.req, x.resp, x.call = nil, nil, nil
+	x.req, x.resp, x.call, x.interims = nil, nil, nil, 0
 }
 
 // Write implements http1client.Message.
@@ -451,18 +452,36 @@ func (x *exchange) Heads() (*field.Table, h1.Limits) {
 }
 
 // Unanswered implements http1client.Message.
-func (*exchange) Unanswered(err error) error { return startError(message.EndError(err, nil), io.EOF) }
+func (x *exchange) Unanswered(err error) error {
+	return startError(message.EndError(err, nil), endedAfter(x.interims))
+}
 
-// Receive implements http1client.Message.
-func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
-	if trace := x.call.trace; trace != nil && trace.FirstByte != nil {
+// Interim implements http1client.Message.
+func (x *exchange) Interim(br *bufio.Reader, last *h1.LastHead) bool {
+	x.traceFirstByte(br)
+	x.interims++
+	if x.resp.Header.m.Read(br, x.c.headLimits(), last) != nil {
+		return false
+	}
+	x.resp.passInterim()
+	return x.interims < maxInformational
+}
+
+// traceFirstByte calls FirstByte of the trace, if there is something in br and nothing was before.
+func (x *exchange) traceFirstByte(br *bufio.Reader) {
+	if trace := x.call.trace; trace != nil && trace.FirstByte != nil && x.interims == 0 {
 		if _, err := br.Peek(1); err == nil {
 			trace.FirstByte()
 		}
 	}
+}
+
+// Receive implements http1client.Message.
+func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
+	x.traceFirstByte(br)
 	limits := x.c.headLimits()
 	resp := x.resp
-	if err := resp.readFinalHead(br, limits, last); err != nil {
+	if err := resp.readFinalHead(br, limits, last, x.interims); err != nil {
 		return err
 	}
 	if x.call.wants == wantsBytes && !x.call.drops(&resp.Header) || x.call.isProxied && has(br, resp.Header.ContentLength()) {

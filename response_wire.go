@@ -40,7 +40,7 @@ func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 // of the head; see ResponseHeader.Read of package message for last. isTunnel: the request was CONNECT, so that a successful response
 // has no body (RFC 9110 section 9.3.6).
 func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, last *h1.LastHead, maxBodySize int, isTunnel bool) error {
-	if err := r.readFinalHead(br, limits, last); err != nil {
+	if err := r.readFinalHead(br, limits, last, 0); err != nil {
 		return err
 	}
 	return r.readContent(br, limits, maxBodySize, isTunnel)
@@ -62,25 +62,36 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 }
 
 // readFinalHead reads heads up to the first one that is not of an interim
-// response.
-func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits, last *h1.LastHead) error {
-	ended := io.EOF
-	for skipped := 0; ; skipped++ {
+// response. There were skipped of these before.
+func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits, last *h1.LastHead, skipped int) error {
+	for ; ; skipped++ {
 		if err := r.Header.m.Read(br, limits, last); err != nil {
-			return startError(err, ended)
+			return startError(err, endedAfter(skipped))
 		}
-		ended = io.ErrUnexpectedEOF // something was read
 		if status := r.StatusCode(); status >= 200 || status == StatusSwitchingProtocols {
 			return nil
 		}
 		if skipped == maxInformational {
 			return errTooManyInformational
 		}
-		if r.OnInterim != nil && r.StatusCode() != StatusContinue {
-			r.OnInterim(&r.Header)
-		}
-		r.Header.m.ResetMessage()
+		r.passInterim()
 	}
+}
+
+// endedAfter returns the error of a connection that has ended after so many interim responses.
+func endedAfter(interims int) error {
+	if interims > 0 {
+		return io.ErrUnexpectedEOF // something was read
+	}
+	return io.EOF
+}
+
+// passInterim tells OnInterim of the interim response in r, and empties r.
+func (r *Response) passInterim() {
+	if r.OnInterim != nil && r.StatusCode() != StatusContinue {
+		r.OnInterim(&r.Header)
+	}
+	r.Header.m.ResetMessage()
 }
 
 // startError returns the error for a head whose reading failed with err. If no

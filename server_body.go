@@ -225,7 +225,7 @@ func (ctx *RequestCtx) askForBody() bool {
 		return true
 	}
 	ctx.requestStream.awaitsContinue = false
-	return ctx.isFlushed() || ctx.exchange.SendInterim(StatusContinue, nil)
+	return ctx.isFlushed() || ctx.exchange.SendInterim(nil)
 }
 
 // warn logs, once for each server, that a handler reads a whole body into

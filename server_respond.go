@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
-	"github.com/sluicehttp/sluice/internal/server/http1"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -212,14 +211,27 @@ func (ctx *RequestCtx) dueBody() []byte {
 // it writes to the connection of Init2 and returns the error of Write, or ErrNilConnection
 // without one.
 func (ctx *RequestCtx) EarlyHints() error {
-	links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
+	var hints *message.ResponseHeader
+	for _, link := range ctx.Response.Header.m.AppendAny(nil, HeaderLink) {
+		if hints == nil {
+			hints = new(message.ResponseHeader)
+			hints.SetStatus(StatusEarlyHints)
+		}
+		hints.Put(HeaderLink, link, message.Adds)
+	}
 	if ctx.server == nil && ctx.netConn != nil {
-		if len(links) == 0 || !ctx.Request.Header.IsHTTP11() {
+		if hints == nil || !ctx.Request.Header.IsHTTP11() {
 			return nil
 		}
-		_, err := ctx.netConn.Write(http1.AppendEarlyHints(nil, links))
+		_, err := ctx.netConn.Write(hints.AppendHead(nil, message.Interim()))
 		return err
 	}
+	return ctx.sendInterim(hints)
+}
+
+// sendInterim sends an interim response, nil: none, unless the client does not know them. Its errors
+// are those of EarlyHints.
+func (ctx *RequestCtx) sendInterim(h *message.ResponseHeader) error {
 	if err := ctx.beginWrite(); err != nil {
 		return err
 	}
@@ -229,10 +241,10 @@ func (ctx *RequestCtx) EarlyHints() error {
 		return ErrTakenOver
 	case ctx.phase == phaseFlushed:
 		return ErrHeadSent
-	case ctx.isHTTP10 || len(links) == 0:
+	case ctx.isHTTP10 || h == nil:
 		return nil
 	}
-	if !ctx.exchange.SendInterim(StatusEarlyHints, links) {
+	if !ctx.exchange.SendInterim(h) {
 		return ErrConnectionClosed
 	}
 	return nil

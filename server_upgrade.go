@@ -283,6 +283,11 @@ func (t *taker) IsBodyForeign() bool {
 	return ctx.isSilent() || ctx.takeover != nil && ctx.takeover.WritesBody
 }
 
+// SendInterim implements upgrade.Taker.
+func (t *taker) SendInterim(h *message.ResponseHeader) error {
+	return (*RequestCtx)(t).sendInterim(h)
+}
+
 // RequestHead implements upgrade.Taker.
 func (t *taker) RequestHead(h any) *message.RequestHeader { return &h.(*RequestHeader).m }
 

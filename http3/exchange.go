@@ -243,8 +243,8 @@ func (x *exchange) AppendFields(dst []byte, e message.FieldEncoder) []byte {
 }
 
 // SendInterim implements server.Exchange.
-func (x *exchange) SendInterim(status int, links [][]byte) bool {
-	return x.stream.sendHead(streams.InterimFields{Status: status, Links: links}, true, false)
+func (x *exchange) SendInterim(h *message.ResponseHeader) bool {
+	return x.stream.sendHead(streams.InterimFields{Header: h}, true, false)
 }
 
 // SendHead implements server.Exchange.

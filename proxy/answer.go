@@ -62,8 +62,12 @@ var errUnasked = errors.New("sluice: the upstream has answered 101 to a request 
 
 // copyHead gives ctx's response the status and the fields of h.
 func (x *exchange) copyHead(h *sluice.ResponseHeader) {
-	out := &x.ctx.Response.Header
 	x.taker.ResponseHead(h).ForwardTo(x.answered)
+	x.addVia(h, &x.ctx.Response.Header)
+}
+
+// addVia adds the proxy to Via of out, with which it forwards h.
+func (x *exchange) addVia(h, out *sluice.ResponseHeader) {
 	if x.proxy.options.Via != "" {
 		out.Add("Via", x.via(string(h.Protocol())))
 	}
@@ -90,18 +94,13 @@ func (x *exchange) readAhead(length int) (isWhole bool, err error) {
 	return true, nil
 }
 
-// forwardInterim forwards an interim response with Link fields (RFC 8297). It is
-// Response.OnInterim.
+// forwardInterim forwards an interim response (RFC 9110 section 15.2). It is Response.OnInterim.
 func (x *exchange) forwardInterim(h *sluice.ResponseHeader) {
-	if h.StatusCode() != sluice.StatusEarlyHints {
-		return // no other one says anything to a client that has not asked for it
-	}
-	out := &x.ctx.Response.Header
-	for _, link := range h.PeekAll(sluice.HeaderLink) {
-		out.AddBytesV(sluice.HeaderLink, link)
-	}
-	_ = x.ctx.EarlyHints() // if the client is gone, the final response fails
-	out.Del(sluice.HeaderLink)
+	var out sluice.ResponseHeader
+	head := x.taker.ResponseHead(&out)
+	x.taker.ResponseHead(h).ForwardTo(head)
+	x.addVia(h, &out)
+	_ = x.taker.SendInterim(head) // if the client is gone, the final response fails
 }
 
 // A download is the exchange as the body of a response that is forwarded while it arrives.

@@ -23,6 +23,7 @@ func (x *exchange) tunnel(protocol string) error {
 	x.req.Header.Set(sluice.HeaderConnection, "Upgrade")
 	x.req.Header.Set(sluice.HeaderUpgrade, protocol)
 	x.resp.Reset() // of the settings that a request without a tunnel has left
+	x.resp.OnInterim = x.onInterim
 	conn, early, err := x.ask(protocol)
 	if err != nil {
 		return err

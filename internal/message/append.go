@@ -32,6 +32,9 @@ type Framing struct {
 	HasContent bool
 }
 
+// Interim returns the Framing of an interim response.
+func Interim() Framing { return Framing{Length: -2, OmitDefaultType: true} }
+
 // Constant texts, which are copied into messages and results. They are never
 // written to.
 var (

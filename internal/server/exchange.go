@@ -23,9 +23,8 @@ import (
 // for ReadBody and the two methods whose comments say so. A result of type bool is false
 // when the client cannot be reached any more.
 type Exchange interface {
-	// SendInterim sends an interim response at once: 100 (Continue), or 103 (Early
-	// Hints) with links as its Link fields.
-	SendInterim(status int, links [][]byte) bool
+	// SendInterim sends an interim response at once: h, or 100 (Continue) if h is nil.
+	SendInterim(h *message.ResponseHeader) bool
 	// SendHead sends the head of the response, with the content that f describes, and p,
 	// the first part of the content. With isLast, the response ends after p. It is called
 	// once for each request. f stays valid until Request.End.

@@ -3,6 +3,8 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -428,4 +430,49 @@ func TestClientDrips(t *testing.T) {
 		}
 	}
 	harness.Receive(t, ended) // the connection was closed
+}
+
+// TestClientInterimsOfUpload: interim responses come while the body is sent. They are bounded, and a
+// request is not sent again after them.
+func TestClientInterimsOfUpload(t *testing.T) {
+	for name, tc := range map[string]struct {
+		interims int
+		final    string
+		seen     int
+		want     error
+	}{
+		"answered": {3, hello(), 3, nil},
+		"ended":    {3, "", 3, io.ErrUnexpectedEOF},
+		"many":     {1000, hello(), 100, textError("too many informational responses")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := make(chan bool, 10)
+			s := newRawServer(t, func(c *rawConn, _ rawRequest) bool {
+				requests <- true
+				c.send(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", tc.interims) + tc.final)
+				_ = c.Conn.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, c.br)
+				return false
+			})
+			body, more := io.Pipe()
+			req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+			req.SetRequestURI(s.url(lazyPath))
+			req.Header.SetMethod("PUT")
+			req.SetBodyStream(body, -1)
+			seen := 0
+			resp.OnInterim = func(h *sluice.ResponseHeader) {
+				if seen++; h.StatusCode() != 102 {
+					t.Errorf("status %d", h.StatusCode())
+				}
+				if seen == tc.interims {
+					more.Close()
+				}
+			}
+			client := sluice.Client{ReadTimeout: 5 * time.Second}
+			err := client.Do(req, resp)
+			if seen != tc.seen || !isError(err, tc.want) || len(requests) != 1 {
+				t.Errorf("%d interim responses, %v, %d requests", seen, err, len(requests))
+			}
+		})
+	}
 }

@@ -152,8 +152,11 @@ func (x *valueExchange) note(format string, args ...any) bool {
 	return !x.isGone
 }
 
-func (x *valueExchange) SendInterim(status int, links [][]byte) bool {
-	return x.note("%d%s", status, strings.Join(append([]string{""}, texts(links)...), " "))
+func (x *valueExchange) SendInterim(h *message.ResponseHeader) bool {
+	if h == nil {
+		return x.note("100")
+	}
+	return x.note("%d%s", h.Status(), strings.Join(append([]string{""}, texts(h.AppendAny(nil, "Link"))...), " "))
 }
 
 func texts(all [][]byte) (out []string) {

@@ -24,6 +24,9 @@ type Message interface {
 	// Heads returns an empty table for the heads that are parsed before Receive reads
 	// them, which is empty again afterwards, and their limits.
 	Heads() (*field.Table, h1.Limits)
+	// Interim reads the interim response that br begins with, which is complete. The result false
+	// means that only Receive reads what follows.
+	Interim(br *bufio.Reader, last *h1.LastHead) bool
 	// Receive reads the response from br. It sets IsLast and, for a body that is not
 	// read, Body. The parser of heads may use last.
 	Receive(br *bufio.Reader, last *h1.LastHead) error

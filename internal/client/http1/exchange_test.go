@@ -82,7 +82,11 @@ type textMessage struct {
 	outcome Outcome
 	ended   []error
 	table   field.Table
+	interim int // how many were read
 }
+
+// maxInterim is how many interim responses a textMessage takes.
+const maxInterim = 10
 
 var errUnanswered = errors.New("unanswered")
 
@@ -92,6 +96,14 @@ func (m *textMessage) Write(bw *bufio.Writer) error {
 }
 
 func (m *textMessage) Heads() (*field.Table, h1.Limits) { return &m.table, h1.DefaultLimits }
+
+func (m *textMessage) Interim(br *bufio.Reader, _ *h1.LastHead) bool {
+	for line := ""; line != "\r\n"; {
+		line, _ = br.ReadString('\n')
+	}
+	m.interim++
+	return m.interim < maxInterim
+}
 
 func (m *textMessage) Receive(br *bufio.Reader, _ *h1.LastHead) (err error) {
 	m.line, err = br.ReadString('\n')

@@ -183,8 +183,8 @@ func (x *Exchange) writeAside(bw *bufio.Writer, w *watch) error {
 }
 
 // awaitStatus waits for the final response and returns the first digit of its
-// status. The response stays in the buffer. The response's table is empty
-// before and after.
+// status. The response stays in the buffer; interim ones are passed on as they come. The
+// response's table is empty before and after.
 func (x *Exchange) awaitStatus() (digit int, err error) {
 	t, limits := x.Message.Heads()
 	defer t.Reset()
@@ -192,10 +192,7 @@ func (x *Exchange) awaitStatus() (digit int, err error) {
 	for at := 0; ; {
 		if _, err := x.br.Peek(at + 1); err != nil {
 			if at > 0 && err == bufio.ErrBufferFull {
-				if x.Gate != nil {
-					x.Gate.Open()
-				}
-				return 1, nil // interim responses fill the buffer
+				return 9, nil // reading the response returns an error
 			}
 			return 0, err
 		}
@@ -213,6 +210,10 @@ func (x *Exchange) awaitStatus() (digit int, err error) {
 			}
 			p.Reset()
 			t.Reset()
+			at = 0
+			if !x.Message.Interim(&x.br.Reader, &x.br.last) {
+				return 1, nil
+			}
 		}
 	}
 }

@@ -151,31 +151,35 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// TestAwaitStatus: interim responses are passed over, and the final one stays unread.
+// TestAwaitStatus: interim responses are passed on, and the final one stays unread.
 func TestAwaitStatus(t *testing.T) {
 	const interim, final = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", "HTTP/1.1 %d X\r\n\r\n"
 	for _, tc := range []struct {
-		in    string
-		digit int
-		err   error
+		interims int
+		in       string
+		digit    int
+		err      error
 	}{
-		{fmt.Sprintf(final, 200), 2, nil},
-		{fmt.Sprintf(final, 413), 4, nil},
-		{fmt.Sprintf(final, 101), 1, nil},
-		{interim + interim + fmt.Sprintf(final, 500), 5, nil},
-		{"garbage\r\n\r\n", 9, nil},
-		{strings.Repeat(interim, 20), 1, nil}, // they fill the buffer
-		{interim, 0, os.ErrDeadlineExceeded},
-		{"", 0, os.ErrDeadlineExceeded},
+		{0, fmt.Sprintf(final, 200), 2, nil},
+		{0, fmt.Sprintf(final, 413), 4, nil},
+		{0, fmt.Sprintf(final, 101), 1, nil},
+		{2, fmt.Sprintf(final, 500), 5, nil},
+		{0, "garbage\r\n\r\n", 9, nil},
+		{1, "HTTP/1.1 103 " + strings.Repeat("x", 512), 9, nil},
+		{maxInterim, interim, 1, nil}, // Receive finds that they are too many
+		{1, "", 0, os.ErrDeadlineExceeded},
+		{0, "", 0, os.ErrDeadlineExceeded},
 	} {
+		rest := tc.in
+		tc.in = strings.Repeat(interim, tc.interims) + tc.in
 		x, _, m := newExchange(tc.in)
 		x.br = acquireInput(x.Conn, 512)
 		digit, err := x.awaitStatus()
 		if digit != tc.digit || !errors.Is(err, tc.err) || m.table.Len() != 0 {
 			t.Errorf("%.60q: %d, %v, %d fields left", tc.in, digit, err, m.table.Len())
 		}
-		if n := min(len(tc.in), 512); x.br.Buffered() != n {
-			t.Errorf("%.60q: %d bytes are buffered", tc.in, x.br.Buffered())
+		if n := min(len(rest), 512); x.br.Buffered() != n || m.interim != tc.interims {
+			t.Errorf("%.60q: %d bytes are buffered after %d interim responses", tc.in, x.br.Buffered(), m.interim)
 		}
 	}
 }

@@ -149,29 +149,18 @@ func (x *Exchange) shrink() {
 	x.trailer.Shrink(maxBytes, maxFields)
 }
 
-const statusContinue = 100
-
 // continueLine asks the client to send the body that it announced with "Expect:
 // 100-continue".
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
 // SendInterim implements server.Exchange.
-func (x *Exchange) SendInterim(status int, links [][]byte) bool {
-	if status == statusContinue {
+func (x *Exchange) SendInterim(h *message.ResponseHeader) bool {
+	if h == nil {
 		x.out = append(x.out, continueLine...)
-		return x.Flush()
+	} else {
+		x.out = h.AppendHead(x.out, message.Interim())
 	}
-	x.out = AppendEarlyHints(x.out, links)
 	return x.Flush()
-}
-
-// AppendEarlyHints appends a 103 response with Link fields.
-func AppendEarlyHints(dst []byte, links [][]byte) []byte {
-	dst = append(dst, "HTTP/1.1 103 Early Hints\r\n"...)
-	for _, link := range links {
-		dst = h1.AppendField(dst, []byte("Link"), h1.AppendFieldValue(nil, link))
-	}
-	return append(dst, "\r\n"...)
 }
 
 // SendHead implements server.Exchange. It decides how the content is delimited and

@@ -412,8 +412,8 @@ func (x *Exchange) AppendFields(dst []byte, e message.FieldEncoder) []byte {
 }
 
 // SendInterim implements server.Exchange.
-func (x *Exchange) SendInterim(status int, links [][]byte) bool {
-	return x.stream.SendHead(streams.InterimFields{Status: status, Links: links}, true, false)
+func (x *Exchange) SendInterim(h *message.ResponseHeader) bool {
+	return x.stream.SendHead(streams.InterimFields{Header: h}, true, false)
 }
 
 // SendHead implements server.Exchange.

@@ -16,7 +16,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/server"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
-	"github.com/sluicehttp/sluice/internal/wire/field"
 	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
@@ -35,22 +34,15 @@ func (t TrailerFields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
 	return t.Header.AppendTrailerFields(dst, e)
 }
 
-// linkName is the field of early hints. It is never written to.
-var linkName = []byte("Link")
-
-// InterimFields implements Fields for interim responses, with Links as Link fields.
-type InterimFields struct {
-	Status int
-	Links  [][]byte
-}
+// InterimFields implements Fields for an interim response: Header, nil: 100 (Continue).
+type InterimFields struct{ Header *message.ResponseHeader }
 
 // AppendFields implements Fields.
 func (i InterimFields) AppendFields(dst []byte, e message.FieldEncoder) []byte {
-	dst = e.AppendStatus(dst, i.Status)
-	for _, link := range i.Links {
-		dst = e.AppendField(dst, field.Lookup(linkName), linkName, h1.AppendFieldValue(nil, link))
+	if i.Header == nil {
+		return e.AppendStatus(dst, 100)
 	}
-	return dst
+	return i.Header.AppendFields(dst, e, message.Interim())
 }
 
 // SendFile sends part as the rest of the content of x, by its SendData. It reads the file by

@@ -105,7 +105,11 @@ func TestFields(t *testing.T) {
 	if got := string(TrailerFields{&h.Header}.AppendFields(nil, textEncoder{})); got != "" {
 		t.Errorf("no trailer fields: %q", got)
 	}
-	hints := InterimFields{103, [][]byte{[]byte("</a>"), []byte(" </b>\r\nX: y ")}}
+	var interim message.ResponseHeader
+	interim.SetStatus(103)
+	interim.Put("Link", []byte("</a>"), message.Adds)
+	interim.Put("Link", []byte(" </b>\r\nX: y "), message.Adds)
+	hints := InterimFields{&interim}
 	if got := string(hints.AppendFields(nil, textEncoder{})); got != "103 Link=</a> Link=</b>  X: y " {
 		t.Errorf("hints: %q", got)
 	}

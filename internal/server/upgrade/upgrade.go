@@ -39,6 +39,9 @@ type Taker interface {
 	// IsBodyForeign reports whether another protocol writes the body of the response, or the handler
 	// of Hijack all of it.
 	IsBodyForeign() bool
+	// SendInterim sends h, an interim response, to a client that knows them. Its errors are those of
+	// RequestCtx.EarlyHints.
+	SendInterim(h *message.ResponseHeader) error
 	// RequestHead returns what is in a *sluice.RequestHeader, and ResponseHead what is in a
 	// *sluice.ResponseHeader.
 	RequestHead(h any) *message.RequestHeader
