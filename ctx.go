@@ -77,7 +77,8 @@ type requestMarks struct {
 }
 
 // A ctxPhase is how far a request and its response have come. The zero value
-// changes to phaseReceived in HeadComplete, and this to phaseFlushed in Flush.
+// changes to phaseReceived in HeadComplete, this to phaseFlushed in Flush, and
+// either to phaseHijacked in Hijacker.
 // The end of the request, and giveUp for the fresh RequestCtx, set the zero
 // value again.
 type ctxPhase uint8
@@ -86,6 +87,7 @@ const (
 	phaseReceiving ctxPhase = iota // the head is not complete
 	phaseReceived                  // nothing of the final response was sent
 	phaseFlushed                   // Flush has sent the head of the response
+	phaseHijacked                  // the response is sent, and the HijackHandler has the RequestCtx
 )
 
 // A ctxVerb is a received method with rules for its response. The handler may

@@ -15,7 +15,8 @@ import (
 //
 // The handler owns ctx, and every slice that its methods return, until it
 // returns. Then the server reuses them for another request. If other goroutines
-// still use ctx, the handler must call ctx.TimeoutError before it returns.
+// still use ctx, the handler must call ctx.TimeoutError before it returns. A
+// HijackHandler owns ctx until it returns.
 type RequestHandler func(ctx *RequestCtx)
 
 // ServeHandler serves a whole connection whose protocol was negotiated by ALPN

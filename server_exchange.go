@@ -129,10 +129,12 @@ func (r *servedRequest) End() (fresh server.Request) {
 	if ctx.cfg.maxBodyMemory > 0 && ctx.bodyHeld > 0 {
 		ctx.server.gauges.bodyMemory.Add(-ctx.bodyHeld)
 	}
-	if ctx.done.Load() != nil || ctx.Response.strayWriters > 0 {
+	if isHijacked := ctx.phase == phaseHijacked; isHijacked || ctx.done.Load() != nil || ctx.Response.strayWriters > 0 {
 		replaced, _ := ctx.giveUp()
 		ctx.requestStream.reset()
-		ctx.letGo()
+		if !isHijacked {
+			ctx.letGo()
+		}
 		return (*servedRequest)(replaced)
 	}
 	if ctx.Request.hasUserValues() {

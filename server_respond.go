@@ -155,7 +155,7 @@ func (ctx *RequestCtx) flushHead() {
 func (ctx *RequestCtx) HeadSent() bool { return ctx.isFlushed() }
 
 // isFlushed is HeadSent.
-func (ctx *RequestCtx) isFlushed() bool { return ctx.phase == phaseFlushed }
+func (ctx *RequestCtx) isFlushed() bool { return ctx.phase >= phaseFlushed }
 
 // unfinishedBody stands for the rest of a flushed body while its framing is
 // derived.

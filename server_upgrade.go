@@ -78,6 +78,9 @@ func (u *upgradeServer) Printf(format string, args ...any) { u.cfg.logger.Printf
 // DisableKeepalive, do not prevent the call; a Shutdown does with
 // Server.CloseOnShutdown.
 //
+// handler may use ctx, without the connection, until it returns. Then the user values that are
+// io.Closers are closed.
+//
 // The server forgets the connection, and Shutdown does not wait for it. If the
 // handler did not read the request body, and it is too large to be discarded,
 // the server closes the connection instead.
@@ -360,10 +363,20 @@ func (r *servedRequest) Decline(status int) {
 	}
 }
 
-// Hijacker implements server.Request. The handler is called.
-func (r *servedRequest) Hijacker() func(net.Conn) {
-	r.hijackDropped = nil
-	return r.hijackHandler
+// Hijacker implements server.Request. The handler may use ctx, and what ends with the request
+// ends after it. A ctx that neither needs is free for the garbage collector.
+func (r *servedRequest) Hijacker() (handler func(net.Conn), drop func()) {
+	ctx := (*RequestCtx)(r)
+	ctx.hijackDropped = nil
+	ctx.phase = phaseHijacked
+	own := ctx.hijackHandler
+	if !ctx.Request.hasUserValues() && !ctx.Request.hasFormFiles() {
+		return own, func() {}
+	}
+	return func(c net.Conn) {
+		defer ctx.letGo()
+		own(c)
+	}, ctx.letGo
 }
 
 // Open implements server.Request.

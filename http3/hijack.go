@@ -83,10 +83,12 @@ func (x *exchange) hijack(o server.Outcome) (outlived bool) {
 		t.isOwner = true
 		return x.serveProtocol(t)
 	}
-	t, handler := x.openTunnel(), x.request.Hijacker()
+	t := x.openTunnel()
+	handler, drop := x.request.Hijacker()
 	x.endRequest()
 	x.letGo()
 	if !t.Tunnel.Outlive() {
+		drop()
 		return false
 	}
 	go t.Serve(handler, x.conn.serving.attachment.RunHijacked)

@@ -76,8 +76,9 @@ type Request interface {
 	// connection stays with HTTP. With a status, the response becomes an error, unless it has
 	// begun.
 	Decline(status int)
-	// Hijacker returns the handler after OutcomeHijack and OutcomeSilent.
-	Hijacker() func(net.Conn)
+	// Hijacker returns the handler after OutcomeHijack and OutcomeSilent. After End, one of the
+	// two is called: drop if the connection has ended.
+	Hijacker() (handler func(net.Conn), drop func())
 	// BeginBody sends the response up to its body, after OutcomeBody. The connection ends
 	// with the body.
 	BeginBody()

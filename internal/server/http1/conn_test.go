@@ -133,12 +133,12 @@ func (h *testHost) Decline(int)                       {}
 func (h *testHost) BeginBody() {
 	h.x.SendHead(&message.ResponseForm{Length: -1, HasContent: true}, nil, false)
 }
-func (h *testHost) Hijacker() func(net.Conn)          { return nil }
-func (h *testHost) Unread() (server.BodyState, error) { return h.left, h.unreadErr }
-func (h *testHost) MayWait() error                    { return nil }
-func (h *testHost) ReadLimit() (int64, time.Duration) { return 0, 0 }
-func (h *testHost) Shrink()                           { h.shrunk++ }
-func (h *testHost) Release(bool)                      { h.acquired-- }
+func (h *testHost) Hijacker() (func(net.Conn), func()) { return nil, nil }
+func (h *testHost) Unread() (server.BodyState, error)  { return h.left, h.unreadErr }
+func (h *testHost) MayWait() error                     { return nil }
+func (h *testHost) ReadLimit() (int64, time.Duration)  { return 0, 0 }
+func (h *testHost) Shrink()                            { h.shrunk++ }
+func (h *testHost) Release(bool)                       { h.acquired-- }
 
 func (h *testHost) RunHijacked(net.Conn, func(net.Conn)) bool {
 	h.held, h.hijacked = h.acquired, int(h.cfg.Hijacked.Load())

@@ -28,7 +28,7 @@ func (c *Conn) hijack(outcome server.Outcome) engine.Next {
 func (c *Conn) Detached(conn net.Conn) {
 	c.phase = readHijacked
 	c.cfg.Hijacked.Add(1)
-	handler := c.x.request.Hijacker()
+	handler, _ := c.x.request.Hijacker()
 	c.tellState(StateHijacked)
 	c.endRequest()
 	c.releaseExchange()

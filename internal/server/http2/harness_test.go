@@ -383,9 +383,9 @@ func (r *testRequest) Respond() bool {
 	return true
 }
 
-func (r *testRequest) Decline(int)              {}
-func (r *testRequest) Hijacker() func(net.Conn) { return nil }
-func (r *testRequest) BeginBody()               {}
+func (r *testRequest) Decline(int)                        {}
+func (r *testRequest) Hijacker() (func(net.Conn), func()) { return nil, nil }
+func (r *testRequest) BeginBody()                         {}
 
 func (r *testRequest) Open(c engine.Conn, out []byte) (engine.Protocol, []byte) {
 	return r.open(c, out)

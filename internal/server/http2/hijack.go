@@ -76,9 +76,11 @@ func (x *Exchange) hijack(o server.Outcome) (outlived bool) {
 		x.serveProtocol()
 		return true
 	}
-	t, host, handler := x.openTunnel(), x.host, x.request.Hijacker()
+	t, host := x.openTunnel(), x.host
+	handler, drop := x.request.Hijacker()
 	x.leaveRequest()
 	if !t.Tunnel.Outlive() {
+		drop()
 		return false
 	}
 	go t.Serve(handler, host.RunHijacked)

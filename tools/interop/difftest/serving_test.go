@@ -174,6 +174,11 @@ func TestHijack(t *testing.T) {
 	answers := hijack(func(handled) {})
 	switches := hijack(func(h handled) { h.SetStatusCode(101) })
 	silent := hijack(func(h handled) { h.HijackSetNoResponse(true) })
+	reads := func(h handled) {
+		h.SetUserValue("key", "value")
+		h.SetUserValue("closer", closerFunc(func() { h.SetUserValue("key", "closed") }))
+		h.hijack(func(c net.Conn) { _, _ = fmt.Fprint(c, h.Value("key")) })
+	}
 	closes := hijack(func(h handled) { h.SetConnectionClose() })
 	shuts := hijack(func(h handled) { h.shutdown() })
 	streams := func(r func(string) io.Reader, size int) func(handled) {
@@ -181,6 +186,7 @@ func TestHijack(t *testing.T) {
 	}
 	runServing(t, map[string]servingRow{
 		"request":                 {request: plainGet, handler: answers},
+		"context":                 {request: plainGet, handler: reads},
 		"last request":            {request: closingGet, handler: answers},
 		"last request, 101":       {request: closingGet, handler: switches},
 		"last request, silent":    {request: closingGet, handler: silent},
