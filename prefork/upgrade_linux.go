@@ -62,8 +62,12 @@ func (p *Prefork) hold() error {
 		return err
 	}
 	p.state.Store(&state{}) // Status reads the segment, as in a worker
+	passed, err := systemd.Passed()
+	if err != nil {
+		return err
+	}
 	var files []*os.File
-	for i := range systemd.Passed() { // they keep their numbers
+	for i := range passed { // they keep their numbers
 		f, err := hold.Inherited(inheritedListener+i, "systemd")
 		if err != nil {
 			return err

@@ -145,3 +145,16 @@ func TestNoSuchSocket(t *testing.T) {
 		}
 	}
 }
+
+// LISTEN_FDS counts more than was passed: nothing of this process is taken for a socket.
+func TestTooFewSockets(t *testing.T) {
+	socket, _ := socketOf(t)
+	for _, mode := range [][]string{{}, {"--prefork=2"}, {"--prefork=2", "--upgrade"}} {
+		cmd := serveUnder(systemdtest.New(t, ""), []*os.File{socket}, "web", append([]string{"--addr", "fd:web"}, mode...)...)
+		cmd.Env = append(cmd.Env, "LISTEN_FDS=7")
+		out, err := cmd.CombinedOutput()
+		if want := "sluice: LISTEN_FDS=7, and descriptor 4 was not passed to this process, or it is used already\n"; err == nil || string(out) != want {
+			t.Errorf("%v: %v, %s", mode, err, out)
+		}
+	}
+}

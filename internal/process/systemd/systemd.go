@@ -63,15 +63,17 @@ func Take() (*Service, error) { return TakeOf(os.Getpid()) }
 // TakeOf is Take in a process that has got everything that systemd has passed to process
 // pid, the sockets under the same numbers.
 func TakeOf(pid int) (*Service, error) {
-	values := make(map[string]string)
+	values := environment()
 	for _, name := range variables {
-		values[name] = os.Getenv(name)
 		os.Unsetenv(name)
 	}
 	if !isSupported {
 		return &Service{}, nil
 	}
 	s, names, err := parse(values, pid)
+	if err == nil && pid == os.Getpid() {
+		err = checkPassed(len(names))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +81,15 @@ func TakeOf(pid int) (*Service, error) {
 		s.Sockets = append(s.Sockets, openSocket(firstFD+i, name))
 	}
 	return s, nil
+}
+
+// environment returns the values of variables.
+func environment() map[string]string {
+	values := make(map[string]string)
+	for _, name := range variables {
+		values[name] = os.Getenv(name)
+	}
+	return values
 }
 
 // parse returns what the values of variables tell process pid, and the names of its
@@ -244,15 +255,15 @@ func (s *Service) Store(socket syscall.Conn) error {
 
 // Passed returns the number of sockets that systemd has passed to this process. Unlike Take
 // it leaves the environment alone.
-func Passed() int {
-	if !isSupported || os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
-		return 0
+func Passed() (int, error) {
+	if !isSupported {
+		return 0, nil
 	}
-	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
-	if err != nil || n < 0 || n > maxSockets {
-		return 0 // Take reports it
+	_, names, err := parse(environment(), os.Getpid())
+	if err != nil {
+		return 0, err
 	}
-	return n
+	return len(names), checkPassed(len(names))
 }
 
 // Close closes the sockets that the program has not claimed. If systemd has stored one of them for

@@ -16,6 +16,18 @@ const isSupported = true
 // sendTimeout bounds the wait for systemd to read.
 const sendTimeout = time.Second
 
+// checkPassed returns an error unless n descriptors were passed to this process. Those that
+// it has opened itself, as Go's runtime does, are closed on exec; what is passed is not.
+func checkPassed(n int) error {
+	for fd := firstFD; fd < firstFD+n; fd++ {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC != 0 {
+			return fmt.Errorf("sluice: LISTEN_FDS=%d, and descriptor %d was not passed to this process, or it is used already", n, fd)
+		}
+	}
+	return nil
+}
+
 // openSocket returns the descriptor that systemd has passed.
 func openSocket(fd int, name string) Socket {
 	unix.CloseOnExec(fd)

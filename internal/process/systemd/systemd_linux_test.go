@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	}
 	s, err := systemd.Take()
 	fmt.Println(err, os.Getenv("LISTEN_FDS"))
+	if err != nil {
+		os.Exit(1)
+	}
 	for _, socket := range s.Sockets {
 		fmt.Println(socket, socket.IsShareable())
 	}
@@ -66,6 +69,25 @@ func TestSockets(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Error("the path of systemd's socket is removed")
+	}
+}
+
+// LISTEN_FDS counts more descriptors than were passed: those of this process are left alone.
+func TestSocketsThatWereNotPassed(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, n := range []int{2, 5, 12, 4096} {
+		c := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0"`, os.Args[0])
+		c.Env = append(os.Environ(), "SYSTEMD_TEST_SOCKETS=1", fmt.Sprintf("LISTEN_FDS=%d", n))
+		c.ExtraFiles = []*os.File{null}
+		out, err := c.CombinedOutput()
+		want := fmt.Sprintf("sluice: LISTEN_FDS=%d, and descriptor 4 was not passed to this process, or it is used already \n", n)
+		if err == nil || string(out) != want {
+			t.Errorf("%d: %v, %s", n, err, out)
+		}
 	}
 }
 
