@@ -156,12 +156,12 @@ func (s *sockets) open(slot int) (files []*os.File, err error) {
 		}
 	}()
 	for i, e := range s.endpoints {
-		given, addr, err := s.openGiven(i, slot)
+		given, err := s.openGiven(i, slot)
 		if err != nil {
 			return files, err
 		}
 		if len(given) > 0 {
-			files, addrs = append(files, given...), append(addrs, addr)
+			files, addrs = append(files, given...), append(addrs, s.givenAddrs(i)...)
 			continue
 		}
 		f, addr, err := s.openOne(i, e, slot)

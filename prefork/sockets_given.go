@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/sluicehttp/sluice/internal/engine/listen"
 	"github.com/sluicehttp/sluice/internal/process/systemd"
@@ -52,7 +53,7 @@ func (s *sockets) resume(files []*os.File) error {
 			if len(files) < n {
 				return errOtherAddresses
 			}
-			addrs = append(addrs, s.given[i][0].Addr)
+			addrs = append(addrs, s.givenAddrs(i)...)
 			files = files[n:]
 			continue
 		}
@@ -129,11 +130,23 @@ func (s *sockets) store(socket *os.File) {
 // isGiven reports whether systemd has passed sockets for endpoint i.
 func (s *sockets) isGiven(i int) bool { return len(s.given[i]) > 0 }
 
+// givenAddrs returns the addresses of the sockets of endpoint i that systemd has passed.
+func (s *sockets) givenAddrs(i int) (addrs []net.Addr) {
+	for _, socket := range s.given[i] {
+		isThere := slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			return a.Network() == socket.Addr.Network() && a.String() == socket.Addr.String()
+		})
+		if !isThere { // sockets of several slots have the same one
+			addrs = append(addrs, socket.Addr)
+		}
+	}
+	return addrs
+}
+
 // openGiven returns duplicates of the sockets of endpoint i that systemd has passed for a
 // slot. If there are more than slots, a slot gets several: connections may wait in each.
-func (s *sockets) openGiven(i, slot int) (files []*os.File, addr net.Addr, err error) {
+func (s *sockets) openGiven(i, slot int) (files []*os.File, err error) {
 	for n, socket := range s.given[i] {
-		addr = socket.Addr
 		if !s.isGivenFor(n, socket, slot) {
 			continue
 		}
@@ -142,11 +155,11 @@ func (s *sockets) openGiven(i, slot int) (files []*os.File, addr net.Addr, err e
 			for _, open := range files {
 				open.Close()
 			}
-			return nil, nil, err
+			return nil, err
 		}
 		files = append(files, f)
 	}
-	return files, addr, nil
+	return files, nil
 }
 
 // closeGiven closes this process's copies of what systemd has passed.

@@ -158,11 +158,11 @@ func listenFiles(t *testing.T, network string, addresses ...string) (files []*os
 // before the start are answered, and those that come between two processes wait.
 func TestSocketActivation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
-	files, addrs := listenFiles(t, "tcp", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	files, addrs := listenFiles(t, "tcp", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	unixFiles, _ := listenFiles(t, "unix", path)
 	s := setup{
 		Workers: 2, Addr: addrs[0], Listen: []string{"fd:web", unixPrefix + path}, Grace: patience,
-		passed: append(files, unixFiles...), systemd: []string{"LISTEN_FDNAMES=first:web:spare:path"},
+		passed: append(files, unixFiles...), systemd: []string{"LISTEN_FDNAMES=first:web:spare:web:path"},
 	}
 	for range 2 {
 		waiting, err := net.Dial("tcp", addrs[1])
@@ -176,7 +176,7 @@ func TestSocketActivation(t *testing.T) {
 		}
 		c := clientOf(t, waiting)
 		pids := map[string]bool{}
-		for _, text := range []string{c.get("/"), body(get("tcp", addrs[0], "/")), body(get("unix", path, "/"))} {
+		for _, text := range []string{c.get("/"), body(get("tcp", addrs[0], "/")), body(get("tcp", addrs[3], "/")), body(get("unix", path, "/"))} {
 			pids[strings.Fields(text)[0]] = true
 		}
 		for _, pid := range f.pids() {
@@ -185,7 +185,7 @@ func TestSocketActivation(t *testing.T) {
 		if len(pids) > 0 {
 			t.Errorf("processes answer that are no workers: %v", pids)
 		}
-		if got := f.printed("addr "); !slices.Equal(got, []string{"addr " + addrs[0], "addr " + addrs[1], "addr " + path}) {
+		if got := f.printed("addr "); !slices.Equal(got, []string{"addr " + addrs[0], "addr " + addrs[1], "addr " + addrs[3], "addr " + path}) {
 			t.Errorf("%q", got)
 		}
 		f.signal(syscall.SIGTERM)

@@ -46,6 +46,8 @@ func explainAdmin(admin string, err error) error {
 		return err
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("cannot listen on --admin %s: another server does; choose another address", admin)
+	case errors.Is(err, syscall.EACCES) && !strings.HasPrefix(admin, "unix:"):
+		return explainAddr("--admin "+admin, err)
 	}
 	return fmt.Errorf("cannot listen on --admin %s: %s", admin, strings.TrimPrefix(why, "sluice: "))
 }
@@ -93,10 +95,13 @@ func hostOf(addr string) string {
 }
 
 // servedURLs returns the URL that a browser on this machine opens to see what
-// listens on addr and, if addr is all of the machine's, those for others.
+// listens on addr, or the name of a unix socket, and, if addr is all of the machine's, those for others.
 func servedURLs(scheme string, addr net.Addr) (url string, others []string) {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok || !tcp.IP.IsUnspecified() {
+	tcp, isTCP := addr.(*net.TCPAddr)
+	switch {
+	case !isTCP: // of systemd: no browser opens it
+		return addr.Network() + ":" + addr.String(), nil
+	case !tcp.IP.IsUnspecified():
 		return scheme + "://" + addr.String(), nil
 	}
 	port := strconv.Itoa(tcp.Port)

@@ -38,9 +38,18 @@ func TestServedURLs(t *testing.T) {
 	}
 }
 
+// TestServedSockets: a unix socket has no URL.
+func TestServedSockets(t *testing.T) {
+	for _, name := range []string{"/run/web.sock", "@abstract"} {
+		if url, others := servedURLs("http", &net.UnixAddr{Net: "unix", Name: name}); url != "unix:"+name || len(others) > 0 {
+			t.Errorf("%s: %s, %q", name, url, others)
+		}
+	}
+}
+
 // TestExplainListen: what is wrong with an address is said with what to do. Other errors stay.
 func TestExplainListen(t *testing.T) {
-	o := &serveOptions{addr: ":80"}
+	o := &serveOptions{addr: ":80", admin: ":81"}
 	refused := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
 	closed := &os.PathError{Op: "open", Path: "/key", Err: syscall.EACCES}
 	for _, c := range []struct {
@@ -51,6 +60,8 @@ func TestExplainListen(t *testing.T) {
 		{refused, "cannot listen on :80: permission denied; ports below 1024 need root, or CAP_NET_BIND_SERVICE"},
 		{prefork.ErrOverRecovery, "too many workers died at the start: the lines above say how"},
 		{closed, closed.Error()},
+		{&net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}, "cannot listen on :80: listen tcp: bind: cannot assign requested address"},
+		{fmt.Errorf("sluice: Admin :81: %w", refused), "cannot listen on --admin :81: permission denied; ports below 1024 need root, or CAP_NET_BIND_SERVICE"},
 	} {
 		if err := o.explainListen(c.err); err.Error() != c.want {
 			t.Errorf("%v: %v, want %s", c.err, err, c.want)
