@@ -24,7 +24,8 @@ const quickFlate = 3
 // is refused. The levels are such that encoding for each request is cheap:
 // CompressZstdDefault for zstd, 3 for gzip and deflate.
 //
-// It never encodes responses that have a Content-Encoding, parts (206),
+// It never encodes responses that have a Content-Encoding or a digest of their
+// content (Content-Digest, Repr-Digest, Digest, Content-MD5), parts (206),
 // responses without a body, responses with Cache-Control: no-transform, and
 // responses that h flushed or hijacked. Unless the client refuses identity, it
 // does not encode types that do not compress well either, nor bodies of less

@@ -57,7 +57,25 @@ func ReadAccept(h *message.RequestHeader) (a Accept) {
 func mayEncode(h *message.ResponseHeader) bool {
 	status := h.Status()
 	return len(h.Table.Get(field.ContentEncoding)) == 0 && status != message.StatusResetContent &&
-		(status == message.StatusNotModified || !message.BodyForbidden(status)) && !forbidsTransforms(h)
+		(status == message.StatusNotModified || !message.BodyForbidden(status)) && !forbidsTransforms(h) && !hasDigest(h)
+}
+
+// digests are fields with a hash of the bytes that a handler has made: RFC 9530, and RFC 3230 and RFC
+// 2616 before. Encoded, they would have another one.
+var digests = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-MD5"}
+
+func hasDigest(h *message.ResponseHeader) bool {
+	for i := range h.Table.Len() {
+		if h.Table.ID(i) != field.Other {
+			continue
+		}
+		for _, name := range digests {
+			if ascii.EqualFold(h.Table.Name(i), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // forbidsTransforms reports whether a Cache-Control field says so (RFC 9111 section
