@@ -49,8 +49,12 @@ func parse(text string) (*pattern, error) {
 	if slash < 0 {
 		return nil, p.refuse("there is no path: it begins with a slash")
 	}
-	if p.host = strings.ToLower(target[:slash]); strings.Contains(p.host, "{") {
+	host := target[:slash]
+	switch p.host = strings.ToLower(host); {
+	case strings.Contains(host, "{"):
 		return nil, p.refuse("a host has no wildcards")
+	case strings.ContainsAny(host, " \t"): // a second method, mostly
+		return nil, p.refuse("a host has no spaces: " + strconv.Quote(host))
 	}
 	target = target[slash:]
 	if p.method != "" && p.method != "CONNECT" && target != clean(target) {

@@ -79,7 +79,7 @@ func FuzzPatterns(f *testing.F) {
 			return
 		}
 		common := p.common(q)
-		if strings.ContainsAny(common[strings.IndexByte(common, '/'):], "%{}") || strings.Contains(a+b, "%") || strings.ContainsAny(p.host, " \t") {
+		if strings.ContainsAny(common[strings.IndexByte(common, '/'):], "%{}") || strings.Contains(a+b, "%") {
 			return // a request has another form of it
 		}
 		for _, text := range []string{a, b} {

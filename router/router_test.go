@@ -186,6 +186,7 @@ func TestRefusedPatterns(t *testing.T) {
 		`sluice: pattern "/{1}": the name of a wildcard is not an identifier: "1"`:                                              func(r *Router) { r.Handle("/{1}", h) },
 		`sluice: pattern "/{x...}/": {x...} is not at the end`:                                                                  func(r *Router) { r.Handle("/{x...}/", h) },
 		`sluice: pattern "/{$}/": {$} is not at the end`:                                                                        func(r *Router) { r.Handle("/{$}/", h) },
+		`sluice: pattern "GET POST /a": a host has no spaces: "POST "`:                                                          func(r *Router) { r.Handle("GET POST /a", h) },
 		`sluice: pattern "/": the handler is nil`:                                                                               func(r *Router) { r.Handle("/", nil) },
 		`sluice: pattern "/a/": the prefix of a group ends with a slash`:                                                        func(r *Router) { r.Group("/a/") },
 		`sluice: pattern "GET /ahost/": the path of a pattern in a group with a prefix begins with a slash`:                     func(r *Router) { r.Group("/a").Handle("GET host/", h) },

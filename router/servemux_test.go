@@ -55,6 +55,9 @@ func (p *pair) handle(pattern string) (ours, theirs error) {
 		}
 		return nil, nil
 	}
+	if _, err := parse(pattern); err != nil && strings.Contains(err.Error(), "a host has no spaces") {
+		return nil, nil // no request matches it
+	}
 	theirs = register(func() {
 		p.mux.HandleFunc(pattern, func(_ http.ResponseWriter, r *http.Request) {
 			p.theirs.pattern = r.Pattern
