@@ -481,7 +481,7 @@ func (x *exchange) Receive(br *bufio.Reader, last *h1.LastHead) error {
 	x.traceFirstByte(br)
 	limits := x.c.headLimits()
 	resp := x.resp
-	if err := resp.readFinalHead(br, limits, last, x.interims); err != nil {
+	if err := resp.readFinalHead(br, limits, last, x.isTunnel, x.interims); err != nil {
 		return err
 	}
 	if x.call.wants == wantsBytes && !x.call.drops(&resp.Header) || x.call.isProxied && has(br, resp.Header.ContentLength()) {

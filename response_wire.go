@@ -40,7 +40,7 @@ func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 // of the head; see ResponseHeader.Read of package message for last. isTunnel: the request was CONNECT, so that a successful response
 // has no body (RFC 9110 section 9.3.6).
 func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, last *h1.LastHead, maxBodySize int, isTunnel bool) error {
-	if err := r.readFinalHead(br, limits, last, 0); err != nil {
+	if err := r.readFinalHead(br, limits, last, isTunnel, 0); err != nil {
 		return err
 	}
 	return r.readContent(br, limits, maxBodySize, isTunnel)
@@ -62,10 +62,16 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 }
 
 // readFinalHead reads heads up to the first one that is not of an interim
-// response. There were skipped of these before.
-func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits, last *h1.LastHead, skipped int) error {
+// response. There were skipped of these before. See readFrom.
+func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits, last *h1.LastHead, isTunnel bool, skipped int) error {
 	for ; ; skipped++ {
-		if err := r.Header.m.Read(br, limits, last); err != nil {
+		var err error
+		if isTunnel {
+			err = r.Header.m.ReadTunnel(br, limits)
+		} else {
+			err = r.Header.m.Read(br, limits, last)
+		}
+		if err != nil {
 			return startError(err, endedAfter(skipped))
 		}
 		if status := r.StatusCode(); status >= 200 || status == StatusSwitchingProtocols {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/message"
 	socks "golang.org/x/net/proxy"
 )
 
@@ -136,15 +137,16 @@ func (p *proxy) appendConnect(dst []byte, addr string) []byte {
 
 // readStatus reads the head of the response to CONNECT.
 func readStatus(in *bufio.Reader) (status int, err error) {
-	var head sluice.ResponseHeader
+	var head message.ResponseHeader
 	for range maxInterim + 1 {
-		if err := head.Read(in); err != nil {
+		head.ResetMessage()
+		if err := head.ReadTunnel(in, message.ReaderLimits(in)); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF // the proxy closed the connection without a response
 			}
 			return 0, err
 		}
-		if status = head.StatusCode(); status >= 200 || status == sluice.StatusSwitchingProtocols {
+		if status = head.Status(); status >= 200 || status == sluice.StatusSwitchingProtocols {
 			return status, nil
 		}
 	}

@@ -40,7 +40,10 @@ func TestConnectAnswers(t *testing.T) {
 		{name: "502", answer: "HTTP/1.1 502 x\r\n\r\n", status: 502},
 		{name: "garbage", answer: "SSH-2.0-OpenSSH\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
 		{name: "a bad field", answer: "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
-		{name: "two framings", answer: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
+		{name: "nor do both", answer: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{name: "nor what is none", answer: "HTTP/1.1 200 OK\r\nContent-Length: -1, 2\r\nTransfer-Encoding: ?\r\nTransfer-Encoding: gzip\r\n\r\nearly", early: "early"},
+		{name: "nor in HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{name: "two framings of 403", answer: "HTTP/1.1 403 No\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", is: sluice.ErrReadingResponseHeaders},
 		{name: "closes", answer: "", is: io.ErrUnexpectedEOF},
 		{name: "endless", answer: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 2*maxAnswerHead) + "\r\n\r\n", is: sluice.ErrSmallReadBuffer},
 	} {

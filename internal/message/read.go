@@ -31,7 +31,25 @@ func (h *RequestHeader) Read(r *bufio.Reader, limits h1.Limits) error {
 // h is empty. last makes the heads of a client's responses cheaper, if it is not nil.
 func (h *ResponseHeader) Read(r *bufio.Reader, limits h1.Limits, last *h1.LastHead) error {
 	p := h1.HeadParser{Role: h1.Responses, Limits: limits, Last: last}
-	if err := feedHead(r, &p, &h.Table); err != nil {
+	return h.read(r, &p)
+}
+
+// ReadTunnel is Read for an answer to CONNECT. A successful one has neither Content-Length nor
+// Transfer-Encoding, whatever was sent (RFC 9110 section 9.3.6).
+func (h *ResponseHeader) ReadTunnel(r *bufio.Reader, limits h1.Limits) error {
+	p := h1.HeadParser{Role: h1.Responses, Limits: limits, AnswersConnect: true}
+	if err := h.read(r, &p); err != nil {
+		return err
+	}
+	if h.Status()/100 == 2 {
+		h.Table.DelID(field.ContentLength)
+		h.Table.DelID(field.TransferEncoding)
+	}
+	return nil
+}
+
+func (h *ResponseHeader) read(r *bufio.Reader, p *h1.HeadParser) error {
+	if err := feedHead(r, p, &h.Table); err != nil {
 		err = responseError(err, h.Table.Raw(), r)
 		h.ResetMessage()
 		return err

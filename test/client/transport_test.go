@@ -46,6 +46,10 @@ func TestTransportKeepsConnection(t *testing.T) {
 			req.Header.SetMethod("CONNECT")
 			req.SetRequestURI(string(req.URI().Host()))
 		}, "", false},
+		"CONNECT, framing that means nothing": {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", func(req *sluice.Request, _ *sluice.Response) {
+			req.Header.SetMethod("CONNECT")
+			req.SetRequestURI(string(req.URI().Host()))
+		}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.NewClientPeer(t, answering(test.raw))

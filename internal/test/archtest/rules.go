@@ -191,7 +191,7 @@ func satelliteRules() map[string]packageRule {
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"sluicetest":      {own: []string{".", "fasthttputil"}},
-		"fasthttpproxy":   {own: []string{".", "internal/client/dial"}, external: []string{xNet}},
+		"fasthttpproxy":   {own: []string{".", "internal/client/dial", "internal/message"}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{".", "internal/body", "internal/server/route", "internal/server/upgrade"}, external: []string{xNet}},
 	}
 }

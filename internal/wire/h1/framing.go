@@ -13,6 +13,9 @@ const noted = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Conn
 // note applies a field that frames the message or concerns the connection. It is
 // called in the order of the field lines.
 func (p *HeadParser) note(id field.ID, value []byte) error {
+	if p.AnswersConnect && p.StatusCode/100 == 2 && (id == field.ContentLength || id == field.TransferEncoding) {
+		return nil
+	}
 	switch id {
 	case field.ContentLength:
 		return p.NoteLength(p.Role, value)

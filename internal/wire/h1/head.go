@@ -112,21 +112,24 @@ const (
 // p.seen is the position to continue from.
 type HeadParser struct {
 	Head
-	Limits     Limits
-	Role       Role
-	Opening    *Opening  // of requests; nil: each line is parsed
-	Last       *LastHead // of responses; nil: each line is parsed
-	phase      phase
-	emptyLines uint8
-	isTrailer  bool // a trailer section: fields without a meaning for the framing
-	line       int  // where the current line starts
-	seen       int  // where the first unchecked byte is
-	colon      int  // where the current field's name ends
-	id         field.ID
-	recalled   int // number of fields that are from Opening or Last
+	Limits  Limits
+	Role    Role
+	Opening *Opening  // of requests; nil: each line is parsed
+	Last    *LastHead // of responses; nil: each line is parsed
+	// AnswersConnect: the request was CONNECT. In a successful response, Content-Length and
+	// Transfer-Encoding mean nothing then (RFC 9110 section 9.3.6).
+	AnswersConnect bool
+	phase          phase
+	emptyLines     uint8
+	isTrailer      bool // a trailer section: fields without a meaning for the framing
+	line           int  // where the current line starts
+	seen           int  // where the first unchecked byte is
+	colon          int  // where the current field's name ends
+	id             field.ID
+	recalled       int // number of fields that are from Opening or Last
 }
 
-// Reset prepares for the next head. Limits, Role, Opening and Last stay.
+// Reset prepares for the next head. Limits, Role, Opening, Last and AnswersConnect stay.
 func (p *HeadParser) Reset() {
 	p.Head = Head{}
 	p.phase, p.emptyLines, p.isTrailer = atStart, 0, false
