@@ -62,8 +62,15 @@ var errUnasked = errors.New("sluice: the upstream has answered 101 to a request 
 
 // copyHead gives ctx's response the status and the fields of h.
 func (x *exchange) copyHead(h *sluice.ResponseHeader) {
+	out := &x.ctx.Response.Header
 	x.taker.ResponseHead(h).ForwardTo(x.answered)
-	x.addVia(h, &x.ctx.Response.Header)
+	if h.StatusCode() == sluice.StatusUpgradeRequired { // RFC 9110 section 15.5.22: it says to which protocol
+		if protocols := bytes.Join(h.PeekAll(sluice.HeaderUpgrade), []byte(", ")); len(protocols) > 0 {
+			out.Set(sluice.HeaderConnection, "Upgrade")
+			out.SetBytesV(sluice.HeaderUpgrade, protocols)
+		}
+	}
+	x.addVia(h, out)
 }
 
 // addVia adds the proxy to Via of out, with which it forwards h.

@@ -22,7 +22,9 @@ import (
 func TestNew(t *testing.T) {
 	for _, c := range []struct{ to, want string }{
 		{"http://127.0.0.1:9000", ""}, {"https://example.com", ""}, {"h2c://[::1]:80/", ""}, {"h2://a", ""}, {"unix:/run/app.sock", ""}, {"unix:///run/app.sock", ""},
-		{"", "is not http"}, {"127.0.0.1:9000", `"127.0.0.1:9000" is not http`}, {"ftp://a", "is not http"}, {"http://", "must be a scheme and a host"},
+		{"", "has no scheme"}, {"127.0.0.1:9000", `"127.0.0.1:9000" has no scheme`}, {"a:9000", "has no scheme"}, {"//a", "has no scheme"}, {"http:a", "has no scheme"},
+		{"http://:80", "a host"}, {"http://a:0", "from 1 to 65535"}, {"h2://[::1]:65536", "from 1 to 65535"}, {"http://a:b", "invalid port"},
+		{"ftp://a", "is not http"}, {"http://", "must be a scheme and a host"},
 		{"http://a/path", "without a path"}, {"http://u:p@a", "without a path"}, {"http://a?q", "without a path"}, {"unix:", "unix:PATH"}, {"unix:app.sock", "unix:PATH"},
 		{"http://a b", "invalid character"},
 	} {

@@ -3,9 +3,12 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice"
@@ -39,9 +42,12 @@ func (u *upstream) PendingRequests() int {
 }
 
 func newUpstream(to string, o *Options) (*upstream, error) {
+	if !strings.Contains(to, "://") && !strings.HasPrefix(to, "unix:") {
+		return nil, fmt.Errorf("sluice: proxy: the upstream %q has no scheme: it must be http, https, h2c or h2://HOST, or unix:PATH", to)
+	}
 	parsed, err := url.Parse(to)
 	if err != nil {
-		return nil, fmt.Errorf("sluice: proxy: the upstream %q is not http, https, h2c or h2://HOST, or unix:PATH: %w", to, err)
+		return nil, fmt.Errorf("sluice: proxy: the upstream %q is not http, https, h2c or h2://HOST, or unix:PATH: %w", to, errors.Unwrap(err))
 	}
 	u := &upstream{name: to, host: parsed.Host, network: "tcp", options: o, seed: hashOf(to)}
 	if o.Balance == Sticky {
@@ -63,12 +69,16 @@ func newUpstream(to string, o *Options) (*upstream, error) {
 	}
 	switch isUnix := u.network == "unix"; {
 	case parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil || parsed.Opaque != "",
-		isUnix != (parsed.Host == ""), isUnix != (parsed.Path != "" && parsed.Path != "/"):
+		isUnix != (parsed.Hostname() == ""), isUnix != (parsed.Path != "" && parsed.Path != "/"):
 		return nil, fmt.Errorf("sluice: proxy: the upstream %q must be a scheme and a host, without a path, or unix:PATH", to)
 	case !isUnix:
 		u.addr = sluice.AddMissingPort(parsed.Host, u.isTLS)
-		if _, _, err := net.SplitHostPort(u.addr); err != nil {
+		_, port, err := net.SplitHostPort(u.addr)
+		if err != nil {
 			return nil, fmt.Errorf("sluice: proxy: the upstream %q: %w", to, err)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("sluice: proxy: the upstream %q: the port is not from 1 to 65535", to)
 		}
 	}
 	u.setClient(&u.client, mode)

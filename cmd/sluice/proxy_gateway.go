@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +32,11 @@ func newGateway(routes []route) (*gateway, error) {
 		p, err := proxy.New(r.options)
 		if err != nil {
 			g.close()
-			return nil, fmt.Errorf("the route of %q, %q: %s", r.host, r.path, strings.TrimPrefix(err.Error(), "sluice: proxy: "))
+			text := strings.TrimPrefix(err.Error(), "sluice: proxy: ")
+			if len(routes) > 1 {
+				text = fmt.Sprintf("the route of host %q, path %q: %s", r.host, r.path, text)
+			}
+			return nil, errors.New(text)
 		}
 		g.routes = append(g.routes, servedRoute{r, p})
 		g.hasHosts = g.hasHosts || r.host != ""

@@ -228,6 +228,7 @@ func TestProxyFlags(t *testing.T) {
 	}{
 		{want: "where do requests go?"},
 		{want: "without a path", args: []string{"--to", "http://a/b"}},
+		{want: "sluice: the upstream \"a:9000\" has no scheme: ", args: []string{"--to", "http://a,a:9000"}},
 		{want: "none of least-loaded", args: []string{"--to", "http://a", "--balance", "random"}},
 		{want: "none of replace", args: []string{"--to", "http://a", "--forwarded", "x"}},
 		{want: "exclude each other", args: []string{"--to", "http://a", "--config", file}},
@@ -236,6 +237,7 @@ func TestProxyFlags(t *testing.T) {
 		{want: "unknown flag", args: []string{"--to", "http://a", "--spa"}},
 		{want: "there is no [[route]]", file: "# empty"},
 		{want: "there is no upstream", file: "[[route]]\n"},
+		{want: `the route of host "b", path "/c": the upstream "x" has no scheme`, file: "[[route]]\nto=['http://a']\n[[route]]\nhost='b'\npath='/c'\nto=['x']"},
 		{want: "expected", file: "[[route]\n"},
 		{want: "is no time to wait", file: "[[route]]\nto=['http://a']\ntimeout='0s'"},
 		{want: "HedgeAfter and Sticky exclude", file: "[[route]]\nto=['http://a', 'http://b']\nhedge-after='1s'\nbalance='sticky'"},

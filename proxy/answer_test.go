@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestUpgradeRequired: an answer 426 says to which protocols the client may change (RFC 9110 section
+// 15.5.22), whether or not it has asked for one, and its connection stays. HTTP/2 has no such field.
+func TestUpgradeRequired(t *testing.T) {
+	u := &rawUpstream{answer: func(string) string {
+		return "HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.0, x\r\nUpgrade: y\r\nConnection: Upgrade, X-Hop\r\nX-Hop: 1\r\nContent-Length: 2\r\n\r\nno"
+	}}
+	for _, engine := range engines {
+		addr := front(t, newProxy(t, Options{To: []string{u.start(t)}}), engine)
+		conn := dialFront(t, addr)
+		r := bufio.NewReader(conn)
+		for _, fields := range []string{"", "Connection: upgrade\r\nUpgrade: x\r\n", ""} {
+			send(t, conn, get(fields))
+			resp := answerTo(t, r, 426)
+			const want = "map[Connection:[Upgrade] Content-Length:[2] Upgrade:[TLS/1.0, x, y]]"
+			if got := fmt.Sprint(resp.Header); got != want || bodyOf(t, resp) != "no" {
+				t.Errorf("%q: %s, want %s", fields, got, want)
+			}
+		}
+		client := sluice.HostClient{Addr: addr, HTTP2: sluice.HTTP2Only}
+		var req sluice.Request
+		var resp sluice.Response
+		req.SetRequestURI("http://" + addr)
+		if err := client.Do(&req, &resp); err != nil || resp.StatusCode() != 426 || len(resp.Header.Peek("Upgrade"))+len(resp.Header.Peek("Connection")) > 0 {
+			t.Errorf("HTTP/2: %v\n%s", err, &resp.Header)
+		}
+		client.CloseIdleConnections()
+	}
+}
