@@ -20,7 +20,7 @@ func goodbyeScenarios() []scenario {
 	return []scenario{
 		{"goodbye", testGoodbye, deadlines},
 		{"goodbye of a crowd", testGoodbyeCrowd, deadlines | contended},
-		{"goodbye without a word", testGoodbyeShy, 0},
+		{"goodbye without a word", testGoodbyeShy, deadlines},
 		{"goodbye given up", testGoodbyeGivenUp, 0},
 	}
 }

@@ -12,6 +12,10 @@ import (
 // interrupted, before the engine assumes that it ignores deadlines.
 const evictionPatience = 250 * time.Millisecond
 
+// goodbyePatience is the same for one whose protocol SaysGoodbye. It is longer, because on a busy
+// machine many may not have noticed it sooner, and their peers would lose requests.
+const goodbyePatience = 5 * time.Second
+
 // Shutdown implements engine.Engine. Listeners that have no SetDeadline are
 // closed; the others are left open, with their deadline cleared.
 func (d *driver) Shutdown(ctx context.Context) error {
@@ -46,7 +50,14 @@ func (d *driver) drain() {
 	// 2. Close what waits between requests. Connections that begin to wait from now on see
 	// the Stage.
 	d.evictIdle()
-	timer := time.AfterFunc(evictionPatience, d.closeEvicted)
+	evicted := time.AfterFunc(evictionPatience, func() {
+		d.closeDeaf(func(state uint32) bool { return state&flagEvicted != 0 })
+	})
+	polite := time.AfterFunc(goodbyePatience, func() {
+		d.closeDeaf(func(state uint32) bool {
+			return state&(flagWaits|flagPartial|flagSaysGoodbye) == flagWaits|flagSaysGoodbye
+		})
+	})
 	// 3. Wait for the others. Serve registers what it has accepted before it returns, so
 	// the order of these two matters.
 	for _, s := range servings {
@@ -55,7 +66,8 @@ func (d *driver) drain() {
 	for !d.registry.end(&d.tasks) {
 		<-d.emptied
 	}
-	timer.Stop()
+	evicted.Stop()
+	polite.Stop()
 	close(d.drained)
 }
 
@@ -97,11 +109,10 @@ func (d *driver) evictIdle() {
 	})
 }
 
-// closeEvicted closes the connections that ignored evictIdle.
-func (d *driver) closeEvicted() {
+// closeDeaf closes the connections that ignored evictIdle, as their states say.
+func (d *driver) closeDeaf(isDeaf func(state uint32) bool) {
 	d.registry.each(func(c *conn) bool {
-		state := c.state.Load()
-		if state&flagEvicted != 0 || state&(flagWaits|flagPartial|flagSaysGoodbye) == flagWaits|flagSaysGoodbye {
+		if isDeaf(c.state.Load()) {
 			go func(nc net.Conn) { _ = nc.Close() }(c.nc)
 		}
 		return true
