@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
 	"os"
@@ -76,8 +75,9 @@ type accessLog struct {
 
 	writing sync.Mutex // held while spare and file are used
 	spare   []byte
-	file    io.WriteCloser
+	file    *os.File
 	failed  bool // the last write failed, which was told
+	isTorn  bool // the file may end in the middle of a line: the disk was full
 
 	full   chan struct{} // pending is worth writing
 	stop   chan struct{}
@@ -98,6 +98,7 @@ func openAccessLog(name string, logger *log.Logger) (*accessLog, error) {
 		name:   name,
 		logger: logger,
 		file:   file,
+		isTorn: true,
 		full:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
 		ended:  make(chan struct{}),
@@ -106,7 +107,7 @@ func openAccessLog(name string, logger *log.Logger) (*accessLog, error) {
 	return l, nil
 }
 
-func openLogFile(name string) (io.WriteCloser, error) {
+func openLogFile(name string) (*os.File, error) {
 	if name == stdoutName {
 		return os.Stdout, nil
 	}
@@ -194,11 +195,33 @@ func (l *accessLog) flush() {
 	if len(lines) == 0 {
 		return
 	}
+	if l.isTorn && endsWithinLine(l.name, l.file) {
+		lines = append([]byte{'\n'}, lines...)
+	}
 	_, err := l.file.Write(lines)
 	if err != nil && !l.failed {
 		l.logger.Printf("cannot write the access log: %v", err)
 	}
-	l.failed = err != nil
+	l.failed, l.isTorn = err != nil, err != nil
+}
+
+// endsWithinLine reports whether the last line of file, which has a name, lacks its end. It may be that of
+// another worker.
+func endsWithinLine(name string, file *os.File) bool {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	read, err := os.Open(name) // file is for writing only
+	if err != nil {
+		return false
+	}
+	defer read.Close()
+	last := []byte{'\n'}
+	if same, err := read.Stat(); err == nil && os.SameFile(info, same) {
+		read.ReadAt(last, info.Size()-1) // an error leaves last as it is
+	}
+	return last[0] != '\n'
 }
 
 // reopens reports whether the log is a file, which may be moved away.
@@ -214,7 +237,7 @@ func (l *accessLog) reopen() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.file.Close()
-	l.file, l.failed = file, false
+	l.file, l.failed, l.isTorn = file, false, true
 	return nil
 }
 
