@@ -39,7 +39,8 @@ func newNotifier(s *systemd.Service, c *supervise.Config) *notifier {
 	hooks := &c.Hooks
 	ready, reload, stopping := hooks.OnFleetReady, hooks.OnReload, hooks.OnStopping
 	hooks.OnFleetReady = func() {
-		n.send("READY=1", mainPID())
+		s := n.master.Status()
+		n.send("READY=1", mainPID(), systemd.Status(statusLine(&s)))
 		if ready != nil {
 			ready()
 		}

@@ -36,7 +36,10 @@ func TestNotifications(t *testing.T) {
 	if m.Count("MAINPID="+itoa(f.cmd.Process.Pid)) != 1 {
 		t.Errorf("%q", m.Messages())
 	}
-	until(t, "its status", func() bool { return m.Count("STATUS=2 of 2 workers serve") > 0 })
+	ready := slices.IndexFunc(m.Messages(), func(s string) bool { return strings.HasPrefix(s, "READY=1") })
+	if got := m.Messages()[ready]; !strings.HasSuffix(got, "\nSTATUS=2 of 2 workers serve") {
+		t.Errorf("ready, and the status is that of before: %q", got)
+	}
 	f.signal(syscall.SIGHUP)
 	says("RELOADING=1", "READY=1")
 	for _, c := range []struct{ broken, status string }{
