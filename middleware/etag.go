@@ -18,18 +18,22 @@ import (
 //
 // The tag is strong, and a hash of the body: all workers and machines make the same one, and
 // nobody can find two bodies that share it. A tag that the handler sets, which may be weak, is
-// compared instead. Bodies that are streams, that were flushed in parts or are empty, get none.
+// compared instead, also for a stream, which is then closed. Other bodies that are streams, and
+// those that were flushed in parts or are empty, get none.
 // A compressing handler outside makes the tag weak, as it has to.
 func ETag(h sluice.RequestHandler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		h(ctx)
 		resp := &ctx.Response
-		if ctx.LastTimeoutErrorResponse() != nil || ctx.HeadSent() || ctx.Hijacked() || resp.IsBodyStream() ||
+		if ctx.LastTimeoutErrorResponse() != nil || ctx.HeadSent() || ctx.Hijacked() ||
 			resp.StatusCode() != sluice.StatusOK || !ctx.IsGet() && !ctx.IsHead() {
 			return
 		}
 		tag := resp.Header.Peek(sluice.HeaderETag)
 		if len(tag) == 0 {
+			if resp.IsBodyStream() {
+				return
+			}
 			body := resp.Body()
 			if len(body) == 0 {
 				return
@@ -58,7 +62,11 @@ func makeNotModified(resp *sluice.Response) {
 	h := &resp.Header
 	// A compressing handler outside must give the 304 the ETag and the Vary that the 200 would
 	// have. It knows the content by its type: without one it takes the default, which it encodes.
-	isEncoded := len(resp.Body()) >= compress.Smallest && compress.IsCompressible(h.ContentType()) && len(h.ContentEncoding()) == 0
+	isLong := resp.IsBodyStream() && h.ContentLength() != 0
+	if !resp.IsBodyStream() {
+		isLong = len(resp.Body()) >= compress.Smallest
+	}
+	isEncoded := isLong && compress.IsCompressible(h.ContentType()) && len(h.ContentEncoding()) == 0
 	h.SetNoDefaultContentType(!isEncoded)
 	resp.ResetBody()
 	for _, name := range [...]string{

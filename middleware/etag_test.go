@@ -3,6 +3,7 @@ package middleware
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"strings"
 	"testing"
 
@@ -69,6 +70,47 @@ func TestETagAfterFlush(t *testing.T) {
 	}
 }
 
+// A closable is a body that reports whether it was closed.
+type closable struct {
+	io.Reader
+	isClosed bool
+}
+
+func (c *closable) Close() error {
+	c.isClosed = true
+	return nil
+}
+
+// A stream with a tag of the handler's is closed instead of being sent to clients that have it.
+func TestETagOfStreams(t *testing.T) {
+	for _, c := range []struct {
+		condition string
+		tag       string
+		status    int
+	}{
+		{"", `"v1"`, 200},
+		{`If-None-Match: "v1"`, `"v1"`, 304},
+		{`If-None-Match: "v2"`, `"v1"`, 200},
+		{`If-None-Match: *`, "", 200},
+		{`If-Match: "v2"`, `"v1"`, 412},
+	} {
+		for _, size := range []int{-1, 5} {
+			body := &closable{Reader: strings.NewReader("hello")}
+			ctx := request(t, "GET / HTTP/1.1", strings.TrimPrefix(c.condition+"\r\nHost: h", "\r\n"))
+			ETag(func(ctx *sluice.RequestCtx) {
+				ctx.SetBodyStream(body, size)
+				ctx.Response.Header.Set("ETag", c.tag)
+			})(ctx)
+			if got := ctx.Response.StatusCode(); got != c.status || body.isClosed != (c.status != 200) || got == 304 && field(ctx, "ETag") != c.tag {
+				t.Errorf("%q, %d bytes: %d, closed: %v, ETag %s", c.condition, size, got, body.isClosed, field(ctx, "ETag"))
+			}
+			if got := string(ctx.Response.Body()); got != map[bool]string{true: "hello"}[c.status == 200] {
+				t.Errorf("%q, %d bytes: %q", c.condition, size, got)
+			}
+		}
+	}
+}
+
 // If-Match compares strongly (RFC 9110 section 13.1.1), and comes before If-None-Match.
 func TestETagIfMatch(t *testing.T) {
 	own := func(tag string) sluice.RequestHandler {
@@ -112,11 +154,17 @@ func TestETagOfNotModified(t *testing.T) {
 	for _, c := range []struct {
 		kind, encoding string
 		size           int
+		stream         int // its length; 0: there is none
 	}{
-		{"text/html", "", 1000}, {"text/html", "", 10}, {"image/png", "", 1000}, {"text/html", "gzip", 1000}, {"", "", 1000},
+		{"text/html", "", 1000, 0}, {"text/html", "", 10, 0}, {"image/png", "", 1000, 0}, {"text/html", "gzip", 1000, 0}, {"", "", 1000, 0},
+		{"text/html", "", 1000, -1}, {"text/html", "", 10, -1}, {"text/html", "", 10, 10}, {"image/png", "", 1000, -1}, {"text/html", "gzip", 10, 10},
 	} {
 		h := sluice.CompressHandler(ETag(func(ctx *sluice.RequestCtx) {
 			ctx.SetBodyString(strings.Repeat("x", c.size))
+			if c.stream != 0 {
+				ctx.SetBodyStream(strings.NewReader(strings.Repeat("x", c.size)), c.stream)
+				ctx.Response.Header.Set("ETag", `"own"`)
+			}
 			if c.kind != "" {
 				ctx.SetContentType(c.kind)
 			}
