@@ -58,7 +58,7 @@ type Options struct {
 	// fifth from stream to stream.
 	Heartbeat time.Duration
 	// WriteTimeout bounds how long a client may read nothing while something waits for it;
-	// 0: 30 s.
+	// 0: 30 s, < 0: for ever.
 	WriteTimeout time.Duration
 	// RestartSpread is the time within which streams end that cannot move when another
 	// process replaces this one; 0: 4 s.
@@ -100,11 +100,14 @@ type Hub struct {
 	streams int
 }
 
-// New returns a Hub without streams. The error says that the Name is too long, or is that of
-// the Backplane.
+// New returns a Hub without streams. The error says that the Name is too long, or that History or
+// HistoryBytes is negative, or is that of the Backplane.
 func New(o Options) (*Hub, error) {
 	if len(o.Name) > 200 {
 		return nil, fmt.Errorf("sluice: sse: Options.Name %q is too long", o.Name)
+	}
+	if o.History < 0 || o.HistoryBytes < 0 {
+		return nil, fmt.Errorf("sluice: sse: Options.History %d or HistoryBytes %d is negative", o.History, o.HistoryBytes)
 	}
 	o.History = withDefault(o.History, 10_000)
 	o.HistoryBytes = withDefault(o.HistoryBytes, 16<<20)

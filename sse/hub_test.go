@@ -353,6 +353,12 @@ func TestPublishErrors(t *testing.T) {
 	if _, err := New(Options{Name: strings.Repeat("x", 201)}); err == nil {
 		t.Error("a long name is accepted")
 	}
+	for _, o := range []Options{{History: -1}, {HistoryBytes: -1}} {
+		if h, err := New(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+			_ = h.Publish("a", Event{Data: []byte("x")})
+		}
+	}
 	if err := h.Register(&sluice.Server{}); err == nil {
 		t.Error("a Hub without a name is registered")
 	}
