@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"strconv"
+	"strings"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -21,6 +22,9 @@ const maxCredentials = 4 << 10
 // would tell who has an account; Accounts does not. It may call ctx.SetUserValue. The slices
 // are valid until it returns. They have no control characters, and user has no colon.
 func BasicAuth(realm string, check func(ctx *sluice.RequestCtx, user, password []byte) bool) func(sluice.RequestHandler) sluice.RequestHandler {
+	if check == nil {
+		panic("sluice: BasicAuth: check is nil")
+	}
 	challenge := "Basic realm=" + quoted(realm) + `, charset="UTF-8"`
 	return func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {
@@ -42,18 +46,22 @@ func decodeBasic(token []byte) (user, password []byte, ok bool) {
 	plain := make([]byte, base64.StdEncoding.DecodedLen(len(token)))
 	n, err := base64.StdEncoding.Decode(plain, token)
 	plain = plain[:n]
-	if err != nil || bytes.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if err != nil || bytes.ContainsFunc(plain, isControl) {
 		return nil, nil, false
 	}
 	return bytes.Cut(plain, []byte(":"))
 }
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // Accounts returns a check for BasicAuth, of a few users with their passwords: programs that
 // scrape metrics, a team that sees a preview. How long it takes depends neither on the user nor
 // on the password. UserOf returns the user afterwards. For many users, write a check that asks
 // a database for a hash that is made for passwords, such as that of argon2.
 //
-// Accounts panics if a password is empty: it often comes from a variable that is not set.
+// Accounts panics if a password is empty: it often comes from a variable that is not set. It also
+// does if a user has a colon, or one of them a control character, such as the end of a file's line:
+// RFC 7617 does not allow those.
 func Accounts(passwords map[string]string) func(ctx *sluice.RequestCtx, user, password []byte) bool {
 	type account struct {
 		user, password [sha256.Size]byte
@@ -63,6 +71,9 @@ func Accounts(passwords map[string]string) func(ctx *sluice.RequestCtx, user, pa
 	for user, password := range passwords {
 		if password == "" {
 			panic("sluice: Accounts: the password of " + strconv.Quote(user) + " is empty")
+		}
+		if strings.Contains(user, ":") || strings.ContainsFunc(user+password, isControl) {
+			panic("sluice: Accounts: no client can send " + strconv.Quote(user) + " and its password: the user has a colon, or one of them a control character")
 		}
 		accounts = append(accounts, account{sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password)), user})
 	}

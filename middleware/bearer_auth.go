@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"strconv"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -18,6 +19,9 @@ import (
 // check may call ctx.SetUserValue, as for the claims of a JWT. token is valid until the handler
 // returns, and of the bytes that RFC 6750 allows.
 func BearerAuth(realm string, check func(ctx *sluice.RequestCtx, token []byte) bool) func(sluice.RequestHandler) sluice.RequestHandler {
+	if check == nil {
+		panic("sluice: BearerAuth: check is nil")
+	}
 	challenge := "Bearer realm=" + quoted(realm)
 	return func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {
@@ -38,6 +42,9 @@ func BearerAuth(realm string, check func(ctx *sluice.RequestCtx, token []byte) b
 
 // Tokens returns a check for BearerAuth, of a few tokens, each with the name of its owner, which
 // UserOf returns afterwards. How long it takes does not depend on how much of a token is right.
+//
+// Tokens panics if a token is empty, as one from a variable that is not set, or has a character
+// that none can have: letters, digits and -._~+/ are allowed, and = at the end.
 func Tokens(owners map[string]string) func(ctx *sluice.RequestCtx, token []byte) bool {
 	type secret struct {
 		token [sha256.Size]byte
@@ -45,6 +52,9 @@ func Tokens(owners map[string]string) func(ctx *sluice.RequestCtx, token []byte)
 	}
 	secrets := make([]secret, 0, len(owners))
 	for token, owner := range owners {
+		if !isToken68([]byte(token)) {
+			panic("sluice: Tokens: the token of " + strconv.Quote(owner) + " is empty, or has a character that RFC 6750 does not allow, such as the end of a line")
+		}
 		secrets = append(secrets, secret{sha256.Sum256([]byte(token)), owner})
 	}
 	return func(ctx *sluice.RequestCtx, token []byte) bool {

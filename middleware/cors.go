@@ -2,11 +2,13 @@ package middleware
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // CORSOptions say which pages of other origins may read responses (CORS, the Fetch standard).
@@ -79,6 +81,13 @@ func newCORS(o *CORSOptions) *cors {
 	if o.Credentials && strings.Contains(c.methods+c.headers+c.expose, "*") {
 		panic("sluice: CORSOptions: * has no meaning with Credentials: name the methods and fields")
 	}
+	for _, member := range slices.Concat(o.Methods, o.Headers, o.Expose) {
+		for name := range strings.SplitSeq(member, ",") {
+			if name = strings.TrimSpace(name); name != "" && !h1.IsToken([]byte(name)) {
+				panic(fmt.Sprintf("sluice: CORSOptions: %q is no method and no name of a field", name))
+			}
+		}
+	}
 	for _, origin := range o.Origins {
 		scheme, host, _ := strings.Cut(origin, "://")
 		parent, isWildcard := strings.CutPrefix(host, "*.")
@@ -98,9 +107,16 @@ func newCORS(o *CORSOptions) *cors {
 	return c
 }
 
-// isOrigin reports whether a browser may send scheme://host: in lower case, without a path.
+// isOrigin reports whether a browser may send scheme://host: in lower case and ASCII, without a path,
+// and with a port only if it is not the scheme's.
 func isOrigin(scheme, host string) bool {
-	return scheme != "" && host != "" && !strings.ContainsAny(scheme+host, "/*@?#, \"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	for _, c := range []byte(scheme + host) {
+		if c <= ' ' || c >= 0x7f || 'A' <= c && c <= 'Z' || strings.IndexByte(`/*@?#,"\`, c) >= 0 {
+			return false
+		}
+	}
+	port := host[strings.LastIndexByte(host, ':')+1:]
+	return scheme != "" && host != "" && port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80")
 }
 
 // allowed returns the value of Access-Control-Allow-Origin, empty if origin is not allowed.

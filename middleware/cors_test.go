@@ -111,6 +111,15 @@ func TestCORSMisuse(t *testing.T) {
 		{Origins: []string{"https://a.*.example"}},
 		{Origins: []string{"https://a.example, https://b.example"}},
 		{Origins: []string{""}},
+		{Origins: []string{"https://a.example:443"}},
+		{Origins: []string{"http://a.example:80"}},
+		{Origins: []string{"https://*.a.example:443"}},
+		{Origins: []string{"https://a.example:"}},
+		{Origins: []string{"https://bücher.example"}},
+		{Origins: []string{"https://a.example\n"}},
+		{Methods: []string{"PUT DELETE"}},
+		{Headers: []string{"X-A, X B"}},
+		{Expose: []string{"X-A:"}},
 		{Origins: []string{"https://a.example"}, Credentials: true, Methods: []string{"*"}},
 		{Origins: []string{"https://a.example"}, Credentials: true, Headers: []string{"*"}},
 	} {
@@ -118,6 +127,11 @@ func TestCORSMisuse(t *testing.T) {
 			t.Errorf("%+v: %q", o, message)
 		}
 	}
+}
+
+// A variable that is not set is a list without members.
+func TestCORSLists(t *testing.T) {
+	CORS(CORSOptions{Methods: []string{""}, Headers: []string{"X-A,X-B", "X-C"}, Expose: []string{"*"}})
 }
 
 // panicOf returns the value of f's panic, empty if there is none.

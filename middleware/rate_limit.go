@@ -43,6 +43,9 @@ type RateLimitOptions struct {
 // It panics if the name has other characters than those of ASCII, or control characters, quotes or
 // backslashes.
 func RateLimit(limiter Limiter, o RateLimitOptions) func(sluice.RequestHandler) sluice.RequestHandler {
+	if limiter == nil {
+		panic("sluice: RateLimit: there is no Limiter")
+	}
 	burst, refill := limiter.Limit()
 	name := policyName(o.Name)
 	l := &rateLimit{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/server/upgrade"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // RealIPOptions say whose word counts.
@@ -35,6 +36,9 @@ type RealIPOptions struct {
 func RealIP(o RealIPOptions) func(sluice.RequestHandler) sluice.RequestHandler {
 	r := &realIP{node: parseNode}
 	for _, p := range o.Trusted {
+		if !p.IsValid() {
+			panic("sluice: RealIPOptions: one of Trusted is no network")
+		}
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
@@ -42,6 +46,9 @@ func RealIP(o RealIPOptions) func(sluice.RequestHandler) sluice.RequestHandler {
 	}
 	if r.header = cmp.Or(o.Header, sluice.HeaderXForwardedFor); strings.EqualFold(r.header, sluice.HeaderForwarded) {
 		r.node = parseForwarded
+	}
+	if !h1.IsToken([]byte(r.header)) {
+		panic("sluice: RealIPOptions: " + strconv.Quote(r.header) + " is no name of a field")
 	}
 	return func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {

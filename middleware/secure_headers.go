@@ -3,9 +3,11 @@ package middleware
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/wire/h1"
 )
 
 // SecureHeaders returns a middleware that sets fields by which browsers protect the users of a
@@ -20,7 +22,8 @@ import (
 //
 // own replaces these values, adds fields, and removes those with an empty value: for instance a
 // Content-Security-Policy that fits your pages, or Strict-Transport-Security, if the site will
-// stay with HTTPS. What the handler sets has precedence.
+// stay with HTTPS. What the handler sets has precedence. SecureHeaders panics if a name is no token,
+// or a value has a control character.
 func SecureHeaders(own map[string]string) func(sluice.RequestHandler) sluice.RequestHandler {
 	values := map[string]string{
 		sluice.HeaderContentSecurityPolicy:     "base-uri 'self'; frame-ancestors 'none'; object-src 'none'",
@@ -33,6 +36,9 @@ func SecureHeaders(own map[string]string) func(sluice.RequestHandler) sluice.Req
 	for name, value := range own {
 		maps.DeleteFunc(values, func(known, _ string) bool { return strings.EqualFold(known, name) })
 		if value != "" {
+			if !h1.IsToken([]byte(name)) || strings.ContainsFunc(value, func(r rune) bool { return isControl(r) && r != '\t' }) {
+				panic("sluice: SecureHeaders: there is no field " + strconv.Quote(name) + " with this value")
+			}
 			values[name] = value
 		}
 	}

@@ -187,7 +187,7 @@ func satelliteRules() map[string]packageRule {
 
 		"router":          {own: []string{".", "internal/server/route"}},
 		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route", "internal/server/upgrade"}},
-		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/server/upgrade", "internal/wire/conditional", "shared"}},
+		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/server/upgrade", "internal/wire/conditional", "internal/wire/h1", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"sluicetest":      {own: []string{".", "fasthttputil"}},
