@@ -36,3 +36,33 @@ func TestUpgradeRequired(t *testing.T) {
 		client.CloseIdleConnections()
 	}
 }
+
+// TestMaxForwards: OPTIONS and TRACE that must not be forwarded are answered by the proxy (RFC 9110
+// section 7.6.2).
+func TestMaxForwards(t *testing.T) {
+	u := &rawUpstream{answer: func(string) string { return "HTTP/1.1 204 No Content\r\n\r\n" }}
+	conn := dialFront(t, front(t, newProxy(t, Options{To: []string{u.start(t)}}), sluice.EngineAuto))
+	r := bufio.NewReader(conn)
+	for method, status := range map[string]int{"OPTIONS": 200, "TRACE": 501} {
+		send(t, conn, method+" / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n")
+		if body := bodyOf(t, answerTo(t, r, status)); body != sluice.StatusMessage(status) {
+			t.Errorf("%s: %q", method, body)
+		}
+	}
+	if n := u.requests(); n != 0 {
+		t.Errorf("%d requests were forwarded", n)
+	}
+}
+
+// TestTEOfUpgrade: TE is announced as a field of the connection beside Upgrade (RFC 9110 section
+// 10.1.4).
+func TestTEOfUpgrade(t *testing.T) {
+	u := answerAndClose("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	conn := dialFront(t, front(t, newProxy(t, Options{To: []string{u.start(t)}, Forwarded: ForwardedDrop}), sluice.EngineAuto))
+	send(t, conn, get("Connection: TE, Upgrade\r\nTE: trailers\r\nUpgrade: x\r\n"))
+	answerTo(t, bufio.NewReader(conn), 101)
+	const want = "GET / HTTP/1.1\r\nHost: a\r\nTe: trailers\r\nConnection: TE, Upgrade\r\nUpgrade: x\r\n\r\n"
+	if got := u.taken(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -86,7 +86,7 @@ func newExchange() *exchange {
 
 // run forwards the request and prepares the response. The error says why there is none.
 func (x *exchange) run() error {
-	if status := x.refuses(); status != 0 {
+	if status := x.ownStatus(); status != 0 {
 		x.ctx.Error(sluice.StatusMessage(status), status)
 		return nil
 	}
@@ -113,12 +113,16 @@ func (x *exchange) run() error {
 	return x.answer()
 }
 
-// refuses returns the status of a request that is not forwarded, 0 for others.
-func (x *exchange) refuses() int {
+// ownStatus returns the status of a request that is not forwarded, 0 for others.
+func (x *exchange) ownStatus() int {
 	h := &x.ctx.Request.Header
+	left, isBounded := x.forwardsLeft()
+	isLast := isBounded && left == 0 // it asks the proxy itself
 	switch {
-	case h.IsConnect():
+	case h.IsConnect(), isLast && h.IsTrace():
 		return sluice.StatusNotImplemented
+	case isLast:
+		return sluice.StatusOK
 	case x.isLoop():
 		return sluice.StatusLoopDetected
 	}

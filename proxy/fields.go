@@ -3,8 +3,10 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"iter"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -32,7 +34,11 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 		x.req.SetRequestURIBytes(target)
 	}
 	if hadTE && hasMember(in, "TE", "trailers") {
-		h.Set("Te", "trailers") // gRPC needs it, and trailer fields are forwarded
+		h.Set(sluice.HeaderTE, "trailers") // gRPC needs it, and trailer fields are forwarded
+		h.Set(sluice.HeaderConnection, sluice.HeaderTE)
+	}
+	if left, ok := x.forwardsLeft(); ok && left > 0 {
+		h.Set(sluice.HeaderMaxForwards, strconv.FormatUint(left-1, 10))
 	}
 	if o.Via != "" {
 		x.appendField("Via", x.via(string(in.Protocol())))
@@ -49,6 +55,17 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 	} else {
 		x.forwarded.AddTo(out, client.Addr(), host, proto)
 	}
+}
+
+// forwardsLeft returns Max-Forwards of a request with one of the methods to which it applies (RFC 9110
+// section 7.6.2), if it has one that is well-formed.
+func (x *exchange) forwardsLeft() (left uint64, ok bool) {
+	h := &x.ctx.Request.Header
+	if !h.IsOptions() && !h.IsTrace() {
+		return 0, false
+	}
+	left, err := strconv.ParseUint(string(h.Peek(sluice.HeaderMaxForwards)), 10, 64)
+	return left, err == nil || errors.Is(err, strconv.ErrRange) // then left is the largest number
 }
 
 // originOf returns what of a target in absolute form, which a parser has checked, is sent to its

@@ -20,7 +20,7 @@ var errOtherProtocol = errors.New("sluice: the upstream changes to a protocol fo
 // tunnel forwards a request to change the protocol. If the upstream agrees, bytes go in both
 // directions from then on. Otherwise its response is like any other.
 func (x *exchange) tunnel(protocol string) error {
-	x.req.Header.Set(sluice.HeaderConnection, "Upgrade")
+	x.req.Header.Add(sluice.HeaderConnection, "Upgrade") // TE may be there
 	x.req.Header.Set(sluice.HeaderUpgrade, protocol)
 	x.resp.Reset() // of the settings that a request without a tunnel has left
 	x.resp.OnInterim = x.onInterim
