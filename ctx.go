@@ -78,7 +78,7 @@ type requestMarks struct {
 
 // A ctxPhase is how far a request and its response have come. The zero value
 // changes to phaseReceived in HeadComplete, this to phaseFlushed in Flush, and
-// either to phaseHijacked in Hijacker.
+// either to phaseHijacked in Hijacker, from which endHijack leads back.
 // The end of the request, and giveUp for the fresh RequestCtx, set the zero
 // value again.
 type ctxPhase uint8
@@ -254,6 +254,8 @@ func (ctx *RequestCtx) doneState() *cancelState {
 	ctx.done.Store(d)
 	switch {
 	case ctx.server == nil:
+	case ctx.phase == phaseHijacked:
+		ctx.server.done.Add(d)
 	case ctx.wire.isDetached.Load():
 		d.Cancel()
 	default:

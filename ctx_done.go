@@ -9,7 +9,8 @@ import (
 )
 
 // Done returns a channel that is closed when the client disconnects while the
-// handler runs, when the request has ended, or when the server shuts down.
+// handler runs, when the request has ended, or when the server shuts down. After
+// Hijack, the request ends with the hijack handler.
 // Outside a server it is never closed. The first call costs an allocation and
 // makes the engine watch the connection.
 //

@@ -238,7 +238,7 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 		go dropped() // it may wait for calls that need the lock
 	}
 	ctx.cfg.retain()
-	if d := ctx.done.Load(); d != nil {
+	if d := ctx.done.Load(); d != nil && ctx.phase != phaseHijacked {
 		d.End()
 	}
 	fresh = &RequestCtx{exchange: x, facts: ctx.facts, start: ctx.start}

@@ -78,8 +78,8 @@ func (u *upgradeServer) Printf(format string, args ...any) { u.cfg.logger.Printf
 // DisableKeepalive, do not prevent the call; a Shutdown does with
 // Server.CloseOnShutdown.
 //
-// handler may use ctx, without the connection, until it returns. Then the user values that are
-// io.Closers are closed.
+// handler may use ctx, without the connection, until it returns. Then Done is closed, and so are
+// the user values that are io.Closers.
 //
 // The server forgets the connection, and Shutdown does not wait for it. If the
 // handler did not read the request body, and it is too large to be discarded,
@@ -364,19 +364,31 @@ func (r *servedRequest) Decline(status int) {
 }
 
 // Hijacker implements server.Request. The handler may use ctx, and what ends with the request
-// ends after it. A ctx that neither needs is free for the garbage collector.
+// ends after it. OnHijackDropped is for handlers that do not.
 func (r *servedRequest) Hijacker() (handler func(net.Conn), drop func()) {
 	ctx := (*RequestCtx)(r)
-	ctx.hijackDropped = nil
-	ctx.phase = phaseHijacked
 	own := ctx.hijackHandler
-	if !ctx.Request.hasUserValues() && !ctx.Request.hasFormFiles() {
+	if ctx.takeDropped() != nil {
 		return own, func() {}
 	}
+	ctx.wire.Lock()
+	ctx.phase = phaseHijacked
+	ctx.wire.Unlock()
 	return func(c net.Conn) {
-		defer ctx.letGo()
+		defer ctx.endHijack()
 		own(c)
-	}, ctx.letGo
+	}, ctx.endHijack
+}
+
+// endHijack ends the request of a hijack handler.
+func (ctx *RequestCtx) endHijack() {
+	ctx.wire.Lock()
+	ctx.phase = phaseFlushed
+	ctx.wire.Unlock()
+	if d := ctx.done.Load(); d != nil {
+		d.End()
+	}
+	ctx.letGo()
 }
 
 // Open implements server.Request.

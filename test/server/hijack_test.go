@@ -13,7 +13,8 @@ import (
 // TestHijackHandlerUsesContext: a hijack handler reads the request that it comes from while the
 // server serves others. User values are closed after it.
 func TestHijackHandlerUsesContext(t *testing.T) {
-	closed, entered, goOn, seen := make(chan bool, 1), make(chan bool), make(chan bool), make(chan string, 1)
+	closed, entered, goOn := make(chan bool, 1), make(chan bool), make(chan bool)
+	seen, ended := make(chan string, 1), make(chan (<-chan struct{}), 1)
 	handler := func(ctx *sluice.RequestCtx) {
 		if len(ctx.Request.Header.Peek("X-Hijack")) == 0 {
 			ctx.SetUserValue("key", "another")
@@ -29,7 +30,8 @@ func TestHijackHandlerUsesContext(t *testing.T) {
 				t.Error("the user value is closed while the hijack handler runs")
 			default:
 			}
-			seen <- fmt.Sprintf("%v %s %s %s %v", ctx.UserValue("key"), ctx.Path(), ctx.Request.Header.Peek("X-Hijack"), ctx.PostBody(), ctx.RemoteAddr() != nil)
+			seen <- fmt.Sprintf("%v %s %s %s %v %v", ctx.UserValue("key"), ctx.Path(), ctx.Request.Header.Peek("X-Hijack"), ctx.PostBody(), ctx.RemoteAddr() != nil, ctx.Err())
+			ended <- ctx.Done()
 		})
 	}
 	for _, n := range harness.OverTCPByEach() {
@@ -48,8 +50,9 @@ func TestHijackHandlerUsesContext(t *testing.T) {
 				p := r.Dial()
 				p.Send(harness.Post("/mine", "body", "X-Hijack: 1"))
 				others()
-				checkReceived(t, seen, "value /mine 1 body true")
+				checkReceived(t, seen, "value /mine 1 body true <nil>")
 				harness.Receive(t, closed)
+				harness.Receive(t, harness.Receive(t, ended))
 			})
 			t.Run("HTTP/2", func(t *testing.T) {
 				var req sluice.Request
@@ -63,10 +66,40 @@ func TestHijackHandlerUsesContext(t *testing.T) {
 				}
 				defer c.Close()
 				others()
-				checkReceived(t, seen, "value /mine 1  true")
+				checkReceived(t, seen, "value /mine 1  true <nil>")
 				harness.Receive(t, closed)
+				harness.Receive(t, harness.Receive(t, ended))
 			})
 		})
+	}
+}
+
+// TestShutdownEndsHijackedContext: a hijack handler learns of Shutdown from ctx, also if it asked
+// for Done before.
+func TestShutdownEndsHijackedContext(t *testing.T) {
+	for _, n := range harness.OverTCPByEach() {
+		for _, isEarly := range []bool{false, true} {
+			t.Run(fmt.Sprint(n.Name, isEarly), func(t *testing.T) {
+				entered, left := make(chan bool, 1), make(chan bool, 1)
+				r := harness.Serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+					if isEarly {
+						ctx.Done()
+					}
+					ctx.Hijack(func(net.Conn) {
+						if ctx.Err() == nil {
+							entered <- true
+						}
+						<-ctx.Done()
+						left <- true
+					})
+				}})
+				p := r.Dial()
+				p.Send(harness.Get("/"))
+				harness.Receive(t, entered)
+				harness.Shutdown(r.Server)
+				harness.Receive(t, left)
+			})
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ type Taker interface {
 	TakeOver(t Takeover) error
 	// OnHijackDropped has f called if the request ends and the handler of Hijack, which was
 	// called before, does not get the connection; or the Open of TakeOver is not called.
+	// The handler must not use the request, which ends before it.
 	OnHijackDropped(f func())
 	// OnPeerGone has f called once, on any goroutine, if the client disconnects before the
 	// request ends; a further call replaces f, and nil removes it. f must not block. Unlike
