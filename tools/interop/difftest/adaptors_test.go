@@ -28,6 +28,9 @@ var adaptorRows = []struct {
 	handler   http.HandlerFunc
 	want      string
 }{
+	{"S102", "Host and Close", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Own", fmt.Sprint(r.Host, r.Header["Host"], r.Close))
+	}, "200 [X-Late=1 X-Own=a[] true] [] 0"},
 	{"", "small", writes(10, false), "200 [X-Late=1 X-Own=1] [] 10"},
 	{"", "large", writes(300_000, false), "200 [X-Late=1 X-Own=1] [] 300000"},
 	{"", "large, flushed", writes(300_000, true), "200 [X-Late=1 X-Own=1] [] 300000"},
