@@ -37,6 +37,17 @@ func (f *fleet) manager() int {
 	return statusAt(f.t, "tcp", f.admin()).Master.PID
 }
 
+// isNamed fails if ps does not name the manager after the program at a path.
+func (f *fleet) isNamed(path string) {
+	f.t.Helper()
+	const longest = 15
+	want := filepath.Base(path)
+	want = want[:min(len(want), longest)] + "\n"
+	if got, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", f.manager())); err != nil || string(got) != want {
+		f.t.Errorf("the manager is named %q, want %q: %v", got, want, err)
+	}
+}
+
 // killManager kills the manager and waits until another one answers.
 func (f *fleet) killManager() {
 	f.t.Helper()
@@ -113,6 +124,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	}
 	program := newProgramFile(t)
 	u := &upgrading{startBinary(t, program.path, setup{Workers: 2, Admin: "127.0.0.1:0", Versions: true, Upgrade: true, Linger: 300 * time.Millisecond, Threshold: 99, Window: time.Minute}, true), program, "first", 0, false}
+	u.isNamed(program.path)
 	kept := u.dial()
 	descriptors := 0
 	for i := range upgrades {
@@ -130,6 +142,7 @@ func TestUpgradeInPlace(t *testing.T) {
 		if got := behaviourOf(u.manager()); got != name {
 			t.Errorf("the manager is %q, want %q", got, name)
 		}
+		u.isNamed(program.path)
 		until(t, "only three processes", func() bool { return len(childrenOf(t, u.cmd.Process.Pid)) == 3 })
 		if i == 1 { // the binary from before is kept, too
 			descriptors = openFiles(t, u.cmd.Process.Pid)

@@ -35,6 +35,7 @@ type Manager struct {
 // Connect takes the socket to the holder, which is descriptor fd, and receives what the
 // holder keeps.
 func Connect(fd int) (*Manager, error) {
+	supervise.RestoreName()
 	unix.CloseOnExec(fd)
 	c, err := newConn(os.NewFile(uintptr(fd), "holder"))
 	if err != nil {

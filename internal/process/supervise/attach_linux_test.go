@@ -268,11 +268,11 @@ func TestRestoreName(t *testing.T) {
 	}
 	defer os.WriteFile(file, bytes.TrimSpace(old), 0)
 	want := filepath.Base(os.Args[0])
-	for name, want := range map[string]string{"9": want[:min(len(want), 15)], "custom": "custom"} {
+	for name, want := range map[string]string{"9": want[:min(len(want), 15)], "exe": want[:min(len(want), 15)], "custom": "custom"} {
 		if err := os.WriteFile(file, []byte(name), 0); err != nil {
 			t.Fatal(err)
 		}
-		restoreName()
+		RestoreName()
 		if got, err := os.ReadFile(file); err != nil || string(got) != want+"\n" {
 			t.Errorf("%q became %q, %v", name, got, err)
 		}

@@ -145,7 +145,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 		w.inboxes.open(hello, fd+1+hello.Shared)
 		w.openPackets(fd + 1 + hello.Shared + hello.inboxFiles())
 	}
-	restoreName()
+	RestoreName()
 	m, _, _ := w.link.receive() // HELLO itself, which findControl has seen
 	if err := w.link.send(message{kind: messageAck, seq: m.seq}, nil); err != nil {
 		w.options.Logger.Printf("worker: %v", err) // the master has ended; the lifeline will report it
@@ -172,12 +172,12 @@ func (w *Worker) openPackets(first int) {
 	}
 }
 
-// restoreName sets the process's name to the program's name, where the kernel took it
-// from the descriptor that was executed.
-func restoreName() {
+// RestoreName sets the process's name to the program's name, where the kernel took it
+// from the descriptor, or /proc/self/exe, that was executed.
+func RestoreName() {
 	const file = "/proc/self/comm"
 	name, err := os.ReadFile(file)
-	if err != nil || strings.Trim(string(name), "0123456789\n") != "" {
+	if err != nil || string(name) != "exe\n" && strings.Trim(string(name), "0123456789\n") != "" {
 		return
 	}
 	os.WriteFile(file, []byte(filepath.Base(os.Args[0])), 0)
