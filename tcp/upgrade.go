@@ -21,8 +21,8 @@ var ErrNotUpgrade = errors.New("sluice: the request does not ask for the protoco
 // the callbacks, MaxBuffer, MaxPending and time-outs of s; its limits and its Shutdown are
 // those of the sluice.Server. It keeps the engine that it has.
 //
-// A request that does not ask for protocol is answered with 426, one that cannot be switched
-// with 501 or 503, and the error says why. As websocket.Endpoint.Upgrade, it leaves the response
+// A request that does not ask for protocol is answered with 426, an extended CONNECT for another
+// one with 501, one that cannot be switched with 501 or 503, and the error says why. As websocket.Endpoint.Upgrade, it leaves the response
 // as it is, and returns an error, after Flush, Hijack, TimeoutError and another Upgrade.
 func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 	if s.Handler == nil {
@@ -32,6 +32,10 @@ func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
 		return err
 	}
 	if !asksFor(ctx, protocol) {
+		if len(ctx.Request.Header.ConnectProtocol()) > 0 { // RFC 9220 section 3
+			ctx.Error("the protocol of this endpoint is "+protocol, sluice.StatusNotImplemented)
+			return fmt.Errorf("%w %s", ErrNotUpgrade, protocol)
+		}
 		ctx.Error("this is an endpoint of "+protocol, sluice.StatusUpgradeRequired)
 		ctx.Response.Header.Set(sluice.HeaderConnection, "Upgrade")
 		ctx.Response.Header.Set(sluice.HeaderUpgrade, protocol)

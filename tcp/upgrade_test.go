@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/server/http2/http2test"
 	"github.com/sluicehttp/sluice/tcp"
 )
 
@@ -148,5 +149,10 @@ func TestUpgradeRefusals(t *testing.T) {
 	resp, err := (&http.Client{Transport: transport}).Get("http://h/")
 	if err != nil || resp.StatusCode != 426 {
 		t.Errorf("HTTP/2: %v, %v", resp, err)
+	}
+	stream := http2test.Dial(t, connect().Conn.RemoteAddr().String(), 64<<10).Open(false, [][2]string{{":method", "CONNECT"},
+		{":protocol", "line"}, {":scheme", "http"}, {":authority", "h"}, {":path", "/"}}...)
+	if status, err := stream.Status(); status != "501" {
+		t.Errorf("CONNECT for another protocol: %q, %v", status, err)
 	}
 }

@@ -18,8 +18,8 @@ import (
 //
 // Upgrade answers what it refuses, and returns an error, usually a *StatusError: 400 for a
 // handshake that breaks the rules, 403 for a forbidden origin, 405 for methods other than
-// GET, 426 for requests of something else or of another version, and 503 while the server
-// shuts down.
+// GET, 426 for requests of something else or of another version, 501 for an extended CONNECT
+// with another protocol, and 503 while the server shuts down.
 //
 // It does not change the response, and returns sluice.ErrHeadSent, after Flush;
 // sluice.ErrTakenOver if the connection is another protocol's already, or a HijackHandler's; and
@@ -106,8 +106,11 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	r := &ctx.Request.Header
 	isUpgrade := hasToken(values(r, sluice.HeaderConnection), "upgrade") && hasToken(values(r, sluice.HeaderUpgrade), ws.Token)
+	isConnect := len(r.ConnectProtocol()) > 0 // then the key is not processed (RFC 8441 section 5)
 	keys, versions, origins := values(r, ws.FieldKey), values(r, ws.FieldVersion), values(r, sluice.HeaderOrigin)
 	switch {
+	case isConnect && !isUpgrade: // RFC 9220 section 3
+		return &StatusError{sluice.StatusNotImplemented, "the protocol of this endpoint is " + ws.Token}
 	case !ctx.IsGet():
 		return &StatusError{sluice.StatusMethodNotAllowed, "WebSocket needs the method GET"}
 	case !isUpgrade:
@@ -118,11 +121,13 @@ func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 		return &StatusError{sluice.StatusBadRequest, "there must be one " + ws.FieldVersion + " and one Origin"}
 	case len(versions) == 0 || string(versions[0]) != ws.Version:
 		return &StatusError{sluice.StatusUpgradeRequired, "the version of WebSocket must be " + ws.Version}
-	case len(keys) != 1:
+	case len(keys) != 1 && !isConnect:
 		return &StatusError{sluice.StatusBadRequest, "there must be one " + ws.FieldKey}
 	}
-	if _, ok := ws.ParseKey(keys[0]); !ok {
-		return &StatusError{sluice.StatusBadRequest, ws.FieldKey + " must be 16 bytes in base64"}
+	if !isConnect {
+		if _, ok := ws.ParseKey(keys[0]); !ok {
+			return &StatusError{sluice.StatusBadRequest, ws.FieldKey + " must be 16 bytes in base64"}
+		}
 	}
 	if len(origins) > 0 && len(origins[0]) > 0 && !set.allows(string(origins[0]), string(r.Host()), ctx.IsTLS()) {
 		return &StatusError{sluice.StatusForbidden, "pages of this origin may not connect"}

@@ -292,3 +292,31 @@ func TestHTTP2Shutdown(t *testing.T) {
 		}
 	})
 }
+
+// TestHTTP2Handshake: what Upgrade answers to an extended CONNECT. RFC 8441 section 5: the key is
+// not processed; RFC 9220 section 3: another protocol is not implemented.
+func TestHTTP2Handshake(t *testing.T) {
+	f := startEndpoint(t, sluice.EngineAuto, &Endpoint{OnMessage: echoMessage})
+	w := newWire(t, f.addr, 64<<10)
+	const version = "sec-websocket-version"
+	for _, test := range []struct {
+		protocol string
+		fields   [][2]string
+		want     string
+	}{
+		{"websocket", [][2]string{{version, "13"}}, "200"},
+		{"WebSocket", [][2]string{{version, "13"}}, "200"},
+		{"websocket", [][2]string{{version, "13"}, {"sec-websocket-key", "short"}}, "200"},
+		{"websocket", [][2]string{{version, "13"}, {"sec-websocket-key", strings.Repeat("A", 500)}}, "200"},
+		{"websocket", [][2]string{{version, "13"}, {"sec-websocket-key", "a"}, {"sec-websocket-key", "b"}}, "200"},
+		{"websocket", nil, "426"},
+		{"websocket", [][2]string{{version, "8"}}, "426"},
+		{"websocket", [][2]string{{version, "13"}, {"origin", "http://evil"}}, "403"},
+		{"connect-udp", [][2]string{{version, "13"}}, "501"},
+	} {
+		head := append([][2]string{{":method", "CONNECT"}, {":protocol", test.protocol}, {":scheme", "http"}, {":authority", "h"}, {":path", "/"}}, test.fields...)
+		if status, err := w.Open(false, head...).Status(); status != test.want {
+			t.Errorf("%s %.80q: status %q, %v, want %s", test.protocol, test.fields, status, err, test.want)
+		}
+	}
+}
