@@ -28,7 +28,11 @@ func Known(known, reason error) error { return KnownError{known, reason} }
 
 // Error returns both texts.
 func (e KnownError) Error() string {
-	return e.Known.Error() + " (" + strings.TrimPrefix(e.Reason.Error(), "sluice: ") + ")"
+	known, reason := e.Known.Error(), strings.TrimPrefix(e.Reason.Error(), "sluice: ")
+	if strings.HasSuffix(known, reason) {
+		return known
+	}
+	return known + " (" + reason + ")"
 }
 
 // Unwrap returns both errors.

@@ -42,6 +42,10 @@ func TestKnownError(t *testing.T) {
 	if got := err.Error(); got != "sluice: known (reason)" {
 		t.Errorf("%q", got)
 	}
+	same := Known(ErrUnsupportedTransferEncoding, errors.New("unsupported Transfer-Encoding"))
+	if text := same.Error(); text != ErrUnsupportedTransferEncoding.Error() {
+		t.Errorf("%q says it twice", text)
+	}
 }
 
 // TestErrorsOfTypes: what the constructors return can be found by its type and by its cause.
