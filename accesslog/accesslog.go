@@ -63,8 +63,12 @@ type Entry struct {
 	Panicked bool
 	// Err is why the server has refused the request; nil if the handler has answered it.
 	Err error
+	// IsMalformed reports whether the server has refused the request for its head. Then ctx has no
+	// method, target and fields that the client has sent.
+	IsMalformed bool
 	// Late reports whether the handler gave up (TimeoutError). Then other goroutines may
-	// still use ctx: read only the method, the request line and fields of the request.
+	// still use ctx: read only the method, the request line and fields of the request. If the
+	// handler had flushed, the connection is closed, and the client has another Status.
 	Late bool
 }
 
@@ -105,8 +109,17 @@ func Attach(s *sluice.Server, o Options) {
 	}
 	s.ErrorHandler = func(ctx *sluice.RequestCtx, err error) {
 		refuse(ctx, err)
-		l.log(ctx, ctx.Time(), Entry{Status: ctx.Response.StatusCode(), Bytes: bodySize(ctx, &ctx.Response), Err: err})
+		l.log(ctx, ctx.Time(), Entry{
+			Status: ctx.Response.StatusCode(), Bytes: bodySize(ctx, &ctx.Response), Err: err, IsMalformed: !hasHead(ctx),
+		})
 	}
+}
+
+// hasHead reports whether ctx has the head of a request that the server has refused: a malformed one
+// is not kept. Over HTTP/2 and HTTP/3, there is none as it was sent.
+func hasHead(ctx *sluice.RequestCtx) bool {
+	h := &ctx.Request.Header
+	return len(h.RawHeaders()) > 0 || ctx.ProtoMajor() > 1 && len(h.Host()) > 0
 }
 
 // wrap returns h with the log.
@@ -172,8 +185,7 @@ func attributes(ctx *sluice.RequestCtx, e *Entry) []slog.Attr {
 		}
 	}
 	header := &ctx.Request.Header
-	hasHead := e.Err == nil || len(header.RawHeaders()) > 0
-	if hasHead {
+	if !e.IsMalformed {
 		path, query, _ := bytes.Cut(header.RequestURI(), []byte("?"))
 		text("method", header.Method())
 		text("path", path)
@@ -187,7 +199,7 @@ func attributes(ctx *sluice.RequestCtx, e *Entry) []slog.Attr {
 		all = append(all, slog.Int("bytes", e.Bytes))
 	}
 	all = append(all, slog.Duration("duration", e.Duration), slog.String("remote", ctx.RemoteAddr().String()))
-	if hasHead {
+	if !e.IsMalformed {
 		text("host", header.Peek(sluice.HeaderHost))
 		text("user_agent", header.Peek(sluice.HeaderUserAgent))
 		text("referer", upgrade.Peek(ctx, header, sluice.HeaderReferer))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +79,44 @@ func TestFlushedBodies(t *testing.T) {
 		resp := sluicetest.Record(t, handler, sluicetest.NewRequest("GET", "/", ""))
 		if got != want || string(resp.Body()) != "12345" {
 			t.Errorf("length %d: logged %d, want %d; %s", length, got, want, resp)
+		}
+	}
+}
+
+// A request whose body is refused has its method and path, over HTTP/2, too; one whose head is refused
+// has none.
+func TestRefusedOverHTTP2(t *testing.T) {
+	lines := make(chan string, 1)
+	server := &sluice.Server{Handler: func(*sluice.RequestCtx) {}, MaxRequestBodySize: 10}
+	logger, out := recording(slog.LevelInfo)
+	Attach(server, Options{Write: func(ctx *sluice.RequestCtx, e Entry) {
+		logger.LogAttrs(t.Context(), slog.LevelInfo, "", attributes(ctx, &e)...)
+		lines <- out.String()
+		out.Reset()
+	}})
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	addr := served(t, server)
+	for body, want := range map[string]string{
+		"more than ten": "method=POST path=/a query=b status=413 ",
+		"ten":           `level=INFO msg="" status=400 `,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/a?b", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body == "ten" {
+			request.Header["Authorization"] = []string{"a", "b"}
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := <-lines; !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

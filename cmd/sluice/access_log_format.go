@@ -26,7 +26,7 @@ func (f *lineFormat) append(dst []byte, ctx *sluice.RequestCtx, e *accesslog.Ent
 	dst = append(dst, " - - ["...)
 	dst = append(dst, f.stampOf(ctx.Time())...)
 	dst = append(dst, `] "`...)
-	if e.Err != nil && len(ctx.Request.Header.RawHeaders()) == 0 { // there is no request line
+	if e.IsMalformed { // there is no request line
 		dst = append(dst, '-')
 	} else {
 		dst = appendEscaped(dst, ctx.Method())
