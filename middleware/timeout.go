@@ -9,6 +9,7 @@ import (
 // Timeout returns a middleware that answers 503 when the handler has not returned within d. It
 // is sluice.TimeoutWithCodeHandler, whose comment says what the handler may still do: the
 // handler must stop when ctx.Done is closed, or it holds its resources for as long as it likes.
+// A d of zero or less is no limit.
 // At most Server.Concurrency handlers run under time-outs.
 //
 // The time ends when the handler returns: bodies that are streams, WebSockets and server-sent
