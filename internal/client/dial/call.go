@@ -174,7 +174,11 @@ func (c *Call) run(host, port string) (net.Conn, error) {
 	}
 	defer c.release()
 	conn, to, err := c.connectAny(addrs, number)
-	if err == nil && known != nil && c.Network == "tcp" {
+	switch {
+	case known == nil:
+	case err != nil:
+		c.Dialer.dns.failed(host, known)
+	case c.Network == "tcp":
 		known.won(to)
 	}
 	return conn, err

@@ -24,6 +24,12 @@ const (
 	// maxCachedHosts limits the cache: a crawler meets millions of hosts, each
 	// once.
 	maxCachedHosts = 4096
+	// maxAddrs limits the addresses of a host of each IP version, and so the attempts to
+	// connect: an answer of a name server has room for thousands.
+	maxAddrs = 32
+	// failureTime is how long the addresses of a host are kept after none of them could be
+	// connected to: it may have moved.
+	failureTime = time.Second
 	// maxLookups limits the concurrent lookups of a dialer; each lookup by the
 	// system may block a thread.
 	maxLookups = 64
@@ -35,11 +41,11 @@ const (
 var errLookupPanicked = errors.New("sluice: the resolver did not return")
 
 // hostAddrs are the addresses of a host. All fields that are not atomic are
-// immutable once other goroutines can see them.
+// immutable once other goroutines can see them, but for expires.
 type hostAddrs struct {
 	ip6, ip4 []netip.Addr
-	all      []net.IPAddr // the result of the lookup, for traces
-	expires  int64        // clock.Nanos
+	all      []net.IPAddr // both, for traces
+	expires  int64        // clock.Nanos; guarded by dnsCache.mu
 	turn     atomic.Uint32
 	// prefersIP4 is true after IPv4 has won the last race against IPv6 (RFC 8305
 	// section 4 recommends to use such knowledge). A host whose IPv6 addresses do
@@ -50,7 +56,7 @@ type hostAddrs struct {
 
 // newHostAddrs groups addrs, the result of the lookup of host, by IP version.
 func newHostAddrs(host string, addrs []net.IPAddr) (*hostAddrs, error) {
-	h := &hostAddrs{all: addrs}
+	h := new(hostAddrs)
 	for _, a := range addrs {
 		addr, ok := netip.AddrFromSlice(a.IP)
 		if addr = addr.Unmap(); !ok {
@@ -60,8 +66,9 @@ func newHostAddrs(host string, addrs []net.IPAddr) (*hostAddrs, error) {
 		if addr.Is6() {
 			addr, family = addr.WithZone(a.Zone), &h.ip6
 		}
-		if !slices.Contains(*family, addr) {
+		if len(*family) < maxAddrs && !slices.Contains(*family, addr) {
 			*family = append(*family, addr)
+			h.all = append(h.all, a)
 		}
 	}
 	if len(h.ip6)+len(h.ip4) == 0 {
@@ -128,6 +135,15 @@ func (c *dnsCache) cached(host string) *hostAddrs {
 		return h
 	}
 	return nil
+}
+
+// failed notes that no address of h, those of host, could be connected to.
+func (c *dnsCache) failed(host string, h *hostAddrs) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hosts[host] == h {
+		h.expires = min(h.expires, clock.Later(clock.Nanos(), failureTime))
+	}
 }
 
 // find looks up host until ctx ends. Concurrent callers for the same host share

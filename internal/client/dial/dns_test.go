@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +91,55 @@ func TestMappedAddressesAndZones(t *testing.T) {
 	if err != nil || len(h.ip4) != 1 || len(h.ip6) != 1 || h.ip6[0].String() != "fe80::1%eth0" {
 		t.Errorf("got %+v, %v", h, err)
 	}
+}
+
+// A name server may send thousands of addresses: those of each IP version are bounded, and so are the
+// attempts to connect.
+func TestAddressesAreBounded(t *testing.T) {
+	const maxAddrs = 32
+	var all []net.IPAddr
+	for i := range 4000 {
+		all = append(all, net.IPAddr{IP: net.IP{10, 0, byte(i >> 8), byte(i)}})
+	}
+	all = append(all, ipAddrs("2001:db8::1")...)
+	h, err := newHostAddrs("host.test", all)
+	if err != nil || len(h.ip4) != maxAddrs || len(h.ip6) != 1 || len(h.all) != maxAddrs+1 || cap(h.all) > 2*maxAddrs {
+		t.Errorf("%d and %d addresses, %d of %d for traces, %v", len(h.ip4), len(h.ip6), len(h.all), cap(h.all), err)
+	}
+}
+
+// If no address of a host can be connected to, they are looked up again after a second: the host may
+// have moved. It is not looked up for each dial, while it is down.
+func TestLookupAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const old, now = "192.0.2.1", "192.0.2.2"
+		network := newFakeNet(map[string]fakePeer{old: {err: syscall.ECONNREFUSED}})
+		at, lookups := old, 0
+		d := testDialer{Config: Config{CacheDuration: time.Minute, Resolver: fakeResolver(func(context.Context, string) ([]net.IPAddr, error) {
+			lookups++
+			return ipAddrs(at), nil
+		})}}
+		d.Connect = network.connect
+		for range 50 { // 5 s
+			if _, err := d.dial("host.test:80"); err == nil {
+				t.Fatal("connected to what is down")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if lookups != 5 {
+			t.Errorf("%d look-ups in 5 s", lookups)
+		}
+		at = now
+		time.Sleep(time.Second)
+		lookups = 0
+		for range 50 {
+			mustDial(t, &d, "host.test:80")
+			time.Sleep(time.Second)
+		}
+		if lookups != 1 {
+			t.Errorf("%d look-ups in 50 s of a host that is up", lookups)
+		}
+	})
 }
 
 // What is known costs nothing to find.
