@@ -476,3 +476,24 @@ func TestClientInterimsOfUpload(t *testing.T) {
 		})
 	}
 }
+
+// TestClientEndDuringUpload: a server that ends the connection while the body pauses has not let the
+// time run out.
+func TestClientEndDuringUpload(t *testing.T) {
+	for sent, want := range map[string]error{"": sluice.ErrConnectionClosed, "HTTP/1.1 200": io.ErrUnexpectedEOF, "HTTP/1.1 102 P\r\n\r\n": io.ErrUnexpectedEOF} {
+		s := newRawServer(t, func(c *rawConn, _ rawRequest) bool {
+			c.send(sent)
+			return false
+		})
+		body, more := io.Pipe()
+		go func() { _, _ = io.WriteString(more, "begin") }()
+		req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+		req.SetRequestURI(s.url(lazyPath))
+		req.Header.SetMethod("POST")
+		req.SetBodyStream(body, -1)
+		var client sluice.Client
+		if err := client.Do(req, resp); !isError(err, want) {
+			t.Errorf("%q: %v, want %v", sent, err, want)
+		}
+	}
+}

@@ -139,6 +139,10 @@ func (x *Exchange) unanswered(err, writeErr error) error {
 	if writeErr != nil {
 		return writeErr
 	}
+	if err == io.EOF { // reading returns it again, unless the writer's deadline comes first
+		_ = x.Conn.Net.SetReadDeadline(time.Time{})
+		x.Conn.interruptFor(x.Bounds)
+	}
 	if x.br.Buffered() > 0 || err == io.EOF {
 		return x.Message.Receive(&x.br.Reader, &x.br.last) // returns what is wrong with the response
 	}
