@@ -435,6 +435,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		n, err = 0, sluice.ErrBodyTooLarge
 	}
 	switch {
+	case err != nil && err != io.EOF && u.isClosed.Load(): // by Close; the client has not failed
 	case err != nil:
 		u.end(err)
 		if err == io.EOF && u.x.uploadsHTTP1() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,55 @@ func TestFaults(t *testing.T) {
 				}
 				if status := p.Status(); !fault.isFinal && status[0].Failed != 1 {
 					t.Errorf("%+v", status)
+				}
+			})
+		}
+	}
+}
+
+// TestFaultsDuringUpload: an upstream that fails while the client pauses within its body has failed; the
+// client has not.
+func TestFaultsDuringUpload(t *testing.T) {
+	faults := map[string]func(*testing.T) (url string){
+		"aborts a stream": func(t *testing.T) string {
+			return strings.Replace(upstreamOf(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "http", "h2c", 1)
+		},
+	}
+	for name, text := range map[string]string{
+		"closes": "", "half a head": "HTTP/1.1 200 OK\r\nContent-Le", "no HTTP": "hello\r\n\r\n", "wrong length": "HTTP/1.1 400 No\r\nContent-Length: x\r\n\r\n",
+		"interim, and closes": "HTTP/1.1 102 Processing\r\n\r\n", "101": "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+	} {
+		faults[name] = func(t *testing.T) string {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { ln.Close() })
+			go func() {
+				if conn, err := ln.Accept(); err == nil {
+					_, _ = http.ReadRequest(bufio.NewReader(conn))
+					_, _ = io.WriteString(conn, text)
+					conn.Close()
+				}
+			}()
+			return "http://" + ln.Addr().String()
+		}
+	}
+	for name, fault := range faults {
+		for _, engine := range engines {
+			t.Run(name+"/"+engine.String(), func(t *testing.T) {
+				t.Parallel()
+				url := fault(t)
+				p := newProxy(t, Options{To: []string{url}})
+				conn := dialFront(t, front(t, p, engine))
+				send(t, conn, post(chunked, "2\r\nhi\r\n"))
+				r := bufio.NewReader(conn)
+				if strings.HasPrefix(name, "interim") {
+					answerTo(t, r, 102)
+				}
+				answerTo(t, r, 502)
+				if s := p.Status()[0]; s.Failed != 1 && name != "101" {
+					t.Errorf("%+v", s)
 				}
 			})
 		}
