@@ -27,6 +27,9 @@ type executable struct {
 // firstExecutableFD is the lowest descriptor number for the binary.
 const firstExecutableFD = 256
 
+// errNotKept: without /proc, a binary is started by its path.
+var errNotKept = errors.New("sluice: the program's binary cannot be kept open (is /proc mounted?)")
+
 // openExecutable opens this program's binary.
 func openExecutable(inherited int) (*executable, error) {
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -66,6 +69,9 @@ func namedPath() (string, error) {
 
 // reopen opens the file that has the binary's path now.
 func (e *executable) reopen(inherited int) (*executable, error) {
+	if e.file == e.origin { // the binary that runs could not be started again
+		return nil, errNotKept
+	}
 	fd, err := unix.Open(e.origin, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("sluice: the program's binary: %w", &os.PathError{Op: "open", Path: e.origin, Err: err})
@@ -124,7 +130,7 @@ func heldExecutable(f *os.File, id, origin string, inherited int) (*executable, 
 // giveTo gives h the binary.
 func (e *executable) giveTo(h Holder) error {
 	if e.fd < 0 {
-		return errors.New("sluice: the program's binary cannot be kept open (is /proc mounted?)")
+		return errNotKept
 	}
 	fd, err := unix.FcntlInt(uintptr(e.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

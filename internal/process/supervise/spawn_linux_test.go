@@ -133,8 +133,12 @@ func TestFindExecutable(t *testing.T) {
 		err  error
 		want string
 	}{{"/of/the/system", nil, "/of/the/system"}, {"", noProc, filepath.Join(dir, "program")}} {
-		if got, err := findExecutable(c.file, c.err); err != nil || got.path() != c.want || got.fd != -1 {
+		got, err := findExecutable(c.file, c.err)
+		if err != nil || got.path() != c.want || got.fd != -1 {
 			t.Errorf("%+v, %v, want %s", got, err, c.want)
+		}
+		if _, err := got.reopen(0); !errors.Is(err, errNotKept) {
+			t.Errorf("an upgrade that could not be rolled back: %v", err)
 		}
 	}
 }
