@@ -140,8 +140,14 @@ func (s *idleHTTP2) run(count, limit int) {
 // awaitMemory waits until count of what was opened cost at most limit bytes each.
 func (s *idleHTTP2) awaitMemory(before, count, limit int) {
 	s.t.Helper()
+	s.awaitMemoryOf(before, count, func() int { return limit })
+}
+
+// awaitMemoryOf is awaitMemory with a limit that may change.
+func (s *idleHTTP2) awaitMemoryOf(before, count int, most func() int) {
+	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		each := (s.memory() - before) / count
+		each, limit := (s.memory()-before)/count, most()
 		if each <= limit {
 			s.t.Logf("%s: each costs %d bytes", s.kind, each)
 			return
