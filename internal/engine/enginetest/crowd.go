@@ -194,7 +194,7 @@ func (s *server) visit(token string, way int) error {
 // testListenerClosed closes the listener under Serve, with connections in every
 // state. They go on, and the engine serves another listener.
 func testListenerClosed(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
+	s := f.start(t, newAcceptor(), briefOptions())
 	fresh, idle, partial, busy := s.connect(t), s.connect(t), s.connect(t), s.connect(t)
 	idle.ask(t, "echo x", "x")
 	partial.send(t, frames("echo y")[:3])

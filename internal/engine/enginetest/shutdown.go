@@ -121,6 +121,7 @@ func testShutdownWriting(t *testing.T, f *fixture) {
 	done := s.beginShutdown(t)
 	p.expect(t, patternText(12_000_000))
 	p.expectEnd(t)
+	_ = p.Close() // otherwise the engine lingers
 	<-done
 }
 
