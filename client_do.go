@@ -226,7 +226,10 @@ func (c *HostClient) pauseOf(call *clientCall, req *Request, resp *Response, att
 		pause = min(2*pause, longest)
 	}
 	pause -= rand.N(pause/2 + 1)
-	after := retryAfter(resp.Header.Peek(HeaderRetryAfter))
+	after := time.Duration(0)
+	if lines := resp.Header.head().AppendAny(nil, HeaderRetryAfter); len(lines) > 0 { // the client may keep names as they were sent
+		after = retryAfter(lines[0])
+	}
 	if after > longest-pause || !call.lasts(pause+after) {
 		return 0, false
 	}

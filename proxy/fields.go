@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/server/upgrade"
 	"github.com/sluicehttp/sluice/internal/wire/ascii"
 	"github.com/sluicehttp/sluice/internal/wire/uri"
 )
@@ -33,7 +34,7 @@ func (x *exchange) buildHead(client netip.AddrPort) {
 		}
 		x.req.SetRequestURIBytes(target)
 	}
-	if hadTE && hasMember(in, "TE", "trailers") {
+	if hadTE && x.hasMember("TE", "trailers") {
 		h.Set(sluice.HeaderTE, "trailers") // gRPC needs it, and trailer fields are forwarded
 		h.Set(sluice.HeaderConnection, sluice.HeaderTE)
 	}
@@ -162,7 +163,7 @@ func (x *exchange) isLoop() bool {
 	if name == "" {
 		return false
 	}
-	for _, list := range x.ctx.Request.Header.PeekAll("Via") {
+	for _, list := range upgrade.PeekAll(x.ctx, &x.ctx.Request.Header, "Via") {
 		for member := range strings.SplitSeq(string(list), ",") {
 			if words := strings.Fields(member); len(words) > 1 && strings.EqualFold(words[1], name) {
 				return true
@@ -172,9 +173,9 @@ func (x *exchange) isLoop() bool {
 	return false
 }
 
-// hasMember reports whether a field of h has a member.
-func hasMember(h *sluice.RequestHeader, name, member string) bool {
-	for _, list := range h.PeekAll(name) {
+// hasMember reports whether a field of the client's request has a member.
+func (x *exchange) hasMember(name, member string) bool {
+	for _, list := range upgrade.PeekAll(x.ctx, &x.ctx.Request.Header, name) {
 		if ascii.HasMember(list, member) {
 			return true
 		}

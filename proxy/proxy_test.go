@@ -154,6 +154,21 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
+// TestNamesAsSent: a server that keeps the spelling of names, which is lower case over HTTP/2, has no
+// loops and loses no field for that.
+func TestNamesAsSent(t *testing.T) {
+	p := newProxy(t, Options{To: []string{named(t, "x")}, Forwarded: ForwardedDrop, Via: "sluice"})
+	server := &sluice.Server{Handler: p.Handle, DisableHeaderNamesNormalizing: true, Logger: silent}
+	conn := dialFront(t, serveUntilEnd(t, server.Serve, server.Shutdown))
+	in := bufio.NewReader(conn)
+	send(t, conn, get("via: 1.1 sluice\r\n"))
+	bodyOf(t, answerTo(t, in, 508))
+	send(t, conn, get("connection: te\r\nte: trailers\r\n"))
+	if got := bodyOf(t, answerTo(t, in, 200)); !strings.Contains(got, "Te: trailers\r\n") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestHooks: hooks change requests and responses, answer themselves, and fail.
 func TestHooks(t *testing.T) {
 	to := named(t, "x")

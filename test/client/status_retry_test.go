@@ -26,7 +26,7 @@ func newBusyServer(t *testing.T, busy, status int, after string) *busyServer {
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if int(s.asked.Add(1)) <= busy {
 			if after != "" {
-				w.Header().Set("Retry-After", after)
+				w.Header()["retry-after"] = []string{after} // as over HTTP/2
 			}
 			http.Error(w, "busy", status)
 			return
@@ -60,6 +60,7 @@ func TestRetryStatus(t *testing.T) {
 		{"500", 500, "0", nil, 1},
 		{"an hour", 503, "3600", nil, 1},
 		{"a date in an hour", 503, future, nil, 1},
+		{"an hour, names as sent", 503, "3600", func(c *sluice.Client, _ *sluice.Request) { c.DisableHeaderNamesNormalizing = true }, 1},
 		{"ages", 503, "99999999999999999999", nil, 1},
 		{"POST", 503, "", func(_ *sluice.Client, r *sluice.Request) { r.Header.SetMethod("POST") }, 1},
 		{"POST with a key", 503, "", func(_ *sluice.Client, r *sluice.Request) {
