@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -85,41 +86,39 @@ func TestInterimsHTTP2(t *testing.T) {
 // TestInterimsOfUpload: interim responses pass while the body arrives, whether or not the client has
 // asked for 100, and those before the upgrade of a connection, too.
 func TestInterimsOfUpload(t *testing.T) {
-	for _, engine := range engines {
-		t.Run(engine.String(), func(t *testing.T) {
-			upstream := func(w http.ResponseWriter, r *http.Request) {
-				for range 50 {
-					w.WriteHeader(102)
-				}
-				n, err := io.Copy(io.Discard, r.Body)
-				w.WriteHeader(103)
-				fmt.Fprint(w, n, err)
-			}
-			addr := front(t, newProxy(t, Options{To: []string{upstreamOf(t, upstream)}}), engine)
-			for _, field := range []string{"", "Expect: 100-continue\r\n"} {
-				conn := dialFront(t, addr)
-				send(t, conn, post("Transfer-Encoding: chunked\r\n"+field, ""))
-				r := bufio.NewReader(conn)
-				var codes []int
-				for len(codes) < 50+len(field)/len("Expect: 100-continue\r\n") {
-					resp, err := http.ReadResponse(r, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					codes = append(codes, resp.StatusCode)
-				}
-				slices.Sort(codes)
-				if isAsked := codes[0] == 100; isAsked != (field != "") || codes[1] != 102 || codes[len(codes)-1] != 102 {
-					t.Errorf("%v", codes)
-				}
-				send(t, conn, "3\r\nabc\r\n0\r\n\r\n")
-				answerTo(t, r, 103)
-				if body := bodyOf(t, answerTo(t, r, 200)); body != "3 <nil>" {
-					t.Errorf("%q", body)
-				}
-			}
-		})
+	const many = 10
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		for range many {
+			w.WriteHeader(102)
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		w.WriteHeader(103)
+		fmt.Fprint(w, n, err)
 	}
+	onEachProtocol(t, Options{}, upstream, func(t *testing.T, _ *Proxy, first *net.TCPConn) {
+		for _, field := range []string{"", "Expect: 100-continue\r\n"} {
+			conn := dialFront(t, first.RemoteAddr().String())
+			send(t, conn, post("Transfer-Encoding: chunked\r\n"+field, ""))
+			r := bufio.NewReader(conn)
+			var codes []int
+			for len(codes) < many+len(field)/len("Expect: 100-continue\r\n") {
+				resp, err := http.ReadResponse(r, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				codes = append(codes, resp.StatusCode)
+			}
+			slices.Sort(codes)
+			if isAsked := codes[0] == 100; isAsked != (field != "") || codes[1] != 102 || codes[len(codes)-1] != 102 {
+				t.Errorf("%v", codes)
+			}
+			send(t, conn, "3\r\nabc\r\n0\r\n\r\n")
+			answerTo(t, r, 103)
+			if body := bodyOf(t, answerTo(t, r, 200)); body != "3 <nil>" {
+				t.Errorf("%q", body)
+			}
+		}
+	})
 	u := answerAndClose("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	conn := dialFront(t, front(t, newProxy(t, Options{To: []string{u.start(t)}}), sluice.EngineAuto))
 	send(t, conn, get("Connection: upgrade\r\nUpgrade: x\r\n"))
