@@ -3,6 +3,8 @@ package proxy
 import (
 	"bufio"
 	"fmt"
+	"net"
+	"net/http"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -52,6 +54,17 @@ func TestMaxForwards(t *testing.T) {
 	if n := u.requests(); n != 0 {
 		t.Errorf("%d requests were forwarded", n)
 	}
+}
+
+// TestTE: an upstream learns that trailer fields are welcome, over HTTP/2, too: gRPC needs it.
+func TestTE(t *testing.T) {
+	upstream := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Te"]) }
+	onEachProtocol(t, Options{}, upstream, func(t *testing.T, _ *Proxy, conn *net.TCPConn) {
+		send(t, conn, get("Connection: TE\r\nTE: gzip, trailers\r\n"))
+		if body := bodyOf(t, answerTo(t, bufio.NewReader(conn), 200)); body != "[trailers]" {
+			t.Errorf("TE is %s", body)
+		}
+	})
 }
 
 // TestTEOfUpgrade: TE is announced as a field of the connection beside Upgrade (RFC 9110 section

@@ -99,10 +99,11 @@ func (h *RequestHeader) appendFields(dst []byte, e FieldEncoder, fields fieldlis
 	}
 	for i := range h.Table.Len() {
 		id, name, value := h.Table.ID(i), h.Table.Name(i), h.Table.Value(i)
-		if skip.has(id) || id == field.Other && ascii.EqualFold(name, "te") && !ascii.EqualFold(value, "trailers") {
+		isTE := id == field.Other && ascii.EqualFold(name, "te")
+		if skip.has(id) || isTE && !ascii.EqualFold(value, "trailers") {
 			continue
 		}
-		if !h.isHopByHop(name) {
+		if isTE || !h.isHopByHop(name) { // Connection of HTTP/1.1 lists TE (RFC 9110 section 10.1.4)
 			dst = e.AppendField(dst, id, name, h.fieldValue(value))
 		}
 	}
