@@ -266,6 +266,9 @@ func describe(certs []tls.Certificate) string {
 		for _, ip := range leaf.IPAddresses {
 			names = append(names, ip.String())
 		}
+		if len(names) == 0 { // clients do not look at its CommonName
+			names = []string{"no host"}
+		}
 		text := fmt.Sprintf("for %s until %s", strings.Join(names, ", "), leaf.NotAfter.Format(time.DateOnly))
 		if time.Now().After(leaf.NotAfter) {
 			text += ", which is over"

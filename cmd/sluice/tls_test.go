@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"io"
 	"log"
 	"net"
@@ -387,5 +389,18 @@ func TestTLSFlags(t *testing.T) {
 		if err := o.check(); err == nil {
 			t.Errorf("%+v is allowed", o)
 		}
+	}
+}
+
+// TestDescribe: a certificate says for whom it is; one without names is for nobody.
+func TestDescribe(t *testing.T) {
+	end := time.Date(2999, 1, 2, 0, 0, 0, 0, time.UTC)
+	certs := []tls.Certificate{
+		{Leaf: &x509.Certificate{DNSNames: []string{"a.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 7)}, NotAfter: end}},
+		{Leaf: &x509.Certificate{Subject: pkix.Name{CommonName: "b.example"}, NotAfter: end}},
+		{},
+	}
+	if got, want := describe(certs), "for a.example, 192.0.2.7 until 2999-01-02; for no host until 2999-01-02; unknown"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
