@@ -8,7 +8,7 @@ import (
 
 // Options that have no effect, or would panic in a request, do not start. No message has a secret.
 func TestMisuse(t *testing.T) {
-	for name, make := range map[string]func(){
+	for name, start := range map[string]func(){
 		"basic":          func() { BasicAuth("r", nil) },
 		"bearer":         func() { BearerAuth("r", nil) },
 		"account, colon": func() { Accounts(map[string]string{"an:n": "hidden"}) },
@@ -23,7 +23,7 @@ func TestMisuse(t *testing.T) {
 		"name":           func() { SecureHeaders(map[string]string{"X Frame": "DENY"}) },
 		"value":          func() { SecureHeaders(map[string]string{"X-Frame-Options": "DENY\nX: y"}) },
 	} {
-		if message := panicOf(make); !strings.HasPrefix(message, "sluice: ") || strings.Contains(message, "hid") {
+		if message := panicOf(start); !strings.HasPrefix(message, "sluice: ") || strings.Contains(message, "hid") {
 			t.Errorf("%s: %q", name, message)
 		}
 	}
