@@ -140,6 +140,20 @@ func TestFirstStartFails(t *testing.T) {
 	}
 }
 
+// A worker that says why it cannot serve has no better cause of its death.
+func TestCrashOfFailure(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 9})
+	s.start()
+	s.exit(0, 1)
+	s.sleep(time.Minute)
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 7})
+	s.feed(event{kind: evFatal, worker: key{0, 2}, failure: &BootError{Class: "config", Text: "no key"}})
+	s.exit(0, 2)
+	if got := s.fleet.status().Slots[0].Crash; got != "cannot serve: config: no key" {
+		t.Errorf("the slot's crash is %q", got)
+	}
+}
+
 func TestThreshold(t *testing.T) {
 	table := []struct {
 		name      string

@@ -216,6 +216,9 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	f.crashesTotal++
 	s.crashes++
 	s.crash, s.crashedAt = clip(how), f.now
+	if w.failure != nil {
+		s.crash = clip("cannot serve: " + w.failure.Class + ": " + w.failure.Text)
+	}
 	f.crashes = append(f.crashes, f.now)
 	f.forget()
 	if w.failure != nil && f.stage != stageReady {
