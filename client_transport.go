@@ -202,7 +202,8 @@ func (c *HostClient) roundTripOver(p streams.Protocol, call *clientCall, req *Re
 			_ = resp.CloseBodyStream() // any request may be sent again (RFC 9110 section 15.5.20)
 		default:
 			c.passAltSvc(peers, resp, err)
-			return outcome != streamInvalid && !errors.Is(err, ErrBodyTooLarge), err
+			isFinal := outcome == streamInvalid || errors.Is(err, ErrBodyTooLarge) || !mayRepeat && isAlert(err)
+			return !isFinal, err
 		}
 	}
 }

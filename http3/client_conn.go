@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -226,6 +227,9 @@ func (c *clientConn) lost(err error) error {
 		return violationError(failure)
 	}
 	lost := &Error{Code: uint64(h3.NoError), text: "the connection has ended: " + err.Error(), cause: io.EOF}
+	if alert := (*quic.TransportError)(nil); errors.As(err, &alert) && alert.Remote && alert.ErrorCode.IsCryptoError() {
+		lost.cause = &net.OpError{Op: "remote error", Net: "udp", Err: err} // as crypto/tls has it
+	}
 	var app *quic.ApplicationError
 	if errors.As(err, &app) {
 		lost.Code, lost.IsRemote = uint64(app.ErrorCode), app.Remote

@@ -8,7 +8,7 @@ import (
 
 // An Error is why a request of a Transport has failed over HTTP/3: the server's response or
 // connection breaks a rule of RFC 9114, or one side has ended the stream or the connection. It
-// wraps io.EOF if the connection has ended.
+// wraps io.EOF if the connection has ended, a *net.OpError, "remote error", if with an alert of TLS.
 type Error struct {
 	// Code is that of RFC 9114 section 8.1 or RFC 9204 section 8.3.
 	Code uint64
