@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // Reasons for differences; numbers are those of rows in docs/compatibility.md.
 const (
 	ofNames    = "compares the name of a type's package, which is sluice"
@@ -8,6 +10,8 @@ const (
 	ofHeads    = "L32: heads of responses may have 64 KiB"
 	ofTunnels  = "L8: what follows a proxy's 200 belongs to the tunnel; the test's proxy sends a page"
 	ofInterim  = "an interim status (1xx) is no final answer: 500"
+	ofHosts    = "S102: converted requests have the Host in r.Host only"
+	ofAgents   = "L82: the User-Agent is sluice"
 	ofTags     = "a strong ETag becomes a weak one when the body is encoded (RFC 9110 section 8.8.1)"
 )
 
@@ -60,6 +64,21 @@ func suites() []suite {
 		{Module: "github.com/awslabs/aws-lambda-go-api-proxy", Version: "v0.16.2", Packages: []string{"./fiber/..."}},
 		{Module: "github.com/danielgtaylor/huma/v2", Version: "v2.37.2", Packages: []string{"./adapters/..."}},
 		{Module: "github.com/ansrivas/fiberprometheus/v2", Version: "v2.16.0"},
+		{Module: "github.com/gofiber/keyauth/v2", Version: "v2.2.1", Edits: slices.Concat(withHost, []edit{{`"GET", test\.route`, `"GET", "http://example.com"+test.route`}})},
+		{Module: "github.com/gofiber/contrib/fiberzap/v2", Version: "v2.1.3", Edits: withHost},
+		{Module: "github.com/gofiber/contrib/fiberzerolog", Version: "v1.0.2", Edits: withHost},
+		{Module: "github.com/gofiber/contrib/socketio", Version: "v1.1.3"},
+		{Module: "github.com/swaggo/fiber-swagger", Version: "v1.3.0", Edits: withHost},
+		{Module: "github.com/oapi-codegen/fiber-middleware", Version: "v1.0.2", Edits: withHost},
+		{Module: "go.elastic.co/apm/module/apmfasthttp/v2", Version: "v2.6.0"},
+		{
+			Module: "go.elastic.co/apm/module/apmfiber/v2", Version: "v2.6.0", Edits: withHost,
+			Differences: map[string]string{"go.elastic.co/apm/module/apmfiber/v2 TestMiddleware": ofHosts},
+		},
+		{
+			Module: "github.com/getsentry/sentry-go", Version: "v0.27.0", Packages: []string{"./fasthttp/..."},
+			Differences: map[string]string{"github.com/getsentry/sentry-go/fasthttp TestIntegration": ofAgents},
+		},
 		{
 			Module: "github.com/getsentry/sentry-go/fiber", Version: "v0.35.1", Edits: withHost,
 			Differences: map[string]string{"github.com/getsentry/sentry-go/fiber TestMalformedURLNoPanic": ofVersions},
