@@ -141,9 +141,10 @@ func (h *dialHost) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 		return nil, nil // Dial has given up
 	}
 	s := h.host.begin(conn, p.opening)
+	c := s.conn
+	defer func() { p.conn <- c }() // also after Goexit in OnOpen
 	s.callOpen(nil, nil)
 	s.leaveToOutbox()
-	p.conn <- s.conn
 	return s, nil
 }
 

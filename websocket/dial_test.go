@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -439,4 +440,22 @@ func TestDialHosts(t *testing.T) {
 	})
 	_ = stays.Close(CodeNormal, "")
 	noneDialed(t)
+}
+
+// TestDialOpenExits: Dial returns, though OnOpen ends its goroutine.
+func TestDialOpenExits(t *testing.T) {
+	f := startEndpoint(t, sluice.EngineAuto, &Endpoint{})
+	ended := newEnds()
+	c, err := Dial(t.Context(), "ws://"+f.addr, &DialOptions{Endpoint: &Endpoint{
+		OnOpen:    func(*Conn) error { runtime.Goexit(); return nil },
+		OnMessage: echoMessage,
+		OnClose:   ended.onClose,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended.expect(t, "")
+	if err := c.Write(t.Context(), Text, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
 }

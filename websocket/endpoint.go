@@ -99,13 +99,15 @@ type Endpoint struct {
 	// less: never. The actual time differs by up to 20 % between connections. PongWithin
 	// is how long the server then waits for a frame; 0: 20 s.
 	PingAfter, PongWithin time.Duration
-	// CloseWithin is how long the server waits for the peer's answer to Conn.Close; 0: 5 s.
+	// CloseWithin is how long the server waits for the peer's answer to Conn.Close, once the
+	// Close frame is sent; until then, WriteTimeout bounds the wait. 0: 5 s.
 	CloseWithin time.Duration
 	// MessageWithin is how long a message may take from its first byte to its last, and for
 	// Conn.Reader the next part of one; 0: 60 s, less: no limit.
 	MessageWithin time.Duration
 	// WriteTimeout is how long a peer may take nothing of what is sent; 0: 30 s, less: no
-	// limit.
+	// limit. Without a limit, a peer that never reads keeps its connection, also after
+	// Conn.Close.
 	WriteTimeout time.Duration
 	// RestartSpread is the time over which connections that cannot move are closed with
 	// CodeServiceRestart when another process replaces this one; 0: 1 s. The new

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -533,6 +535,43 @@ func TestLongestTimes(t *testing.T) {
 			c.expect("text hello")
 			c.raw(masked(ws.OpText, "again"))
 			c.expect("text again")
+		}
+	})
+}
+
+// TestOpenExits: an OnOpen that ends its goroutine ends the connection, and leaves nothing.
+func TestOpenExits(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		for _, overHTTP2 := range []bool{false, true} {
+			var g Group
+			ended := newEnds()
+			e := &Endpoint{OnClose: ended.onClose, OnOpen: func(c *Conn) error {
+				if err := g.Add(c); err != nil {
+					t.Error(err)
+				}
+				runtime.Goexit()
+				return nil
+			}}
+			f := startEndpoint(t, engine, e)
+			if overHTTP2 {
+				w := newWire(t, f.addr, 64<<10)
+				s := w.Open(false, [][2]string{{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"},
+					{":authority", "h"}, {":path", "/"}, {"sec-websocket-version", "13"}}...)
+				_, _ = io.ReadAll(s)
+				w.Close()
+			} else {
+				c := f.connect()
+				c.raw(hello)
+				_, _ = io.ReadAll(c)
+			}
+			ended.expect(t, "")
+			if n := g.Len(); n != 0 {
+				t.Errorf("HTTP/2 %t: %d members are left", overHTTP2, n)
+			}
+			eventually(t, "the connection is forgotten", func() bool { return f.server.GetOpenConnectionsCount() == 0 })
+			if n := e.Stats().Open; n != 0 {
+				t.Errorf("HTTP/2 %t: %d connections are open", overHTTP2, n)
+			}
 		}
 	})
 }

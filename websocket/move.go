@@ -334,8 +334,10 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	case f != nil:
 		names := m.names() // TakeMark changes m
 		h.setMoved(s.conn, m.rooms)
-		s.call(func(c *Conn) error { return restarted(f(c, names)) })
-		h.setMoved(s.conn, nil)
+		s.call(func(c *Conn) error {
+			defer h.setMoved(c, nil)
+			return restarted(f(c, names))
+		})
 	}
 	s.arm()
 	s.leaveToOutbox()

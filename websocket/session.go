@@ -240,10 +240,27 @@ func (s *session) Reuse(conn engine.Conn, left engine.Memo, arrived int64) bool 
 	return true
 }
 
-// call calls a callback.
+// call calls a callback before the engine has s.
 func (s *session) call(f func(*Conn) error) {
-	defer func() { s.recovered(recover()) }()
+	hasReturned := false
+	defer func() {
+		switch v := recover(); {
+		case v != nil:
+			s.recovered(v)
+		case !hasReturned: // Goexit: the engine does not get s
+			s.exited()
+		}
+	}()
 	s.called(f(s.conn))
+	hasReturned = true
+}
+
+// exited ends a connection whose goroutine ends before the engine has s.
+func (s *session) exited() {
+	s.conn.lock().Lock()
+	s.awaitFlushLocked()
+	s.conn.lock().Unlock()
+	s.Closed(&CloseError{Code: CodeInternal})
 }
 
 // Closed handles the end of the connection; see engine.Protocol.

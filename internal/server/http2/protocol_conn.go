@@ -286,7 +286,10 @@ func (x *protocolConn) end() {
 	if !x.hasEnded {
 		err = x.cause()
 	}
-	if x.wake(); x.Protocol != nil {
+	if x.Can.Has(engine.CanSleep) { // otherwise it is awake, or, after Goexit, has not begun
+		x.wake()
+	}
+	if x.Protocol != nil {
 		x.Protocol.Closed(err)
 	}
 	x.releaseInput()
