@@ -207,8 +207,8 @@ func (w *Worker) Ready() error { return w.send(messageReady, nil) }
 // It does nothing in a bare worker.
 func (w *Worker) Drained(s DrainStats) error { return w.sendJSON(messageDrained, s) }
 
-// Fatal tells the master why the worker cannot serve. The process should exit next,
-// with a status other than 0. class is the error's class, for programs: "config",
+// Fatal tells the master why the worker cannot serve. The process should exit next, with
+// any status. class is the error's class, for programs: "config",
 // "listen", …. It does nothing in a bare worker.
 func (w *Worker) Fatal(class, text string) error {
 	return w.sendJSON(messageFatal, fatal{Class: class, Text: clip(text)})
