@@ -95,7 +95,9 @@ func (c *serverConfig) retain() {
 	if one := c.single; one != nil {
 		one.mu.Lock()
 		defer one.mu.Unlock()
-		one.isRetained = true
+		if !one.isRetained { // otherwise ServeConn may have returned, and be looking at it
+			one.isRetained = true
+		}
 	}
 }
 
