@@ -165,7 +165,7 @@ func TestHTTP2Conn(t *testing.T) {
 		}})
 		f := r.Frames()
 		f.Head(1, "GET", "/close", true)
-		if got := f.Describe(); got != "INTERNAL_ERROR" {
+		if got := f.Describe(); got != "CANCEL" {
 			t.Errorf("closed: %s", got)
 		}
 		f.Head(3, "GET", "/", true)
