@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // proxy is the address, protocol and user information of a proxy.
@@ -70,7 +72,7 @@ func newProxy(u *url.URL) (*proxy, error) {
 	}
 	user := u.User.Username()
 	password, _ := u.User.Password()
-	if strings.ContainsFunc(user+password, isControl) || p.scheme != "socks5" && strings.Contains(user, ":") {
+	if ascii.HasCTL(user+password) || p.scheme != "socks5" && strings.Contains(user, ":") { // RFC 7617 section 2
 		return nil, &malformedProxyError{errProxyUser}
 	}
 	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -85,10 +87,6 @@ func newProxy(u *url.URL) (*proxy, error) {
 	}
 	return p, nil
 }
-
-// isControl reports whether c is a control character, which user names and
-// passwords must not contain (RFC 7617 section 2).
-func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // checkTarget returns an error for an address that is not exactly a host and a
 // port. In a CONNECT request, it could end the line or mean something else.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/wire/ascii"
 )
 
 // maxCredentials bounds the credentials of BasicAuth, in bytes.
@@ -46,13 +47,11 @@ func decodeBasic(token []byte) (user, password []byte, ok bool) {
 	plain := make([]byte, base64.StdEncoding.DecodedLen(len(token)))
 	n, err := base64.StdEncoding.Decode(plain, token)
 	plain = plain[:n]
-	if err != nil || bytes.ContainsFunc(plain, isControl) {
+	if err != nil || ascii.HasCTL(plain) {
 		return nil, nil, false
 	}
 	return bytes.Cut(plain, []byte(":"))
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // Accounts returns a check for BasicAuth, of a few users with their passwords: programs that
 // scrape metrics, a team that sees a preview. How long it takes depends neither on the user nor
@@ -72,7 +71,7 @@ func Accounts(passwords map[string]string) func(ctx *sluice.RequestCtx, user, pa
 		if password == "" {
 			panic("sluice: Accounts: the password of " + strconv.Quote(user) + " is empty")
 		}
-		if strings.Contains(user, ":") || strings.ContainsFunc(user+password, isControl) {
+		if strings.Contains(user, ":") || ascii.HasCTL(user+password) {
 			panic("sluice: Accounts: no client can send " + strconv.Quote(user) + " and its password: the user has a colon, or one of them a control character")
 		}
 		accounts = append(accounts, account{sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password)), user})

@@ -36,7 +36,7 @@ func SecureHeaders(own map[string]string) func(sluice.RequestHandler) sluice.Req
 	for name, value := range own {
 		maps.DeleteFunc(values, func(known, _ string) bool { return strings.EqualFold(known, name) })
 		if value != "" {
-			if !h1.IsToken([]byte(name)) || strings.ContainsFunc(value, func(r rune) bool { return isControl(r) && r != '\t' }) {
+			if !h1.IsToken([]byte(name)) || !h1.IsValue([]byte(value)) {
 				panic("sluice: SecureHeaders: there is no field " + strconv.Quote(name) + " with this value")
 			}
 			values[name] = value

@@ -187,11 +187,11 @@ func satelliteRules() map[string]packageRule {
 
 		"router":          {own: []string{".", "internal/server/route"}},
 		"accesslog":       {own: []string{".", "internal/server/requestid", "internal/server/route", "internal/server/upgrade"}},
-		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/server/upgrade", "internal/wire/conditional", "internal/wire/h1", "shared"}},
+		"middleware":      {own: []string{".", "accesslog", "internal/compress", "internal/process/health", "internal/server/requestid", "internal/server/upgrade", "internal/wire/ascii", "internal/wire/conditional", "internal/wire/h1", "shared"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{".", "fasthttpadaptor"}},
 		"sluicetest":      {own: []string{".", "fasthttputil"}},
-		"fasthttpproxy":   {own: []string{".", "internal/client/dial", "internal/message"}, external: []string{xNet}},
+		"fasthttpproxy":   {own: []string{".", "internal/client/dial", "internal/message", "internal/wire/ascii"}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{".", "internal/body", "internal/server/route", "internal/server/upgrade"}, external: []string{xNet}},
 	}
 }
