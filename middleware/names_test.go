@@ -12,8 +12,8 @@ import (
 )
 
 // A server with DisableHeaderNamesNormalizing has the names as clients have spelled them, which is in
-// lower case over HTTP/2. Nobody gets past a middleware by that, and RealIP believes no field that the
-// client has spelled in another way than the proxy behind it.
+// lower case over HTTP/2. No client gets past a middleware by that, and RealIP believes no field of the
+// client's that is spelled in another way than the proxy's.
 func TestNamesInAnySpelling(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for name, c := range map[string]struct {

@@ -219,7 +219,7 @@ func endsWithinLine(name string, file *os.File) bool {
 	defer read.Close()
 	last := []byte{'\n'}
 	if same, err := read.Stat(); err == nil && os.SameFile(info, same) {
-		read.ReadAt(last, info.Size()-1) // an error leaves last as it is
+		read.ReadAt(last, info.Size()-1) // an error does not change last
 	}
 	return last[0] != '\n'
 }

@@ -103,7 +103,7 @@ func TestFailures(t *testing.T) {
 		{"copies without compression", []string{dir, "--compress=false", "--compress-root", pair}, "--compress-root needs --compress", 2},
 		{"two cache policies", []string{dir, "--max-age", "1h", "--cache-control", "no-store"}, "exclude each other", 2},
 		{"a policy in two lines", []string{dir, "--cache-control", "private\r\nX: y"}, "--cache-control: there is a control character in it", 2},
-		{"profiles for nobody", []string{dir, "--profiles"}, "--profiles is about --admin", 2},
+		{"profiles without --admin", []string{dir, "--profiles"}, "--profiles is about --admin", 2},
 		{"no room for bodies", []string{dir, "--max-body", "0"}, "--max-body takes a number from 1 on", 2},
 		{"less than none", []string{dir, "--max-body", "-1"}, "--max-body takes a number from 1 on", 2},
 		{"negative age", []string{dir, "--max-age", "-1s"}, "cannot be negative", 2},

@@ -392,7 +392,7 @@ func TestTLSFlags(t *testing.T) {
 	}
 }
 
-// TestDescribe: a certificate says for whom it is; one without names is for nobody.
+// TestDescribe: the description of a certificate has its hosts, or says that it has none.
 func TestDescribe(t *testing.T) {
 	end := time.Date(2999, 1, 2, 0, 0, 0, 0, time.UTC)
 	certs := []tls.Certificate{

@@ -35,7 +35,7 @@ func (c lateConn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// TestGoodbyeOnBusyMachine: a connection that notices Shutdown late says goodbye all the same. One that
+// TestGoodbyeOnBusyMachine: a connection that notices Shutdown late still says goodbye. One that
 // does not notice it is closed.
 func TestGoodbyeOnBusyMachine(t *testing.T) {
 	for _, c := range []struct {
